@@ -6,6 +6,7 @@ first line of its output is the URL.
 
 import argparse
 import base64
+import email
 import io
 import json
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from PIL import Image
 
@@ -54,6 +56,12 @@ class JudgeServer:
     answered: prompts whose reply was sent, in order.
     peak: maximum number of concurrent requests.
     models: the list of models.
+    batches: state of each batch by its id, as the endpoint returns it, in order of creation.
+    files: content of each file by its id.
+    polls: number of polls until a batch is done; None to leave all batches in progress.
+    unfinished: prompts that are not done when their batch expires; an expired batch has none by default.
+    failure: errors of the validation of new batches.
+    on_batch: called with each request about files and batches, as method and path, before it is answered.
     """
 
     def __init__(self, reply: Callable[[str, int], Reply], port: int = 0) -> None:
@@ -64,6 +72,12 @@ class JudgeServer:
         self.bodies: list[dict[str, Any]] = []
         self.answered: list[str] = []
         self.peak = 0
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.files: dict[str, bytes] = {}
+        self.polls: int | None = 3
+        self.unfinished: Callable[[str], bool] = lambda prompt: False
+        self.failure: list[dict[str, Any]] = []
+        self.on_batch: Callable[[str, str], None] = lambda method, path: None
         self._in_flight = 0
         self._asked: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -92,6 +106,74 @@ class JudgeServer:
             self._in_flight += 1
             self.peak = max(self.peak, self._in_flight)
         return prompt, before
+
+    def add_file(self, content: bytes) -> str:
+        with self._lock:
+            name = f"file-{len(self.files) + 1}"
+            self.files[name] = content
+        return name
+
+    def create_batch(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Create a batch as OpenAI does: it is validated after it is returned."""
+        with self._lock:
+            batch = {
+                "id": f"batch_{len(self.batches) + 1}",
+                "object": "batch",
+                "status": "validating",
+                "created_at": int(time.time()),
+                "request_counts": {"total": 0, "completed": 0, "failed": 0},
+                **dict.fromkeys(("errors", "output_file_id", "error_file_id", "metadata")),
+                **request,
+                "polled": 0,
+            }
+            self.batches[batch["id"]] = batch
+        return batch
+
+    def poll_batch(self, batch: dict[str, Any]) -> None:
+        """Advance a batch by one poll. The last poll answers its requests, in reverse order."""
+        with self._lock:
+            batch["polled"] += 1
+            is_first, is_last = batch["polled"] == 1, self.polls is not None and batch["polled"] > self.polls
+            if batch["status"] not in ("validating", "in_progress"):
+                return
+            lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+            batch["request_counts"]["total"] = len(lines)
+            if is_first and self.failure:
+                batch |= {"status": "failed", "errors": {"object": "list", "data": self.failure}}
+                return
+            batch["status"] = "in_progress"
+        if not is_last:
+            return
+        results: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        for line in reversed(lines):
+            assert line["method"] == "POST", line
+            assert line["url"] == batch["endpoint"], line
+            result = {"id": f"batch_req_{line['custom_id'][:8]}", "custom_id": line["custom_id"], "error": None}
+            prompt = self.prompt_of(line["body"])
+            if self.unfinished(prompt):
+                batch["status"] = "expired"
+                error = {
+                    "code": "batch_expired",
+                    "message": "This request could not be executed before the batch expired.",
+                }
+                results[False].append(result | {"response": None, "error": error})
+                continue
+            prompt, before = self.arrived(line["body"], {})
+            reply = self.reply(prompt, before)
+            self.done(prompt, sent=True)
+            if reply.status == 200:
+                body = json.loads(reply.body) if reply.body else _completion(reply, line["body"]["model"], prompt)
+            else:
+                body = {"error": {"message": reply.text, "type": "test_error", "param": None, "code": None}}
+            response = {"status_code": reply.status, "request_id": "x", "body": body}
+            results[reply.status == 200].append(result | {"response": response})
+        for is_good, name in ((True, "output_file_id"), (False, "error_file_id")):
+            if results[is_good]:
+                batch[name] = self.add_file(b"".join(_json(result) + b"\n" for result in results[is_good]))
+        with self._lock:
+            counts = {"total": len(lines), "completed": len(results[True]), "failed": len(results[False])}
+            status = "expired" if batch["status"] == "expired" else "completed"
+            batch |= {"request_counts": counts, "status": status}
 
     @staticmethod
     def prompt_of(body: dict[str, Any]) -> str:
@@ -158,6 +240,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def do_GET(self) -> None:
+        judge, url = self.server.judge, urlsplit(self.path)
+        name, last = ["", *url.path.split("/")][-2:]
+        if self.path != "/v1/models":
+            judge.on_batch("GET", url.path)
+        if last == "content" and name in judge.files:
+            return self._send(200, {"Content-Type": "application/octet-stream"}, judge.files[name])
+        if name == "batches" and last in judge.batches:
+            judge.poll_batch(judge.batches[last])
+            return self._send(200, {}, _json(judge.batches[last]))
+        if last == "batches":
+            query = parse_qs(url.query)
+            names = sorted(judge.batches, key=lambda name: int(name.split("_")[1]), reverse=True)
+            start = names.index(query["after"][0]) + 1 if "after" in query else 0
+            page = names[start : start + int(query["limit"][0])]
+            data = [judge.batches[name] for name in page]
+            more = start + len(page) < len(names)
+            return self._send(200, {}, _json({"object": "list", "data": data, "has_more": more}))
         if self.path != "/v1/models":
             return self._send_error(404, f"no such path: {self.path}")
         return self._send(200, {}, _json({"object": "list", "data": self.server.judge.models}))
@@ -167,10 +266,24 @@ class _Handler(BaseHTTPRequestHandler):
         if len(content) < length:  # the client was killed
             self.close_connection = True
             return None
-        if not self.path.partition("?")[0].endswith("/chat/completions"):  # Azure adds the deployment's name before it
+        path, judge = self.path.partition("?")[0], self.server.judge
+        if path.endswith(("/files", "/batches")):
+            judge.on_batch("POST", path)
+        if path.endswith("/files"):
+            message = email.message_from_bytes(
+                b"Content-Type: " + self.headers["Content-Type"].encode() + b"\n\n" + content
+            )
+            parts = {part.get_param("name", header="content-disposition"): part for part in message.get_payload()}
+            assert parts["purpose"].get_payload() == "batch"
+            name = judge.add_file(parts["file"].get_payload(decode=True))
+            return self._send(200, {}, _json({"id": name, "object": "file", "purpose": "batch"}))
+        if path.endswith("/batches"):
+            batch = judge.create_batch(json.loads(content))
+            judge.on_batch("created", path)
+            return self._send(200, {}, _json(batch))
+        if not path.endswith("/chat/completions"):  # Azure adds the deployment's name before it
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
-        judge = self.server.judge
         prompt, before = judge.arrived(body, {name.lower(): value for name, value in self.headers.items()})
         sent = False
         try:

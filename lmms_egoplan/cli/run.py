@@ -16,7 +16,7 @@ from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
-from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate
+from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, Launcher, Plan, read_arguments
 from lmms_egoplan.launch.state import write_state
 from lmms_egoplan.launch.tasks import choose_tasks
@@ -63,7 +63,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='Prices per million tokens for the estimate: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
+            help='Also print prices, by this file for million tokens: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
         ),
     ] = None,
     launcher: Annotated[
@@ -104,7 +104,7 @@ def run(
         out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
     )
     if prices is not None:
-        _collected(problems, Asking, is_estimate=True, prices=prices)
+        _collected(problems, Asking, prices=prices)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):
         raise LmmsEgoplanError("\n".join(lines))
     for remark in coverage_remarks(plan):
@@ -126,8 +126,10 @@ def run(
             typer.echo(f"Written to {plan.script}. Start it with: {how} {shlex.quote(str(plan.script))}")
             return
         typer.echo(f"\n$ {text}")
-        results = _evaluate(plan, estimates)
+        results, tasks = _evaluate(plan, estimates)
         claiming("report", report)(runs=results, out=plan.out / "report", name=None, similarity=None, form="text")
+        if prices is not None:
+            Asking(prices=prices, steps=used_steps(plan, tasks)).print_cost()
 
 
 def _collected(problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value | None:
@@ -139,8 +141,8 @@ def _collected(problems: list[str], function: Callable[..., Value], *args: Any, 
         return None
 
 
-def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> list[Path]:
-    """Run the harness, and return its results files.
+def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> tuple[list[Path], dict[str, TaskRun]]:
+    """Run the harness, and return its results files and their tasks.
 
     Raises:
         LmmsEgoplanError: A task's main metric is not a number, or the harness failed.
@@ -159,4 +161,4 @@ def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> list[Path]:
         failures = [f"no result of {', '.join(missing)}"] * bool(missing)
         failures += [f"{plan.harness} exited with {process.returncode}"] * bool(process.returncode)
         raise LmmsEgoplanError(f"{'; '.join(failures)}; see the messages above. To resume, repeat the command")
-    return results
+    return results, tasks

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -38,18 +39,26 @@ Llm = Annotated[
         "gpt-4o-2024-11-20.",
     ),
 ]
-RetryRejected = Annotated[
+Retry = Annotated[
     bool,
     typer.Option("--retry-rejected", help="Ask again where the cached reply was rejected. Reuse all other replies."),
 ]
 EstimateOnly = Annotated[
     bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
 ]
+Batch = Annotated[
+    bool,
+    typer.Option(
+        "--batch",
+        help="Send the requests as batches of the endpoint, for half the price within 24 hours. Repeat the command to "
+        "collect the batches of an interrupted run.",
+    ),
+]
 Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help='With --estimate: JSON file of prices per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
+        help='Also print the price, by this file for million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
 Out = Annotated[
@@ -65,14 +74,37 @@ Concurrency = Annotated[
 ]
 
 
-class EstimatedStep(NamedTuple):
-    """The requests of one step of a command, with the tokens of all prompts and the maximum for all replies."""
+class Step(NamedTuple):
+    """The requests of one step of a command.
+
+    Attributes:
+        title: Name of the step.
+        requests: Number of requests; None if unknown.
+        prompt_tokens: Tokens of all prompts.
+        reply_tokens: Tokens of all replies; for an estimate, the maximum.
+        model: The model, as it is requested.
+        unknown: The part of the tokens that is unknown and not counted; "" for none.
+    """
 
     title: str
-    requests: int
+    requests: int | None
     prompt_tokens: int
     reply_tokens: int
     model: str
+    unknown: str = ""
+
+    @classmethod
+    def of_replies(cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str) -> "Step":
+        """Return a step of replies with these prompt and reply tokens; None where the endpoint reports none."""
+        known = [(sent, received) for sent, received in tokens if sent is not None and received is not None]
+        missing = f"{len(tokens) - len(known)} replies without counts" if len(known) < len(tokens) else ""
+        return cls(title, len(tokens), sum(pair[0] for pair in known), sum(pair[1] for pair in known), model, missing)
+
+    def describe(self, about: str = "", most: str = "") -> str:
+        """Return the numbers in words, with a word before those of prompts and replies."""
+        requests = "" if self.requests is None else f"{self.requests:,} requests, "
+        tokens = f"{about}{self.prompt_tokens:,} prompt tokens, {most}{self.reply_tokens:,} reply tokens"
+        return f"{requests}{tokens} of {self.model}{self.unknown and f' and {self.unknown}'}"
 
 
 @dataclass
@@ -83,10 +115,12 @@ class Asking:
         retry_rejected: If True, ask again where the cached reply was rejected.
         is_estimate: If True, send nothing.
         prices: JSON file with prices by model.
+        batch: If True, use the batches of the endpoint, for half the price.
         asked: Number of prompts that need a JSON reply.
         lost: Number of these prompts without a usable reply.
         models: Prompt name -> model that replied.
-        steps: Steps of the estimate.
+        steps: Steps with the requests of this run, or of the estimate.
+        cached: Steps with the replies from the cache. Their tokens were paid when the replies were made.
 
     Raises:
         LmmsEgoplanError: the price file is unreadable or malformed. The message names file and field.
@@ -95,17 +129,24 @@ class Asking:
     retry_rejected: bool = False
     is_estimate: bool = False
     prices: Path | None = None
+    batch: bool = False
     asked: int = 0
     lost: int = 0
     models: dict[str, str] = field(default_factory=dict)
-    steps: list[EstimatedStep] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    cached: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.prices and not self.is_estimate:
-            raise LmmsEgoplanError("--prices requires --estimate; add it or drop --prices")
+        self._prices: dict[str, _Price] = {}
         if self.prices:
             content = parse_record(str(self.prices), read_text(self.prices, "prices"))
             self._prices = read_as(dict[str, _Price], str(self.prices), content)
+
+    def check_price(self, model: str) -> None:
+        """Raise `LmmsEgoplanError` if there is a price file and it lacks the model."""
+        if self.prices and model not in self._prices:
+            models = f"{model}; the file lists {', '.join(self._prices)}"
+            raise LmmsEgoplanError(f"{self.prices}: no price for the model {models}")
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.
@@ -115,37 +156,44 @@ class Asking:
             typer.Exit: the estimate is printed.
         """
         if self.is_estimate:
-            self.print_estimate()
+            self.print_cost()
             typer.echo("Nothing was sent.")
             raise typer.Exit
 
-    def print_estimate(self) -> None:
+    def print_cost(self) -> None:
         """Print the requests and tokens of the steps, and their price if there is a file of prices.
 
         Raises:
             LmmsEgoplanError: the price file lacks a model.
         """
-        for step in self.steps:
-            typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens of {}".format(*step))
-        requests = sum(step.requests for step in self.steps)
+        if not (self.steps or self.is_estimate):
+            return
+        about, most = ("~", "at most ") if self.is_estimate else ("", "")
+        requests = sum(step.requests or 0 for step in self.steps) or None
         sent, received = (sum(step.prompt_tokens for step in self.steps), sum(step.reply_tokens for step in self.steps))
-        typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
-        typer.echo(
-            "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
-            f"approximate; an image counts as {IMAGE_TOKENS}."
-        )
-        if self.prices:
-            if missing := {step.model for step in self.steps} - self._prices.keys():
-                models = f"{', '.join(sorted(missing))}; the file lists {', '.join(self._prices)}"
-                raise LmmsEgoplanError(f"{self.prices}: no price for the model {models}")
-            for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / 1e6
-            for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / 1e6
+        models = ", ".join({step.model: "" for step in self.steps})
+        unknown = ", ".join(step.unknown for step in self.steps if step.unknown)
+        for step in (*self.steps, Step("Total", requests, sent, received, models, unknown), *self.cached):
+            typer.echo(f"{step.title}: {step.describe(about, most)}")
+        if self.is_estimate:
             typer.echo(
-                f"Price: ~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies, by {self.prices}"
+                "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
+                f"approximate; an image counts as {IMAGE_TOKENS}."
+            )
+        if self.prices:
+            for step in self.steps:
+                self.check_price(step.model)
+            million = 2e6 if self.batch else 1e6
+            for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / million
+            for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / million
+            notes = " (half of it, for batches)" * self.batch + f", without {unknown}" * bool(unknown)
+            typer.echo(
+                f"Price: {about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies, by {self.prices}{notes}"
             )
 
-    def check_losses(self) -> None:
-        """Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""
+    def finish(self) -> None:
+        """Print the cost. Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""
+        self.print_cost()
         if self.lost > MOST_LOST * self.asked:
             raise LmmsEgoplanError(
                 f"{self.lost} of {self.asked} prompts have no usable reply, more than {MOST_LOST:.0%}. The output is "

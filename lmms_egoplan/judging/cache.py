@@ -36,6 +36,8 @@ _MOST_LEASES_AHEAD = 10
 _LOOKUP_SIZE = 60
 # Seconds between checks for results of other processes.
 _POLL_S = 1.0
+# Maximum number of these checks per second, over all slots.
+_CHECKS_PER_S = 1000
 
 
 class CacheError(RuntimeError):
@@ -116,10 +118,14 @@ class JudgementCache:
         """Load the owner and expiry time of claims, by key. A row with a value of the wrong type counts as missing."""
         return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
 
+    def load_batches(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Load the batches that contain prompts without a stored outcome, by key: see cache.yaml."""
+        return dict(self._rows("batches", keys))
+
     def store(self, judgements: Mapping[str, Judgement]) -> None:
         """Write all judgements, by key, or none. On return they are on disk. They replace earlier judgements.
 
-        A reply deletes an earlier failure; a failure keeps an earlier reply. Both delete the claim on the prompt.
+        A reply deletes an earlier failure; a failure keeps an earlier reply. Both delete the prompt's claim and batch.
         """
         now = datetime.now(timezone.utc)
         with self.transaction():
@@ -235,11 +241,16 @@ class Claims:
         self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
         self._claimed = deque[str]()
         self._cache, self._read, self._settled = cache, read, settled
-        self._owner = f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
+        self._owner = new_owner()
         self._renewed = self._looked = -math.inf
         self._finished: dict[str, Judgement | None] = {}
         self._waiting = 0
         self._is_failing = self._has_warned = False
+
+    @property
+    def is_drained(self) -> bool:
+        """True if this run has taken all prompts that no other process has claimed."""
+        return not (self._open or self._claimed)
 
     @property
     def busy(self) -> int:
@@ -279,7 +290,7 @@ class Claims:
                     return None
                 if self._is_failing:
                     return remaining.popitem(last=False)[0]
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(max(_POLL_S, self._waiting / _CHECKS_PER_S))
         finally:
             self._waiting -= 1
 
@@ -362,10 +373,15 @@ class Claims:
         """Return whether a claim is another process's and still valid: not expired, and its process may still run."""
         now = time.time()
         is_valid = now <= expires <= now + _MOST_LEASES_AHEAD * LEASE_S
-        return owner != self._owner and is_valid and not _is_gone(owner)
+        return owner != self._owner and is_valid and not is_gone(owner)
 
 
-def _is_gone(owner: str) -> bool:
+def new_owner() -> str:
+    """Return a name for a claim or batch that is unique and tells which process made it."""
+    return f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
+
+
+def is_gone(owner: str) -> bool:
     """Return whether the owner's process is known to have ended; always false for other machines."""
     machine, _, process = owner.partition(" ")
     pid = process.partition(" ")[0]

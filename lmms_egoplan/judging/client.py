@@ -27,6 +27,8 @@ from lmms_egoplan.text import clean_text
 
 Answer = TypeVar("Answer")
 _CONNECT_S = 10.0
+# Maximum size of a file of results, in MiB, unless the limit of other answers is higher.
+_FILE_MIB = 512
 # Maximum characters of an endpoint's message. Some endpoints send a whole page.
 _LONGEST_MESSAGE = 300
 _DAY_S = 86_400.0
@@ -68,7 +70,10 @@ class BodyError(openai.OpenAIError):
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """The openai library's client, limited to bodies of `largest` bytes after decompression and without redirects."""
+    """The openai library's client, limited to bodies of `largest` bytes after decompression and without redirects.
+
+    The contents of files may have `_FILE_MIB` MiB, if that is more.
+    """
 
     def __init__(self, largest: int) -> None:
         super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
@@ -87,9 +92,11 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             if encoding not in _ENCODINGS:
                 raise BodyError(f"its answer has encoding {encoding[:50]!r}, not gzip or deflate")
             body = bytearray()
+            is_file = request.url.path.endswith("/content")
+            largest = max(self._largest, _FILE_MIB * 2**20 * is_file)
             async for part in response.aiter_bytes():
                 body += part
-                if len(body) > self._largest:
+                if len(body) > largest:
                     raise BodyError("its answer is too large")
         finally:
             await response.aclose()
@@ -167,6 +174,54 @@ class Client:
         response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
         return response.http_response.text
 
+    async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
+        """Call the openai library, with retries. The function also reads the answer.
+
+        Raises:
+            EndpointError, NoAnswerError: see `post`; or the answer does not have the expected form.
+        """
+        try:
+            return await self._patiently(lambda: function(self._client))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise EndpointError(f"its answer does not have the expected form ({type(error).__name__})") from error
+
+    def body(self, prompt: Prompt, limit_name: str | None = None) -> dict[str, Any]:
+        """Return the body of a request, by default with the name of the token limit that is known so far."""
+        images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
+        content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
+        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+        body = {
+            "model": self._settings.model,
+            "messages": [*system, {"role": "user", "content": content}],
+            **self._settings.parameters,
+            limit_name or self._limit_name(): self._settings.max_tokens,
+        }
+        if prompt.schema is not None:
+            form = {"name": "reply", "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        return body
+
+    def read(self, prompt: Prompt, text: str) -> Judgement:
+        """Read the body of a chat completion; return the unrated reply without its duration."""
+        judgement, redactor = read_reply(text, self._settings.model), self._redactor
+        return replace(
+            judgement,
+            reply=judgement.reply and redactor.in_reply(judgement.reply),
+            error=judgement.error and redactor.in_error(judgement.error),
+            judge=redactor.in_reply(judgement.judge),
+            finish=redactor.in_reply(judgement.finish or ""),
+            endpoint=self._settings.where,
+            prompt=prompt.text,
+            max_tokens=self._settings.max_tokens,
+        )
+
+    def clean(self, message: object) -> str:
+        """Return an endpoint's message in one line, shortened and without secrets."""
+        return " ".join(self._redactor.in_error(clean_text(str(message))).split())[:_LONGEST_MESSAGE]
+
+    def _limit_name(self) -> str:
+        return self._settings.limit_name or _limit_names.get(self._target) or _first_name(self._settings)
+
     async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         patience, failures = self._patience, list[NoAnswerError]()
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
@@ -192,11 +247,12 @@ class Client:
             with fail_after(self._read_s + _CONNECT_S):
                 return await send()
         except openai.APIStatusError as error:
-            raise self._failure(error) from None
+            raise self.failure(error) from None
         except (openai.APIConnectionError, BodyError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
-                hint = f"; the limit is {self._settings.max_mib} MiB, set by {MAX_MIB}"
+                limit = f"{self._settings.max_mib} MiB, set by {MAX_MIB}"
+                hint = f"; the limit is {limit} ({_FILE_MIB} MiB for the file of a batch, unless it is set higher)"
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
             message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
@@ -224,13 +280,11 @@ class Client:
 
     async def _send_limited(self, prompt: Prompt) -> Judgement:
         """Send one request. If the endpoint refuses the name of the token limit, repeat it with the other name."""
-        if self._settings.limit_name is not None:
-            return await self._create(prompt, self._settings.limit_name)
-        name = _limit_names.get(self._target) or _first_name(self._settings)
+        name = self._limit_name()
         try:
             return await self._create(prompt, name)
         except openai.APIStatusError as error:
-            if not _names(error, name):
+            if self._settings.limit_name is not None or not _names(error, name):
                 raise
             refusal = error
         other_name = next(limit_name for limit_name in LIMIT_NAMES if limit_name != name)
@@ -247,43 +301,19 @@ class Client:
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:
-        images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
-        content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
-        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-        body = {
-            "model": self._settings.model,
-            "messages": [*system, {"role": "user", "content": content}],
-            **self._settings.parameters,
-            limit_name: self._settings.max_tokens,
-        }
-        if prompt.schema is not None:
-            form = {"name": "reply", "schema": prompt.schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
-        raw = await self._post(body)
-        judgement, redactor = read_reply(raw.text, self._settings.model), self._redactor
-        return replace(
-            judgement,
-            reply=judgement.reply and redactor.in_reply(judgement.reply),
-            error=judgement.error and redactor.in_error(judgement.error),
-            judge=redactor.in_reply(judgement.judge),
-            finish=redactor.in_reply(judgement.finish or ""),
-            seconds=raw.elapsed.total_seconds(),
-            endpoint=self._settings.where,
-            prompt=prompt.text,
-            max_tokens=self._settings.max_tokens,
-        )
+        raw = await self._post(self.body(prompt, limit_name))
+        return replace(self.read(prompt, raw.text), seconds=raw.elapsed.total_seconds())
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
         # `chat.completions` is slower: the library inspects the types of its parameters for every request.
         response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
         return response.http_response
 
-    def _failure(self, error: openai.APIStatusError) -> Exception:
+    def failure(self, error: openai.APIStatusError) -> EndpointError:
         """Convert a 3xx, 4xx or 5xx answer to one of our exceptions."""
         status, headers = error.status_code, error.response.headers
         is_without_credit = is_out_of_credit(error.response.text)
-        words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
-        message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
+        message = f"HTTP {status}: {self.clean(_endpoint_message(error))}"
         if error.response.has_redirect_location:
             target = _HOST.match(headers["location"])
             location = self._redactor.in_error(target[1] + target[2]) if target else "another path"

@@ -7,14 +7,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import AbstractAsyncContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import EstimatedStep, prompt_tokens
+from lmms_egoplan.judging.asking import Step, prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
@@ -24,6 +24,7 @@ from lmms_egoplan.judging.text import is_cut, is_ended, is_unclear, read_rating
 from lmms_egoplan.text import clean_text, join_list
 
 if TYPE_CHECKING:
+    from lmms_egoplan.judging.batches import Batches
     from lmms_egoplan.judging.client import Client
 
 Result = TypeVar("Result")
@@ -104,7 +105,7 @@ def judge_all(
     if settings.model == DEMO:
         progress = Progress(_JUDGING, title, len(requests))
         progress.count(judged=len(requests))
-        progress.summarize([DEMO])
+        progress.summarize([DEMO], "0 tokens", "0 tokens")
         return [judge_by_words(request, scale.best) for request in requests]
     prompts = [Prompt(x.prompt, x.images, x.repeat, system=x.system, protocol=x.protocol) for x in requests]
     return _ask_all([request.id for request in requests], prompts, scale, settings, title)
@@ -279,6 +280,7 @@ class Run:
         self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers}
         self._started = time.time()
         self._asked = self._without_reply = 0
+        self._title, self._tokens = title, list[tuple[int | None, int | None]]()
         self._first_refusals: list[str] = []
         keys = [] if settings.ignores_cache else [*self._keys]
         failed: dict[str, Judgement] = {}
@@ -301,12 +303,21 @@ class Run:
             self._settle(key, judgement)
 
     def close(self) -> None:
-        """Close the progress bar and log the summary."""
+        """Close the progress bar, record the tokens, and log the summary."""
         judges = {judgement.judge for judgement in self.judgements.values() if judgement.reply is not None}
-        self._progress.summarize(judges or [self._settings.model])
+        cached = [item for item in self.judgements.values() if item.cached and item.reply is not None]
+        tokens = [(reply.prompt_tokens, reply.completion_tokens) for reply in cached]
+        title, model, asking = self._title or self._words.doing, self._settings.model, self._settings.asking
+        steps = Step.of_replies(title, self._tokens, model), Step.of_replies(f"{title}, from the cache", tokens, model)
+        if not asking.is_estimate:
+            asking.steps.append(steps[0])
+            asking.cached += [steps[1]] if cached else []
+        self._progress.summarize(judges or [model], *(step.describe() for step in steps))
 
     async def ask(self) -> None:
         """Send all open prompts, `settings.concurrency` at a time: new prompts first, then earlier failures.
+
+        With `settings.asking.batch`, send them as batches, and collect those of earlier runs.
 
         On return and on every error, requests in flight are cancelled and finished results are stored.
 
@@ -323,12 +334,19 @@ class Run:
             self._cache.forget(missing)
         self._failed_before = {key: _wording(failure.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
+        pending = self._cache.load_batches(keys)
+        if pending and not self._settings.asking.batch:
+            logger.warning(
+                f"{len(pending)} of these prompts are in batches without stored results. This run sends them again; "
+                "to collect the batches instead, stop it and add --batch"
+            )
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
             Claims(keys, self._cache, self._read_new, self._settle) as claims,
+            self._asked_through(client, claims) as asked,
         ):
             slots = min(self._settings.concurrency, len(keys))
-            workers = [asyncio.create_task(self._ask_next(claims, client)) for _ in range(slots)]
+            workers = [asyncio.create_task(self._ask_next(claims, asked)) for _ in range(slots)]
             ticker = asyncio.create_task(self._show_waits(claims))
             try:
                 await asyncio.gather(*workers)
@@ -337,7 +355,15 @@ class Run:
                     task.cancel()
                 await asyncio.gather(*workers, ticker, return_exceptions=True)
 
-    async def _ask_next(self, claims: Claims, client: "Client") -> None:
+    def _asked_through(self, client: "Client", claims: Claims) -> AbstractAsyncContextManager["Client | Batches"]:
+        """Return what answers prompts: the client, or its batches."""
+        if not self._settings.asking.batch:
+            return nullcontext(client)
+        from lmms_egoplan.judging.batches import Batches
+
+        return Batches(client, self._settings, self._keys, claims, self._progress)
+
+    async def _ask_next(self, claims: Claims, client: "Client | Batches") -> None:
         settings, model = self._settings, f"the {self._words.model}"
         while (key := await claims.take()) is not None:
             prompt = self._keys[key]
@@ -364,14 +390,15 @@ class Run:
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * settings.concurrency):
                 raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
 
-    async def _judge(self, prompt: Prompt, client: "Client") -> Judgement:
-        scale, counts = self._scale, self._progress.counts
+    async def _judge(self, prompt: Prompt, client: "Client | Batches") -> Judgement:
+        scale, counts, tokens = self._scale, self._progress.counts, list[tuple[int | None, int | None]]()
         for attempt in range(1 if scale is None else _ATTEMPTS):
             if attempt:
                 self._count_retry()
             reply = await client.ask(prompt)
             # Some servers always report ``stop``.
             is_at_limit = is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
+            tokens.append((reply.prompt_tokens, reply.completion_tokens))
             counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             counts["cut"] += is_at_limit
             has_ended = reply.reply is not None and not is_at_limit and is_ended(reply.finish) is not False
@@ -382,7 +409,9 @@ class Run:
             judgement = replace(reply, rating=rating, error=error, finish=finish)
             if is_good:
                 break
-        return judgement
+        self._tokens += tokens
+        sent, received = (None if None in column else sum(column) for column in zip(*tokens, strict=True))
+        return replace(judgement, prompt_tokens=sent, completion_tokens=received)
 
     def _problem(self, reply: Judgement, *, is_at_limit: bool) -> str:
         """Return why the last reply cannot be used."""
@@ -465,6 +494,8 @@ def _ask_all(
     answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, answer in zip(prompts, ids, strict=True):
         answers[prompt].append(answer)
+    if settings.asking.batch:  # all prompts wait for batches together
+        settings = replace(settings, concurrency=len(answers))
     judgements: dict[Prompt, Judgement] = {}
     failure, words = None, _WRITING if scale is None else _JUDGING
     try:
@@ -475,8 +506,7 @@ def _ask_all(
                 missing = [prompt for prompt in answers if prompt not in judgements]
                 if settings.asking.is_estimate:
                     sent, received = sum(map(prompt_tokens, missing)), len(missing) * settings.max_tokens
-                    step = EstimatedStep(title, len(missing), sent, received, settings.model)
-                    settings.asking.steps.append(step)
+                    settings.asking.steps.append(Step(title, len(missing), sent, received, settings.model))
                     judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
                 elif missing:
                     _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
@@ -488,7 +518,8 @@ def _ask_all(
     except EndpointError as error:
         failure = _message(settings, error, words)
     except KeyboardInterrupt:
-        logger.warning("Interrupted. Finished results are stored; to resume, repeat the command")
+        batches = "; batches go on at the endpoint, and the repeated command collects them" * settings.asking.batch
+        logger.warning(f"Interrupted. Finished results are stored; to resume, repeat the command{batches}")
         raise
     named = {prompt: replace(item, judge=settings.name(item.judge)) for prompt, item in judgements.items()}
     if failure is None:

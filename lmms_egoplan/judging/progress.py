@@ -35,6 +35,7 @@ class Progress(tqdm):
         elsewhere: Number of cached answers from other endpoints, by address.
         asked_elsewhere: Number of open prompts that other processes have claimed.
         waiting: Start time of each open request, by prompt.
+        batches: Number of requests that are done, and of all, by batch.
     """
 
     def __init__(self, words: Words, title: str, total: int, cached: int = 0, *, is_hidden: bool = False) -> None:
@@ -52,6 +53,7 @@ class Progress(tqdm):
         self.elsewhere: Counter[str] = Counter()
         self.asked_elsewhere = 0
         self.waiting: dict[str, float] = {}
+        self.batches: dict[str, tuple[int, int]] = {}
         super().__init__(
             total=total,
             initial=cached,
@@ -88,11 +90,13 @@ class Progress(tqdm):
         if self._waits():
             self.refresh()
 
-    def summarize(self, judges: Collection[str]) -> None:
+    def summarize(self, judges: Collection[str], tokens: str, cached_tokens: str) -> None:
         """Close the bar and log the summary.
 
         Args:
             judges: names of the models that replied.
+            tokens: numbers of requests and tokens of this run.
+            cached_tokens: those of the replies from the cache, when they were made.
         """
         self.waiting.clear()
         self.asked_elsewhere = 0
@@ -106,7 +110,7 @@ class Progress(tqdm):
             f"{self._title or doing}: {rated} of {self.total} {answers} {judged} by {', '.join(sorted(judges))} in "
             f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, {counts['cached']} from the cache"
             f"{elsewhere}; {counts['failed']} failed, {self.total - rated - counts['failed']} not reached; "
-            f"{counts['retried']} retries, {counts['tokens']} tokens{suffix}"
+            f"{counts['retried']} retries{suffix}; now: {tokens}; from the cache: {cached_tokens}"
         )
 
     def _waits(self) -> list[str]:
@@ -115,6 +119,8 @@ class Progress(tqdm):
         if since is not None and time.time() - since >= _LONG_S:
             clock = time.strftime("%H:%M:%S", time.localtime(since))
             waits.append(f"waiting for {len(self.waiting)} since {clock}")
+        if self.batches:
+            waits.append("{:,} of {:,} done in batches".format(*map(sum, zip(*self.batches.values(), strict=True))))
         if self.asked_elsewhere:
             waits.append(f"{self.asked_elsewhere} asked by another process")
         return waits

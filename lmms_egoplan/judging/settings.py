@@ -194,16 +194,19 @@ def language_model(
         concurrency: overrides the environment.
 
     Raises:
-        LmmsEgoplanError: the environment configures no model, or a setting is wrong.
+        LmmsEgoplanError: no model is configured, a setting is wrong, or the file of prices lacks the model.
     """
     settings = judge_settings(default_model)
     if settings is None and asking is not None and asking.is_estimate:
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
+    model = name or settings.model
+    if asking is not None and model != DEMO:
+        asking.check_price(model)
     return replace(
         settings,
-        model=name or settings.model,
+        model=model,
         asking=asking or settings.asking,
         concurrency=concurrency or settings.concurrency,
     )

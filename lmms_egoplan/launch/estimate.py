@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.judging.asking import Asking, EstimatedStep
+from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.judging.settings import judge_settings
+from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.launch.checkpoint import trusts_code
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.report.run import TaskRun, read_task_file
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and the last included.
 _SAMPLED = 3
@@ -52,7 +52,7 @@ class TaskEstimate:
     tokens: int | None
 
 
-def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[EstimatedStep]]:
+def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
     """Estimate each task and the requests to judges, in a process of its own, which frees its memory at the end.
 
     Images and tokens are extrapolated from `_SAMPLED` questions. Judges are assumed to get answers like the references.
@@ -64,7 +64,7 @@ def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[EstimatedStep]]:
         return pool.submit(_estimate, replace(plan)).result()  # a copy without cached modules
 
 
-def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[EstimatedStep], prices: Path | None) -> None:
+def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], prices: Path | None) -> None:
     """Print the estimate; the price only if the user has a file of prices.
 
     Raises:
@@ -78,27 +78,38 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[EstimatedS
         tokens = "unknown" if task.tokens is None else f"~{task.tokens:,}"
         table.add_row(task.task, f"{task.questions:,}", f"~{task.images:,}", tokens)
     Console().print(table)
-    totals = []
-    for model in dict.fromkeys(step.model for step in steps):
-        numbers = [sum(column) for column in zip(*(step[1:4] for step in steps if step.model == model), strict=True)]
-        totals.append(EstimatedStep._make(["Judge", *numbers, model]))
-    if totals:
-        Asking(is_estimate=True, prices=prices, steps=totals).print_estimate()
+    if steps:
+        Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
-def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[EstimatedStep]]:
+def used_steps(plan: Plan, tasks: Mapping[str, TaskRun]) -> list[Step]:
+    """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
+    steps = []
+    for name, task in plan.leaves.items():
+        for _, settings in _judges(task)[:1]:
+            numbers = [tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply")]
+            unknown = f"an unknown number of {name}" if None in numbers else ""
+            steps.append(Step(name, None, int(numbers[0] or 0), int(numbers[1] or 0), settings.model, unknown))
+    return steps
+
+
+def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
     logger.remove()
     encoder = _load_encoder(plan)
     estimates = [_task_estimate(plan, task, encoder) for task in plan.leaves.values()]
-    steps: list[EstimatedStep] = []
+    steps: list[Step] = []
     for task in plan.leaves.values():
-        for judge in task.judges:
-            settings = judge_settings(judge.DEFAULT_JUDGE)
-            if settings is not None and settings.model != DEMO:
-                asking = Asking(is_estimate=True)
-                judge.estimate(_rows(plan, task), replace(settings, asking=asking))
-                steps += asking.steps
+        for judge, settings in _judges(task):
+            asking = Asking(is_estimate=True)
+            judge.estimate(_rows(plan, task), replace(settings, asking=asking))
+            steps += asking.steps
     return estimates, steps
+
+
+def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
+    """Return the modules and settings of a task's judges that cost something."""
+    judges = ((judge, judge_settings(judge.DEFAULT_JUDGE)) for judge in task.judges)
+    return [(judge, settings) for judge, settings in judges if settings is not None and settings.model != DEMO]
 
 
 def _load_encoder(plan: Plan) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from launch.mistakes import CHECKPOINT
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import EstimatedStep
+from lmms_egoplan.judging.asking import Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import print_estimate
 from lmms_egoplan.launch.plan import Plan, read_arguments
@@ -103,10 +103,10 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
 def test_price_needs_every_judge(tmp_path, capsys):
     prices = tmp_path / "prices.json"
     prices.write_text('{"first": {"input": 1, "output": 2}}')
-    steps = [EstimatedStep("a", 1, 1_000_000, 500_000, "first"), EstimatedStep("b", 2, 2_000_000, 0, "first")]
+    steps = [Step("a", 1, 1_000_000, 500_000, "first"), Step("b", 2, 2_000_000, 0, "first")]
     print_estimate([], steps, prices)
     output = capsys.readouterr().out
     assert "3 requests, ~3,000,000 prompt tokens" in output
     assert "~3.00 for prompts, at most 1.00 for replies" in output
     with pytest.raises(LmmsEgoplanError, match=r"prices\.json.*second.*first"):
-        print_estimate([], [*steps, EstimatedStep("c", 1, 1, 1, "second")], prices)
+        print_estimate([], [*steps, Step("c", 1, 1, 1, "second")], prices)

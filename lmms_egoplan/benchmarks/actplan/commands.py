@@ -30,7 +30,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
@@ -257,7 +257,7 @@ def judge(
         Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report` to show the judgements.")
     ],
     instances: Instances = None,
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -281,6 +281,7 @@ def judge(
     unjudged = [plan for plan in judged if plan.judge is None]
     typer.echo(f"Skipped because people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
     typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
+    settings.asking.print_cost()
     if unjudged:
         raise LmmsEgoplanError(
             f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} of "

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import Asking, Concurrency, EstimateOnly, Out, Prices, RetryRejected, end, written_path
+from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly, Out, Prices, Retry, end, written_path
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
@@ -101,7 +101,8 @@ def judge(
     ],
     out: Out,
     concurrency: Concurrency = None,
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
+    batch: Batch = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -123,16 +124,18 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
+    asking = Asking(retry_rejected, estimate, prices, batch)
+    settings = language_model(DEFAULT_JUDGE, asking=asking, concurrency=concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)
     if not estimate:
         probe(settings)
     judged = judge_stored(stored, rows, settings)
-    settings.asking.finish_estimate()
+    asking.finish_estimate()
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)
     benchmarks = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
     print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
+    asking.print_cost()
     end(written, unjudged, len(judged))

@@ -23,7 +23,7 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
-from lmms_egoplan.judging.asking import Asking, Concurrency, EstimateOnly, Out, Prices, RetryRejected, end, written_path
+from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly, Out, Prices, Retry, end, written_path
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import chosen_protocol, language_model
 from lmms_egoplan.outputs import also_writes
@@ -91,7 +91,8 @@ def judge(
         ),
     ] = 1,
     protocol: Annotated[str, typer.Option(metavar="NAME", help=_PROTOCOL)] = "",
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
+    batch: Batch = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -109,14 +110,15 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
+    asking = Asking(retry_rejected, estimate, prices, batch)
+    settings = language_model(DEFAULT_JUDGE, asking=asking, concurrency=concurrency)
     settings = replace(settings, protocol=chosen_protocol(PROTOCOLS, protocol).name)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
     if not estimate:
         probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
-    settings.asking.finish_estimate()
+    asking.finish_estimate()
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)
@@ -124,6 +126,7 @@ def judge(
     _print_scores(judged)
     if repeats > 1:
         _print_noise(repeated)
+    asking.print_cost()
     end(written, unjudged, len(judged), " in each repeat" if repeats > 1 else "")
 
 

@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
 from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.rejections import counted
 
@@ -51,7 +51,7 @@ def build(
         ),
     ] = None,
     plans: Annotated[Path | None, typer.Option(metavar="DIR", help="Gold plans, from `annotate export`.")] = None,
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -100,4 +100,4 @@ def build(
         f"{len(built.activities)} activities described, {changed} of them changed by a circumstance; "
         f"{len(built.instances)} instances with views, {built.finished} with gold plans; written to {out}"
     )
-    asking.check_losses()
+    asking.finish()

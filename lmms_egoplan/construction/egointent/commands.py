@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.construction.egointent.build import build as build_from_narrations
 from lmms_egoplan.construction.egointent.build import rejections_path, write
 from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, Retry
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.rejections import counted
 
@@ -30,7 +30,7 @@ def build(
         float | None,
         typer.Option(help="Cut each step this many seconds before its end. Default 0.5. Not with --narrations."),
     ] = None,
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -76,7 +76,7 @@ def build(
         f"{len(steps)} steps of {num_videos} videos, unverified, written to {out}\n"
         f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
     )
-    asking.check_losses()
+    asking.finish()
 
 
 def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: float) -> None:

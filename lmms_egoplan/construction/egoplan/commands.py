@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
 from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 
 
 def build(
@@ -44,7 +44,7 @@ def build(
         str, typer.Option(metavar="KIND,KIND", help="Kinds to drop, from the five above. By default, none is dropped.")
     ] = "",
     epic_video_info: EpicVideoInfo = None,
-    retry_rejected: RetryRejected = False,
+    retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
@@ -90,4 +90,4 @@ def build(
         f"{len(built.questions)} questions (not verified by people) on {built.summary['task_goals']} task goals in "
         f"{built.summary['videos']} videos written to {out / EVALUATION}"
     )
-    asking.check_losses()
+    asking.finish()
