@@ -4,20 +4,18 @@ API: https://platform.openai.com/docs/api-reference/batch
 """
 
 import asyncio
-import functools
 import io
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import openai
 from loguru import logger
 
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.judging.cache import Claims, JudgementCache, default_cache_path, is_gone, new_owner
+from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, default_cache_path, is_gone, new_owner
 from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
@@ -30,7 +28,7 @@ _FILE_LINES, _FILE_BYTES = 10_000, 50_000_000
 _FIRST_POLL_S, _LONGEST_POLL_S, _POLL_GROWTH = 5.0, 60.0, 1.5
 # Seconds between checks for prompts to send.
 _TICK_S = 0.1
-# If it is unknown whether the process of a batch has ended, wait this long until the endpoint lists the batch.
+# If a process of another machine may still create a batch, wait this long until the endpoint lists it.
 _LONGEST_CREATION_S = 900.0
 # A batch may be this much older than its rows in the cache, because clocks differ.
 _CLOCKS_S = 3600.0
@@ -66,9 +64,7 @@ class Batches:
         self._unsent: dict[str, asyncio.Future[Judgement | Exception]] = {}
         self._sent: dict[str, asyncio.Future[Judgement | Exception]] = {}
         self._failures: dict[str, Exception] = {}
-        self._read_owners: set[str] = set()
-        self._uploading = asyncio.Lock()
-        self._url: Any = "/v1/chat/completions" if settings.azure_endpoint is None else "/chat/completions"
+        self._read: set[str] = set()
 
     async def __aenter__(self) -> "Batches":
         self._cache = JudgementCache(default_cache_path())  # the run's threads use another connection
@@ -102,162 +98,131 @@ class Batches:
                 await asyncio.sleep(_TICK_S)
                 are_together = len(self._unsent) + len(self._sent) == len(self._progress.waiting)
                 if self._unsent and are_together and self._claims.is_drained:
-                    keys = [*self._unsent]
+                    groups = self._groups()
                     self._sent, self._unsent = self._sent | self._unsent, {}
-                    with self._keeping_errors(keys):
-                        tasks += [asyncio.create_task(self._answer(*group)) for group in self._groups(keys)]
-                if self._failures.keys() == self._sent.keys():
-                    for key, error in self._failures.items():
+                    tasks += [asyncio.create_task(self._answer(*group)) for group in groups]
+                if self._failures.keys() == self._sent.keys():  # all other batches are read
+                    while self._failures:
+                        key, error = self._failures.popitem()
                         self._sent.pop(key).set_result(error)
-                    self._failures = {}
+        except CacheError as error:
+            for future in (*self._sent.values(), *self._unsent.values()):
+                future.set_result(error)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    @contextmanager
-    def _keeping_errors(self, keys: Iterable[str]) -> Iterator[None]:
-        """Keep an error for these prompts until all other batches are read."""
-        try:
-            yield
-        except Exception as error:  # `ask` raises it
-            if isinstance(error, NoAnswerError):
-                error = EndpointError(f"{error}. Batches go on; to collect them, repeat the command", error.what)
-            self._failures |= dict.fromkeys(keys, error)
-
-    def _groups(self, keys: Iterable[str]) -> list[tuple[list[str], dict[str, Any]]]:
-        """Return the prompts of each batch, with the row of a batch of an earlier run."""
-        rows = {
-            key: row
-            for key, row in self._cache.load_batches([*keys]).items()
-            if row["endpoint"] == self._settings.where and row["owner"] not in self._read_owners
-        }
-        groups: dict[Any, list[str]] = defaultdict(list)
+    def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
+        """Return the unsent prompts of each batch, with the row of a batch of an earlier run."""
+        groups, rows = defaultdict[Any, list[str]](list), self._cache.load_batches(self._unsent)
         count = size = 0
-        for key in keys:
-            groups[rows[key]["owner"] if key in rows else (count // _FILE_LINES, size // _FILE_BYTES)].append(key)
-            count, size = count + (key not in rows), size + len(self._line(key))
-        return [(group, rows.get(group[0], {})) for group in groups.values()]
+        for key in self._unsent:
+            row = rows.get(key, {})
+            if not row or row["endpoint"] != self._settings.where or row["batch"] in self._read:
+                rows[key], count, size = {}, count + 1, size + len(self._line(key))
+            groups[rows[key].get("owner", ((count - 1) // _FILE_LINES, size // _FILE_BYTES))].append(key)
+        return [(group, rows[group[0]]) for group in groups.values()]
 
     def _line(self, key: str) -> bytes:
-        body = self._client.body(self._prompts[key])
-        return json.dumps({"custom_id": key, "method": "POST", "url": self._url, "body": body}).encode() + b"\n"
+        url, body = self._url(), self._client.body(self._prompts[key])
+        return json.dumps({"custom_id": key, "method": "POST", "url": url, "body": body}).encode() + b"\n"
+
+    def _url(self) -> Any:
+        return "/v1/chat/completions" if self._settings.azure_endpoint is None else "/chat/completions"
 
     async def _answer(self, keys: list[str], row: Mapping[str, Any]) -> None:
         """Get the outcomes of the prompts of one batch, from the batch in the row if that exists."""
-        with self._keeping_errors(keys):
-            owner, batch = row.get("owner", new_owner()), row and (row["batch"] or await self._lookup(row))
-            if batch:
-                logger.info(f"Collecting {len(keys)} replies of batch {batch}, which an earlier run created")
-            else:
-                owner = new_owner()
-                batch = await self._create(keys, owner)
+        try:
+            batch = row.get("batch") or await self._create(keys, row)
             outcomes = await self._collect(batch, keys)
-            self._read_owners.add(owner)
-            unanswered = [(key,) for key, outcome in outcomes.items() if isinstance(outcome, NoAnswerError)]
-            self._cache.write("DELETE FROM batches WHERE key = ?", unanswered)
-            for key, outcome in outcomes.items():
-                self._sent.pop(key).set_result(outcome)
+        except Exception as error:  # raised by `ask`
+            if isinstance(error, NoAnswerError):
+                error = EndpointError(f"{error}. Batches go on; to collect them, repeat the command", error.what)
+            self._failures |= dict.fromkeys(keys, error)
+        else:
+            for key in keys:
+                self._sent.pop(key).set_result(outcomes[key])
 
-    async def _create(self, keys: Iterable[str], owner: str) -> str:
-        """Upload prompts and start their batch; return its id."""
-        start, metadata = time.time(), {_TOKEN: owner.split()[-1]}
-        async with self._uploading:  # only one file is in memory
-            rows = [(key, owner, self._settings.where, self._settings.model, None, start) for key in keys]
-            self._cache.write("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
+    async def _create(self, keys: Iterable[str], row: Mapping[str, Any]) -> str:
+        """Upload prompts and start their batch; return its id.
+
+        A row of an earlier run means that the endpoint may already have the batch. Repeated requests look for it, too.
+        """
+        owner, start = row.get("owner") or new_owner(), row.get("time") or time.time()
+        process, _, token = owner.rpartition(" ")
+        rows = [(key, owner, self._settings.where, self._settings.model, None, start) for key in keys]
+        self._cache.write("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+        async def create(api: openai.AsyncOpenAI) -> str:
+            is_free = is_gone(owner) or process == new_owner().rpartition(" ")[0]  # before looking
+            async for batch in api.batches.list(limit=100):  # the newest first
+                if (batch.metadata or {}).get(_TOKEN) == token:
+                    return batch.id
+                if batch.created_at < start - _CLOCKS_S:
+                    break
+            if not is_free and time.time() - start < _LONGEST_CREATION_S:
+                return ""
             content = b"".join(map(self._line, keys))
+            file = (await api.files.create(file=("requests.jsonl", content), purpose="batch")).id
+            to: Any = {"input_file_id": file, "endpoint": self._url(), "metadata": {_TOKEN: token}}
+            return (await api.batches.create(**to, completion_window="24h")).id
 
-            async def create(api: openai.AsyncOpenAI) -> str:
-                if batch := await _find(api, owner, start):  # an earlier attempt's answer was lost
-                    return batch
-                file = await api.files.create(file=("requests.jsonl", content), purpose="batch")
-                to = {"input_file_id": file.id, "endpoint": self._url}
-                return (await api.batches.create(**to, completion_window="24h", metadata=metadata)).id
-
-            try:
-                batch = await self._client.call(create)
-            except EndpointError as error:
-                if not isinstance(error, NoAnswerError):  # without an answer, the batch may exist
-                    self._cache.write("DELETE FROM batches WHERE owner = ?", [(owner,)])
-                raise
-            self._cache.write("UPDATE batches SET batch = ? WHERE owner = ?", [(batch, owner)])
-        logger.info(f"Created batch {batch} at {self._settings.where}")
+        while not (batch := await self._client.call(create)):
+            if batch is None:
+                raise EndpointError("it offers no batches (HTTP 404); repeat the command without --batch")
+            await asyncio.sleep(_FIRST_POLL_S)
+        self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
+        logger.info(f"Batch {batch} at {self._settings.where} has {len(rows)} prompts")
         return batch
 
-    async def _lookup(self, row: Mapping[str, Any]) -> str | None:
-        """Return the id of a batch whose creation was not confirmed; None if it was never created."""
-        owner, start = row["owner"], row["time"]
-        while True:
-            is_over = is_gone(owner) or time.time() - start > _LONGEST_CREATION_S  # before looking
-            batch = await self._client.call(functools.partial(_find, owner=owner, start=start))
-            if batch or is_over:
-                self._cache.write("UPDATE batches SET batch = ? WHERE owner = ?", [(batch, owner)])
-                return batch
-            await asyncio.sleep(_FIRST_POLL_S)
-
     async def _collect(self, batch: str, keys: Iterable[str]) -> dict[str, Judgement | EndpointError]:
-        """Wait for the end of a batch; return the outcomes of these prompts, in order."""
+        """Wait for the end of a batch; return the outcomes of these prompts."""
         wait_s = _FIRST_POLL_S
-        while (state := await self._client.call(functools.partial(_state, batch=batch)))[0] in _UNFINISHED:
-            self._progress.batches[batch] = state[1]
+        while True:
+            state = await self._client.call(lambda api: _state(api, batch))
+            status, counts, files, problem = state or ("unknown to the endpoint", (0, 0), [], "")
+            if status not in _UNFINISHED:
+                self._progress.batches.pop(batch, None)
+                break
+            self._progress.batches[batch] = counts
             self._progress.refresh()
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * _POLL_GROWTH, _LONGEST_POLL_S)
-        self._progress.batches.pop(batch, None)
-        status, _, files, problem = state
         if status == "failed":
             self._cache.write("DELETE FROM batches WHERE batch = ?", [(batch,)])
             raise EndpointError(f"batch {batch} failed: {self._client.clean(problem)}")
-        outcomes: dict[str, Judgement | EndpointError] = {}
-        for file in files:
-            response = await self._client.call(functools.partial(_content, file=file))
-            for line in io.BytesIO(response.content if response else b""):
+        missing = f"batch {batch} ({self._client.clean(status)}) has no result for it"
+        outcomes: dict[str, Judgement | EndpointError] = {key: NoAnswerError(missing) for key in keys}
+        for file in reversed(files):  # a result replaces an error
+            content = await self._client.call(lambda api, file=file: api.files.content(file))  # type: ignore[misc]
+            for line in io.BytesIO(content.content if content else b""):
                 try:
-                    key, outcome = self._outcome(decode(line), response)
-                    outcomes.setdefault(key, outcome)
+                    outcomes |= self._outcome(decode(line), content.response)
                 except (AttributeError, LookupError, TypeError, ValueError):  # its prompt has no answer
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
-        missing = f"batch {batch} ({self._client.clean(status)}) has no result for it"
-        return {key: outcomes.get(key) or NoAnswerError(missing) for key in keys}
+        unanswered = [(key,) for key, outcome in outcomes.items() if isinstance(outcome, NoAnswerError)]
+        self._cache.write("DELETE FROM batches WHERE key = ?", unanswered)
+        self._read.add(batch)
+        return outcomes
 
-    def _outcome(self, line: Any, response: Any) -> tuple[str, Judgement | EndpointError]:
+    def _outcome(self, line: Any, response: Any) -> dict[str, Judgement | EndpointError]:
         """Read a result: a reply, a refusal (HTTP 400, 413 and 422), or no answer (all other errors)."""
         key, error, result = line["custom_id"], line.get("error"), line.get("response")
         if error or not result:
-            return key, NoAnswerError(self._client.clean(f"{error['code']}: {error['message']}"))
+            return {key: NoAnswerError(self._client.clean(f"{error['code']}: {error['message']}"))}
         status, body = result["status_code"], result["body"]
-        if status == 200 and key in self._prompts:
-            return key, self._client.read(self._prompts[key], json.dumps(body))
+        if status == 200:
+            return {key: self._client.read(self._prompts[key], json.dumps(body))}
         answer = type(response)(status, json=body, request=response.request)
         failure = self._client.failure(openai.APIStatusError("", response=answer, body=body.get("error")))
-        return key, failure if isinstance(failure, RefusedRequestError) else NoAnswerError(str(failure))
-
-
-async def _find(api: openai.AsyncOpenAI, owner: str, start: float) -> str | None:
-    """Return the id of the batch with the owner's token. The endpoint lists the newest batches first."""
-    async for batch in api.batches.list(limit=100):
-        if (batch.metadata or {}).get(_TOKEN) == owner.split()[-1]:
-            return batch.id
-        if batch.created_at < start - _CLOCKS_S:
-            break
-    return None
+        return {key: failure if isinstance(failure, RefusedRequestError) else NoAnswerError(str(failure))}
 
 
 async def _state(api: openai.AsyncOpenAI, batch: str) -> tuple[str, tuple[int, int], list[str], str]:
-    """Return the status of a batch, its number of requests that are done and of all, its files, and its errors."""
-    try:
-        answer = await api.batches.retrieve(batch)
-    except openai.NotFoundError:
-        return "unknown to the endpoint", (0, 0), [], ""
+    """Return the status of a batch, its numbers of done and of all requests, its files, and its errors."""
+    answer = await api.batches.retrieve(batch)
     counts, errors = answer.request_counts, (answer.errors and answer.errors.data) or []
-    done = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
+    progress = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
     problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
-    return answer.status, done, [file for file in (answer.output_file_id, answer.error_file_id) if file], problem
-
-
-async def _content(api: openai.AsyncOpenAI, file: str) -> Any:
-    """Return the response with a file; None if the endpoint has deleted the file."""
-    try:
-        return (await api.files.content(file)).response
-    except openai.NotFoundError:
-        return None
+    return answer.status, progress, [file for file in (answer.output_file_id, answer.error_file_id) if file], problem

@@ -174,14 +174,21 @@ class Client:
         response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
         return response.http_response.text
 
-    async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
-        """Call the openai library, with retries. The function also reads the answer.
+    async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer | None:
+        """Call the openai library, with retries; return None for HTTP 404. The function also reads the answer.
 
         Raises:
             EndpointError, NoAnswerError: see `post`; or the answer does not have the expected form.
         """
+
+        async def send() -> Answer | None:
+            try:
+                return await function(self._client)
+            except openai.NotFoundError:
+                return None
+
         try:
-            return await self._patiently(lambda: function(self._client))
+            return await self._patiently(send)
         except (AttributeError, TypeError, ValueError) as error:
             raise EndpointError(f"its answer does not have the expected form ({type(error).__name__})") from error
 
