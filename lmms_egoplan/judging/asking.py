@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_text
-from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.judgement import DEMO, Prompt
 from lmms_egoplan.validation import Checked, Expected, read_as
 
 # A command exits with 1 if a larger fraction of its prompts has no usable reply.
@@ -47,12 +47,7 @@ EstimateOnly = Annotated[
     bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
 ]
 Batch = Annotated[
-    bool,
-    typer.Option(
-        "--batch",
-        help="Send the requests as batches of the endpoint, for half the price within 24 hours. Repeat the command to "
-        "collect the batches of an interrupted run.",
-    ),
+    bool, typer.Option("--batch", help="Send batches: half the price, within 24 hours. To resume, repeat the command.")
 ]
 Prices = Annotated[
     Path | None,
@@ -96,9 +91,9 @@ class Step(NamedTuple):
     @classmethod
     def of_replies(cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str) -> "Step":
         """Return a step of replies with these prompt and reply tokens; None where the endpoint reports none."""
-        known = [(sent, received) for sent, received in tokens if sent is not None and received is not None]
-        missing = f"{len(tokens) - len(known)} replies without counts" if len(known) < len(tokens) else ""
-        return cls(title, len(tokens), sum(pair[0] for pair in known), sum(pair[1] for pair in known), model, missing)
+        sent, received = (sum(pair[column] or 0 for pair in tokens) for column in (0, 1))
+        missing = sum(None in pair for pair in tokens)
+        return cls(title, len(tokens), sent, received, model, f"{missing} replies without counts" if missing else "")
 
     def describe(self, about: str = "", most: str = "") -> str:
         """Return the numbers in words, with a word before those of prompts and replies."""
@@ -120,7 +115,6 @@ class Asking:
         lost: Number of these prompts without a usable reply.
         models: Prompt name -> model that replied.
         steps: Steps with the requests of this run, or of the estimate.
-        cached: Steps with the replies from the cache. Their tokens were paid when the replies were made.
 
     Raises:
         LmmsEgoplanError: the price file is unreadable or malformed. The message names file and field.
@@ -134,7 +128,6 @@ class Asking:
     lost: int = 0
     models: dict[str, str] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    cached: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._prices: dict[str, _Price] = {}
@@ -144,9 +137,8 @@ class Asking:
 
     def check_price(self, model: str) -> None:
         """Raise `LmmsEgoplanError` if there is a price file and it lacks the model."""
-        if self.prices and model not in self._prices:
-            models = f"{model}; the file lists {', '.join(self._prices)}"
-            raise LmmsEgoplanError(f"{self.prices}: no price for the model {models}")
+        if self.prices and model not in (*self._prices, DEMO):
+            raise LmmsEgoplanError(f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}")
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.
@@ -166,14 +158,14 @@ class Asking:
         Raises:
             LmmsEgoplanError: the price file lacks a model.
         """
-        if not (self.steps or self.is_estimate):
+        if not self.steps:
             return
         about, most = ("~", "at most ") if self.is_estimate else ("", "")
-        requests = sum(step.requests or 0 for step in self.steps) or None
-        sent, received = (sum(step.prompt_tokens for step in self.steps), sum(step.reply_tokens for step in self.steps))
-        models = ", ".join({step.model: "" for step in self.steps})
-        unknown = ", ".join(step.unknown for step in self.steps if step.unknown)
-        for step in (*self.steps, Step("Total", requests, sent, received, models, unknown), *self.cached):
+        requests, sent, received = (sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3))
+        models, unknown = (
+            ", ".join({str(step[column]): 0 for step in self.steps if step[column]}) for column in (4, 5)
+        )
+        for step in (*self.steps, Step("Total", requests or None, sent, received, models, unknown)):
             typer.echo(f"{step.title}: {step.describe(about, most)}")
         if self.is_estimate:
             typer.echo(
@@ -183,13 +175,11 @@ class Asking:
         if self.prices:
             for step in self.steps:
                 self.check_price(step.model)
-            million = 2e6 if self.batch else 1e6
+            million, half = (2e6, " (half as much as live)") if self.batch else (1e6, "")
             for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / million
             for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / million
-            notes = " (half of it, for batches)" * self.batch + f", without {unknown}" * bool(unknown)
-            typer.echo(
-                f"Price: {about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies, by {self.prices}{notes}"
-            )
+            price = f"{about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies"
+            typer.echo(f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}")
 
     def finish(self) -> None:
         """Print the cost. Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""

@@ -7,20 +7,19 @@ import asyncio
 import io
 import json
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import openai
 from loguru import logger
 
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, default_cache_path, is_gone, new_owner
+from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, default_cache_path
 from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.settings import JudgeSettings
 
 # The API allows 50,000 lines and 200 MB. Smaller files need less memory.
 _FILE_LINES, _FILE_BYTES = 10_000, 50_000_000
@@ -28,8 +27,6 @@ _FILE_LINES, _FILE_BYTES = 10_000, 50_000_000
 _FIRST_POLL_S, _LONGEST_POLL_S, _POLL_GROWTH = 5.0, 60.0, 1.5
 # Seconds between checks for prompts to send.
 _TICK_S = 0.1
-# If a process of another machine may still create a batch, wait this long until the endpoint lists it.
-_LONGEST_CREATION_S = 900.0
 # A batch may be this much older than its rows in the cache, because clocks differ.
 _CLOCKS_S = 3600.0
 _UNFINISHED = ("validating", "in_progress", "finalizing", "cancelling")
@@ -47,33 +44,31 @@ class Batches:
     Use it as an async context manager. On exit, batches continue at the endpoint.
     """
 
-    def __init__(
-        self, client: Client, settings: JudgeSettings, prompts: Mapping[str, Prompt], claims: Claims, progress: Progress
-    ) -> None:
+    def __init__(self, client: Client, prompts: Mapping[str, Prompt], claims: Claims, progress: Progress) -> None:
         """Create it without sending anything.
 
         Args:
             client: the open client of the endpoint.
-            settings: the judge.
             prompts: prompts by cache key.
             claims: the claims of the run.
             progress: the bar, for the number of requests that are done.
         """
-        self._client, self._settings, self._prompts, self._claims = client, settings, prompts, claims
-        self._progress, self._keys = progress, {prompt: key for key, prompt in prompts.items()}
-        self._unsent: dict[str, asyncio.Future[Judgement | Exception]] = {}
-        self._sent: dict[str, asyncio.Future[Judgement | Exception]] = {}
-        self._failures: dict[str, Exception] = {}
+        self._client, self._prompts, self._claims, self._progress = client, prompts, claims, progress
+        self._keys = {prompt: key for key, prompt in prompts.items()}
+        self._unsent: list[str] = []
+        self._futures: dict[str, asyncio.Future[Judgement | Exception]] = {}
         self._read: set[str] = set()
+        self._url: Any = "/chat/completions" if client.settings.azure_endpoint else "/v1/chat/completions"
 
     async def __aenter__(self) -> "Batches":
         self._cache = JudgementCache(default_cache_path())  # the run's threads use another connection
-        self._running = asyncio.create_task(self._run())
+        self._tasks = [asyncio.create_task(self._run())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._running.cancel()
-        await asyncio.gather(self._running, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._cache.__exit__()
 
     async def ask(self, prompt: Prompt) -> Judgement:
@@ -82,123 +77,106 @@ class Batches:
         Raises:
             RefusedRequestError: the endpoint refuses this request.
             NoAnswerError: the batch has no reply to this request, for example because it expired.
-            EndpointError: the batch failed, or the endpoint cannot be reached. Raised after all other batches are read.
+            EndpointError: the batch failed, or the endpoint refuses or cannot be reached.
             CacheError: the database cannot be used.
         """
-        future = self._unsent[self._keys[prompt]] = asyncio.get_running_loop().create_future()
-        if isinstance(outcome := await future, Exception):
+        self._unsent.append(key := self._keys[prompt])
+        self._futures[key] = asyncio.get_running_loop().create_future()
+        if isinstance(outcome := await self._futures[key], Exception):
             raise outcome
         return outcome
 
     async def _run(self) -> None:
         """Send prompts when no other prompt of the run can join them, until cancelled."""
-        tasks: list[asyncio.Task[None]] = []
         try:
             while True:
                 await asyncio.sleep(_TICK_S)
-                are_together = len(self._unsent) + len(self._sent) == len(self._progress.waiting)
-                if self._unsent and are_together and self._claims.is_drained:
-                    groups = self._groups()
-                    self._sent, self._unsent = self._sent | self._unsent, {}
-                    tasks += [asyncio.create_task(self._answer(*group)) for group in groups]
-                if self._failures.keys() == self._sent.keys():  # all other batches are read
-                    while self._failures:
-                        key, error = self._failures.popitem()
-                        self._sent.pop(key).set_result(error)
+                are_together = self._claims.is_drained and len(self._futures) == len(self._progress.waiting)
+                if self._unsent and are_together:
+                    self._tasks += [asyncio.create_task(self._answer(*group)) for group in self._groups()]
+                    self._unsent.clear()
         except CacheError as error:
-            for future in (*self._sent.values(), *self._unsent.values()):
+            for future in self._futures.values():
                 future.set_result(error)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
         """Return the unsent prompts of each batch, with the row of a batch of an earlier run."""
-        groups, rows = defaultdict[Any, list[str]](list), self._cache.load_batches(self._unsent)
-        count = size = 0
+        groups: dict[Any, list[str]] = {}
+        rows, count, size = self._cache.load_batches(self._unsent), 0, 0
         for key in self._unsent:
-            row = rows.get(key, {})
-            if not row or row["endpoint"] != self._settings.where or row["batch"] in self._read:
-                rows[key], count, size = {}, count + 1, size + len(self._line(key))
-            groups[rows[key].get("owner", ((count - 1) // _FILE_LINES, size // _FILE_BYTES))].append(key)
+            row = rows.setdefault(key, {})
+            if row and (row["endpoint"] != self._client.settings.where or row["batch"] in self._read):
+                rows[key] = row = {}
+            groups.setdefault(row.get("owner", (count // _FILE_LINES, size // _FILE_BYTES)), []).append(key)
+            count, size = count + 1, size + len(self._line(key))
         return [(group, rows[group[0]]) for group in groups.values()]
 
     def _line(self, key: str) -> bytes:
-        url, body = self._url(), self._client.body(self._prompts[key])
-        return json.dumps({"custom_id": key, "method": "POST", "url": url, "body": body}).encode() + b"\n"
+        line = {"custom_id": key, "method": "POST", "url": self._url, "body": self._client.body(self._prompts[key])}
+        return json.dumps(line).encode() + b"\n"
 
-    def _url(self) -> Any:
-        return "/v1/chat/completions" if self._settings.azure_endpoint is None else "/chat/completions"
-
-    async def _answer(self, keys: list[str], row: Mapping[str, Any]) -> None:
+    async def _answer(self, keys: Sequence[str], row: Mapping[str, Any]) -> None:
         """Get the outcomes of the prompts of one batch, from the batch in the row if that exists."""
         try:
-            batch = row.get("batch") or await self._create(keys, row)
-            outcomes = await self._collect(batch, keys)
-        except Exception as error:  # raised by `ask`
-            if isinstance(error, NoAnswerError):
-                error = EndpointError(f"{error}. Batches go on; to collect them, repeat the command", error.what)
-            self._failures |= dict.fromkeys(keys, error)
-        else:
-            for key in keys:
-                self._sent.pop(key).set_result(outcomes[key])
+            outcomes = await self._collect(row.get("batch") or await self._create(keys, row), keys)
+        except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
+            hint = "Batches go on: repeat the command to collect them, or drop --batch to request their prompts again"
+            refusal = EndpointError(f"{error}. {hint}", getattr(error, "what", "sends an answer that cannot be read"))
+            outcomes = dict.fromkeys(keys, error if isinstance(error, CacheError) else refusal)
+        for key in keys:
+            self._futures.pop(key).set_result(outcomes[key])
 
-    async def _create(self, keys: Iterable[str], row: Mapping[str, Any]) -> str:
+    async def _create(self, keys: Sequence[str], row: Mapping[str, Any]) -> str:
         """Upload prompts and start their batch; return its id.
 
-        A row of an earlier run means that the endpoint may already have the batch. Repeated requests look for it, too.
+        It may exist, if an earlier run was killed (then there is its row), or if the answer to an earlier attempt was
+        lost. As this run has claimed the prompts, no other process creates it.
         """
-        owner, start = row.get("owner") or new_owner(), row.get("time") or time.time()
-        process, _, token = owner.rpartition(" ")
-        rows = [(key, owner, self._settings.where, self._settings.model, None, start) for key in keys]
+        owner, start = row.get("owner") or uuid.uuid4().hex, row.get("time") or time.time()
+        settings = self._client.settings
+        rows = [(key, owner, settings.where, settings.model, None, start) for key in keys]
         self._cache.write("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
 
         async def create(api: openai.AsyncOpenAI) -> str:
-            is_free = is_gone(owner) or process == new_owner().rpartition(" ")[0]  # before looking
             async for batch in api.batches.list(limit=100):  # the newest first
-                if (batch.metadata or {}).get(_TOKEN) == token:
+                if (batch.metadata or {}).get(_TOKEN) == owner:
                     return batch.id
                 if batch.created_at < start - _CLOCKS_S:
                     break
-            if not is_free and time.time() - start < _LONGEST_CREATION_S:
-                return ""
-            content = b"".join(map(self._line, keys))
-            file = (await api.files.create(file=("requests.jsonl", content), purpose="batch")).id
-            to: Any = {"input_file_id": file, "endpoint": self._url(), "metadata": {_TOKEN: token}}
+            content = ("requests.jsonl", b"".join(map(self._line, keys)))
+            file = await api.files.create(file=content, purpose="batch")
+            to: Any = {"input_file_id": file.id, "endpoint": self._url, "metadata": {_TOKEN: owner}}
             return (await api.batches.create(**to, completion_window="24h")).id
 
-        while not (batch := await self._client.call(create)):
-            if batch is None:
-                raise EndpointError("it offers no batches (HTTP 404); repeat the command without --batch")
-            await asyncio.sleep(_FIRST_POLL_S)
+        batch = await self._client.call(create)
         self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
-        logger.info(f"Batch {batch} at {self._settings.where} has {len(rows)} prompts")
+        logger.info(f"Batch {batch} at {settings.where} has {len(keys)} prompts")
         return batch
 
-    async def _collect(self, batch: str, keys: Iterable[str]) -> dict[str, Judgement | EndpointError]:
+    async def _collect(self, batch: str, keys: Iterable[str]) -> dict[str, Judgement | Exception]:
         """Wait for the end of a batch; return the outcomes of these prompts."""
-        wait_s = _FIRST_POLL_S
-        while True:
-            state = await self._client.call(lambda api: _state(api, batch))
-            status, counts, files, problem = state or ("unknown to the endpoint", (0, 0), [], "")
-            if status not in _UNFINISHED:
-                self._progress.batches.pop(batch, None)
-                break
-            self._progress.batches[batch] = counts
-            self._progress.refresh()
+        wait_s, client = _FIRST_POLL_S, self._client
+        while (state := await client.call(lambda api: api.batches.retrieve(batch))).status in _UNFINISHED:
+            if counts := state.request_counts:
+                self._progress.batches[batch] = counts.completed + counts.failed, counts.total
+                self._progress.refresh()
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * _POLL_GROWTH, _LONGEST_POLL_S)
-        if status == "failed":
+        self._progress.batches.pop(batch, None)
+        if state.status == "failed":
             self._cache.write("DELETE FROM batches WHERE batch = ?", [(batch,)])
-            raise EndpointError(f"batch {batch} failed: {self._client.clean(problem)}")
-        missing = f"batch {batch} ({self._client.clean(status)}) has no result for it"
-        outcomes: dict[str, Judgement | EndpointError] = {key: NoAnswerError(missing) for key in keys}
-        for file in reversed(files):  # a result replaces an error
-            content = await self._client.call(lambda api, file=file: api.files.content(file))  # type: ignore[misc]
-            for line in io.BytesIO(content.content if content else b""):
+            errors = (state.errors and state.errors.data) or []
+            problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
+            raise EndpointError(f"batch {batch} failed: {client.clean(problem)}")
+        missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it")
+        outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
+        for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error
+            content = await client.call(lambda api, file=file: api.files.content(file))  # type: ignore[misc]
+            for text in io.BytesIO(content.content):
                 try:
-                    outcomes |= self._outcome(decode(line), content.response)
+                    line = decode(text)
+                    if (key := line["custom_id"]) in outcomes:
+                        outcomes[key] = self._outcome(key, line, content.response)
                 except (AttributeError, LookupError, TypeError, ValueError):  # its prompt has no answer
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
         unanswered = [(key,) for key, outcome in outcomes.items() if isinstance(outcome, NoAnswerError)]
@@ -206,23 +184,13 @@ class Batches:
         self._read.add(batch)
         return outcomes
 
-    def _outcome(self, line: Any, response: Any) -> dict[str, Judgement | EndpointError]:
+    def _outcome(self, key: str, line: Any, response: Any) -> Judgement | Exception:
         """Read a result: a reply, a refusal (HTTP 400, 413 and 422), or no answer (all other errors)."""
-        key, error, result = line["custom_id"], line.get("error"), line.get("response")
-        if error or not result:
-            return {key: NoAnswerError(self._client.clean(f"{error['code']}: {error['message']}"))}
-        status, body = result["status_code"], result["body"]
+        if error := line.get("error"):
+            return NoAnswerError(self._client.clean(f"{error['code']}: {error['message']}"))
+        status, body = line["response"]["status_code"], line["response"]["body"]
         if status == 200:
-            return {key: self._client.read(self._prompts[key], json.dumps(body))}
+            return self._client.read(self._prompts[key], json.dumps(body))
         answer = type(response)(status, json=body, request=response.request)
         failure = self._client.failure(openai.APIStatusError("", response=answer, body=body.get("error")))
-        return {key: failure if isinstance(failure, RefusedRequestError) else NoAnswerError(str(failure))}
-
-
-async def _state(api: openai.AsyncOpenAI, batch: str) -> tuple[str, tuple[int, int], list[str], str]:
-    """Return the status of a batch, its numbers of done and of all requests, its files, and its errors."""
-    answer = await api.batches.retrieve(batch)
-    counts, errors = answer.request_counts, (answer.errors and answer.errors.data) or []
-    progress = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
-    problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
-    return answer.status, progress, [file for file in (answer.output_file_id, answer.error_file_id) if file], problem
+        return failure if isinstance(failure, RefusedRequestError) else NoAnswerError(str(failure))

@@ -241,7 +241,7 @@ class Claims:
         self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
         self._claimed = deque[str]()
         self._cache, self._read, self._settled = cache, read, settled
-        self._owner = new_owner()
+        self._owner = f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = self._looked = -math.inf
         self._finished: dict[str, Judgement | None] = {}
         self._waiting = 0
@@ -373,15 +373,10 @@ class Claims:
         """Return whether a claim is another process's and still valid: not expired, and its process may still run."""
         now = time.time()
         is_valid = now <= expires <= now + _MOST_LEASES_AHEAD * LEASE_S
-        return owner != self._owner and is_valid and not is_gone(owner)
+        return owner != self._owner and is_valid and not _is_gone(owner)
 
 
-def new_owner() -> str:
-    """Return a name for a claim or batch that is unique and tells which process made it."""
-    return f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
-
-
-def is_gone(owner: str) -> bool:
+def _is_gone(owner: str) -> bool:
     """Return whether the owner's process is known to have ended; always false for other machines."""
     machine, _, process = owner.partition(" ")
     pid = process.partition(" ")[0]

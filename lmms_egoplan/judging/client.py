@@ -92,8 +92,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             if encoding not in _ENCODINGS:
                 raise BodyError(f"its answer has encoding {encoding[:50]!r}, not gzip or deflate")
             body = bytearray()
-            is_file = request.url.path.endswith("/content")
-            largest = max(self._largest, _FILE_MIB * 2**20 * is_file)
+            largest = max(self._largest, _FILE_MIB * 2**20 * request.url.path.endswith("/content"))
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > largest:
@@ -107,7 +106,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 
 
 class Client:
-    """A client of one endpoint, as an async context manager.
+    """A client of one endpoint, as an async context manager. `settings` are its settings.
 
     `on_retry` is called before every retry. Error messages and replies never contain the key.
 
@@ -116,7 +115,7 @@ class Client:
     """
 
     def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
-        self._settings, self._on_retry, self._patience = settings, on_retry, patience
+        self.settings, self._on_retry, self._patience = settings, on_retry, patience
         self._read_s = min(patience.read_s, settings.timeout)
         self._target = (settings.where, settings.model)
         self._client: openai.AsyncOpenAI
@@ -174,23 +173,9 @@ class Client:
         response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
         return response.http_response.text
 
-    async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer | None:
-        """Call the openai library, with retries; return None for HTTP 404. The function also reads the answer.
-
-        Raises:
-            EndpointError, NoAnswerError: see `post`; or the answer does not have the expected form.
-        """
-
-        async def send() -> Answer | None:
-            try:
-                return await function(self._client)
-            except openai.NotFoundError:
-                return None
-
-        try:
-            return await self._patiently(send)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise EndpointError(f"its answer does not have the expected form ({type(error).__name__})") from error
+    async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
+        """Call the openai library with the retries of `post`. Raises the same errors as `post`."""
+        return await self._patiently(lambda: function(self._client))
 
     def body(self, prompt: Prompt, limit_name: str | None = None) -> dict[str, Any]:
         """Return the body of a request, by default with the name of the token limit that is known so far."""
@@ -198,10 +183,10 @@ class Client:
         content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
         system = [{"role": "system", "content": prompt.system}] if prompt.system else []
         body = {
-            "model": self._settings.model,
+            "model": self.settings.model,
             "messages": [*system, {"role": "user", "content": content}],
-            **self._settings.parameters,
-            limit_name or self._limit_name(): self._settings.max_tokens,
+            **self.settings.parameters,
+            limit_name or self._limit_name(): self.settings.max_tokens,
         }
         if prompt.schema is not None:
             form = {"name": "reply", "schema": prompt.schema}
@@ -210,16 +195,16 @@ class Client:
 
     def read(self, prompt: Prompt, text: str) -> Judgement:
         """Read the body of a chat completion; return the unrated reply without its duration."""
-        judgement, redactor = read_reply(text, self._settings.model), self._redactor
+        judgement, redactor = read_reply(text, self.settings.model), self._redactor
         return replace(
             judgement,
             reply=judgement.reply and redactor.in_reply(judgement.reply),
             error=judgement.error and redactor.in_error(judgement.error),
             judge=redactor.in_reply(judgement.judge),
             finish=redactor.in_reply(judgement.finish or ""),
-            endpoint=self._settings.where,
+            endpoint=self.settings.where,
             prompt=prompt.text,
-            max_tokens=self._settings.max_tokens,
+            max_tokens=self.settings.max_tokens,
         )
 
     def clean(self, message: object) -> str:
@@ -227,7 +212,7 @@ class Client:
         return " ".join(self._redactor.in_error(clean_text(str(message))).split())[:_LONGEST_MESSAGE]
 
     def _limit_name(self) -> str:
-        return self._settings.limit_name or _limit_names.get(self._target) or _first_name(self._settings)
+        return self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
 
     async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         patience, failures = self._patience, list[NoAnswerError]()
@@ -258,15 +243,14 @@ class Client:
         except (openai.APIConnectionError, BodyError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
-                limit = f"{self._settings.max_mib} MiB, set by {MAX_MIB}"
-                hint = f"; the limit is {limit} ({_FILE_MIB} MiB for the file of a batch, unless it is set higher)"
+                hint = f"; {MAX_MIB} sets the limit: {self.settings.max_mib} MiB, and {_FILE_MIB} MiB or more for files"
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
             message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
         except TimeoutError:  # the endpoint sent bytes, but no complete answer
             message, is_late = "Request timed out.", True
         late = f" No answer within {self._read_s:g} s" if is_late else ""
-        hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self._settings.timeout else ""
+        hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self.settings.timeout else ""
         raise NoAnswerError(self._redactor.in_error(message) + late + hint, is_late=is_late)
 
     async def _send(self, prompt: Prompt) -> Judgement:
@@ -291,7 +275,7 @@ class Client:
         try:
             return await self._create(prompt, name)
         except openai.APIStatusError as error:
-            if self._settings.limit_name is not None or not _names(error, name):
+            if self.settings.limit_name is not None or not _names(error, name):
                 raise
             refusal = error
         other_name = next(limit_name for limit_name in LIMIT_NAMES if limit_name != name)
@@ -327,8 +311,8 @@ class Client:
             message = f"HTTP {status}: it redirects to {location}; redirects are not followed"
         if status < 500 and (status not in _RETRIED_STATUSES or is_without_credit):
             if any(_names(error, name) for name in LIMIT_NAMES):
-                message += f" (the limit is {self._settings.max_tokens} tokens, set by {MAX_TOKENS})"
-            elif parameters := [name for name in self._settings.parameters if _names(error, name)]:
+                message += f" (the limit is {self.settings.max_tokens} tokens, set by {MAX_TOKENS})"
+            elif parameters := [name for name in self.settings.parameters if _names(error, name)]:
                 message += f" ({PARAMETERS} can change or remove {', '.join(parameters)})"
             is_request_error = status in _REQUEST_ERRORS and not is_without_credit
             return (RefusedRequestError if is_request_error else EndpointError)(message)

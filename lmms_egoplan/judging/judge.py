@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, closing, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -280,7 +280,7 @@ class Run:
         self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers}
         self._started = time.time()
         self._asked = self._without_reply = 0
-        self._title, self._tokens = title, list[tuple[int | None, int | None]]()
+        self._title, self._tokens = title or self._words.doing, list[tuple[int | None, int | None]]()
         self._first_refusals: list[str] = []
         keys = [] if settings.ignores_cache else [*self._keys]
         failed: dict[str, Judgement] = {}
@@ -307,12 +307,10 @@ class Run:
         judges = {judgement.judge for judgement in self.judgements.values() if judgement.reply is not None}
         cached = [item for item in self.judgements.values() if item.cached and item.reply is not None]
         tokens = [(reply.prompt_tokens, reply.completion_tokens) for reply in cached]
-        title, model, asking = self._title or self._words.doing, self._settings.model, self._settings.asking
-        steps = Step.of_replies(title, self._tokens, model), Step.of_replies(f"{title}, from the cache", tokens, model)
-        if not asking.is_estimate:
-            asking.steps.append(steps[0])
-            asking.cached += [steps[1]] if cached else []
-        self._progress.summarize(judges or [model], *(step.describe() for step in steps))
+        steps = [Step.of_replies(self._title, pairs, self._settings.model) for pairs in (self._tokens, tokens)]
+        if not self._settings.asking.is_estimate:
+            self._settings.asking.steps.append(steps[0])
+        self._progress.summarize(judges or [self._settings.model], *(step.describe() for step in steps))
 
     async def ask(self) -> None:
         """Send all open prompts, `settings.concurrency` at a time: new prompts first, then earlier failures.
@@ -326,6 +324,7 @@ class Run:
                 answer); or all of the first ten answers are refused with the same message.
             NoAnswerError: many answers in a row got no reply. The message has their number and the last cause.
         """
+        from lmms_egoplan.judging.batches import Batches
         from lmms_egoplan.judging.client import Client
 
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
@@ -334,16 +333,13 @@ class Run:
             self._cache.forget(missing)
         self._failed_before = {key: _wording(failure.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
-        pending = self._cache.load_batches(keys)
-        if pending and not self._settings.asking.batch:
-            logger.warning(
-                f"{len(pending)} of these prompts are in batches without stored results. This run sends them again; "
-                "to collect the batches instead, stop it and add --batch"
-            )
+        is_batch = self._settings.asking.batch
+        if (pending := self._cache.load_batches(keys)) and not is_batch:
+            logger.warning(f"{len(pending)} prompts are in batches, and now sent again; to collect those, add --batch")
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
             Claims(keys, self._cache, self._read_new, self._settle) as claims,
-            self._asked_through(client, claims) as asked,
+            Batches(client, self._keys, claims, self._progress) if is_batch else nullcontext(client) as asked,
         ):
             slots = min(self._settings.concurrency, len(keys))
             workers = [asyncio.create_task(self._ask_next(claims, asked)) for _ in range(slots)]
@@ -354,14 +350,6 @@ class Run:
                 for task in (*workers, ticker):
                     task.cancel()
                 await asyncio.gather(*workers, ticker, return_exceptions=True)
-
-    def _asked_through(self, client: "Client", claims: Claims) -> AbstractAsyncContextManager["Client | Batches"]:
-        """Return what answers prompts: the client, or its batches."""
-        if not self._settings.asking.batch:
-            return nullcontext(client)
-        from lmms_egoplan.judging.batches import Batches
-
-        return Batches(client, self._settings, self._keys, claims, self._progress)
 
     async def _ask_next(self, claims: Claims, client: "Client | Batches") -> None:
         settings, model = self._settings, f"the {self._words.model}"
@@ -379,7 +367,7 @@ class Run:
                 is_answered = False
                 judgement = _unrated(settings, f"no answer from {model}: {error}")
             except EndpointError as error:
-                raise EndpointError(f"{error} (asked about {self._answers[prompt][0]})") from error
+                raise EndpointError(f"{error} (asked about {self._answers[prompt][0]})", error.what) from error
             del self._progress.waiting[key]
             claims.finish(key, judgement if is_answered else None)
             self._settle(key, judgement, "judged", is_refused=refusal is not None)
@@ -399,6 +387,7 @@ class Run:
             # Some servers always report ``stop``.
             is_at_limit = is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
             tokens.append((reply.prompt_tokens, reply.completion_tokens))
+            self._tokens.append(tokens[-1])
             counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             counts["cut"] += is_at_limit
             has_ended = reply.reply is not None and not is_at_limit and is_ended(reply.finish) is not False
@@ -409,7 +398,6 @@ class Run:
             judgement = replace(reply, rating=rating, error=error, finish=finish)
             if is_good:
                 break
-        self._tokens += tokens
         sent, received = (None if None in column else sum(column) for column in zip(*tokens, strict=True))
         return replace(judgement, prompt_tokens=sent, completion_tokens=received)
 

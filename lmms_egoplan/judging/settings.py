@@ -201,12 +201,11 @@ def language_model(
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
-    model = name or settings.model
-    if asking is not None and model != DEMO:
-        asking.check_price(model)
+    if asking:
+        asking.check_price(name or settings.model)
     return replace(
         settings,
-        model=model,
+        model=name or settings.model,
         asking=asking or settings.asking,
         concurrency=concurrency or settings.concurrency,
     )

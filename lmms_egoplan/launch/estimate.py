@@ -78,18 +78,17 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], pri
         tokens = "unknown" if task.tokens is None else f"~{task.tokens:,}"
         table.add_row(task.task, f"{task.questions:,}", f"~{task.images:,}", tokens)
     Console().print(table)
-    if steps:
-        Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
+    Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
 def used_steps(plan: Plan, tasks: Mapping[str, TaskRun]) -> list[Step]:
     """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
     steps = []
     for name, task in plan.leaves.items():
-        for _, settings in _judges(task)[:1]:
-            numbers = [tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply")]
-            unknown = f"an unknown number of {name}" if None in numbers else ""
-            steps.append(Step(name, None, int(numbers[0] or 0), int(numbers[1] or 0), settings.model, unknown))
+        counts = [tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply")]
+        unknown = f"an unknown number for {name}" if None in counts else ""
+        numbers = [int(count or 0) for count in counts]
+        steps += [Step(name, None, *numbers, settings.model, unknown) for _, settings in _judges(task)[:1]]
     return steps
 
 

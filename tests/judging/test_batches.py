@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -134,10 +133,8 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
         with pytest.raises(JudgeError, match="token_limit_exceeded: Enqueued token limit reached") as error:
             in_batches(server.url)
         assert KEY not in str(error.value)
-        ratings = [judgement.rating for judgement in error.value.judgements]
-        assert ratings == [None] * 5 + [1] * 7
-        assert not pending()
         assert len(server.batches) == 3
+        assert len(pending()) in (0, 2, 5, 7)  # batches that were not read yet are collected later
         server.on_batch = lambda method, path: None
         server.failure = []
         assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
@@ -177,16 +174,17 @@ def test_unexpected_answers_about_batches_are_one_error(monkeypatch, body):
             in_batches(server.url)
 
 
-def test_a_deleted_batch_is_requested_again_by_the_next_run():
+def test_a_batch_that_the_endpoint_does_not_know_is_an_error_and_live_requests_are_the_way_out():
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None
         server.on_batch = lambda method, path: server.batches.clear() if path.endswith("batch_1") else None
-        judged = in_batches(server.url)
-        assert all("batch_1" in judgement.error for judgement in judged)
-        server.on_batch = lambda method, path: None
-        server.polls = 0
-        assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
+        for _ in range(2):
+            with pytest.raises(JudgeError, match="batch_1.*without|batch_1.*--batch"):
+                in_batches(server.url)
+        assert len(pending()) == 12
+        assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
         assert sorted(server.prompts) == sorted(PROMPTS)
+        assert not pending()
 
 
 def judge_in_batches():
@@ -276,40 +274,3 @@ def test_azure_has_another_path(monkeypatch):
         azure = {"base_url": None, "azure_endpoint": host, "azure_api_version": "2024-10-21"}
         assert [judgement.rating for judgement in in_batches(server.url, **azure)] == [1] * 12
         assert server.batches["batch_1"]["endpoint"] == "/chat/completions"
-
-
-def test_a_creation_that_was_not_confirmed_is_awaited(monkeypatch):
-    """The process may run on another machine: its batch appears later, or counts as never created."""
-    keys = [cache_key("judge", {"temperature": 0}, Prompt(prompt)) for prompt in PROMPTS]
-    for token, created in (("one", True), ("two", False)):
-        with JudgeServer(lambda *_: Reply()) as server:
-            with JudgementCache(default_cache_path()) as cache:
-                cache.forget(keys)
-                rows = [[key, f"elsewhere 1 {token}", server.url, "judge", None, time.time()] for key in keys]
-                cache.write("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
-            listed = []
-
-            def create_late(method, path, server=server, listed=listed, token=token, created=created):
-                if method == "GET" and path.endswith("/batches"):
-                    listed.append(path)
-                    if len(listed) == 3 and created:
-                        lines = [
-                            {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body(prompt)}
-                            for key, prompt in zip(keys, PROMPTS, strict=True)
-                        ]
-                        file = server.add_file(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-                        metadata = {"lmms_egoplan": token}
-                        server.create_batch(
-                            {"input_file_id": file, "endpoint": "/v1/chat/completions", "metadata": metadata}
-                        )
-
-            server.on_batch = create_late
-            monkeypatch.setattr(batches, "_LONGEST_CREATION_S", 900.0 if created else -1.0)
-            assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
-            assert len(server.batches) == 1
-            assert sorted(server.prompts) == sorted(PROMPTS)
-            assert not pending()
-
-
-def body(prompt):
-    return {"model": "judge", "messages": [{"role": "user", "content": prompt}]}

@@ -32,10 +32,8 @@ def test_judgements_are_in_order(log):
         assert 0 <= judgement.seconds < FOREVER_S
     assert again == [replace(judgement, cached=True) for judgement in judgements[::-1]]
     assert "Judging: 30 of 30 answers judged by m-1" in log[-2]
-    assert (
-        "30 now, 0 from the cache; 0 failed, 0 not reached; 0 retries; now: 30 requests, 60 prompt tokens, 60 reply tokens"
-        in log[-2]
-    )
+    assert "30 now, 0 from the cache; 0 failed, 0 not reached; 0 retries" in log[-2]
+    assert "30 requests, 60 prompt tokens, 60 reply tokens" in log[-2]
     assert "0 now, 30 from the cache" in log[-1]
 
 

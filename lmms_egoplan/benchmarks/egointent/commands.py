@@ -124,18 +124,17 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    asking = Asking(retry_rejected, estimate, prices, batch)
-    settings = language_model(DEFAULT_JUDGE, asking=asking, concurrency=concurrency)
+    settings = language_model(DEFAULT_JUDGE, None, Asking(retry_rejected, estimate, prices, batch), concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)
     if not estimate:
         probe(settings)
     judged = judge_stored(stored, rows, settings)
-    asking.finish_estimate()
+    settings.asking.finish_estimate()
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)
     benchmarks = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
     print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
-    asking.print_cost()
+    settings.asking.print_cost()
     end(written, unjudged, len(judged))

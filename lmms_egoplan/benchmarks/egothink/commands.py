@@ -110,15 +110,14 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    asking = Asking(retry_rejected, estimate, prices, batch)
-    settings = language_model(DEFAULT_JUDGE, asking=asking, concurrency=concurrency)
+    settings = language_model(DEFAULT_JUDGE, None, Asking(retry_rejected, estimate, prices, batch), concurrency)
     settings = replace(settings, protocol=chosen_protocol(PROTOCOLS, protocol).name)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
     if not estimate:
         probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
-    asking.finish_estimate()
+    settings.asking.finish_estimate()
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)
@@ -126,7 +125,7 @@ def judge(
     _print_scores(judged)
     if repeats > 1:
         _print_noise(repeated)
-    asking.print_cost()
+    settings.asking.print_cost()
     end(written, unjudged, len(judged), " in each repeat" if repeats > 1 else "")
 
 
