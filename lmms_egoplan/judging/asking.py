@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_text
-from lmms_egoplan.judging.judgement import DEMO, Prompt
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.validation import Checked, Expected, read_as
 
 # A command exits with 1 if a larger fraction of its prompts has no usable reply.
@@ -46,9 +46,7 @@ Retry = Annotated[
 EstimateOnly = Annotated[
     bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
 ]
-Batch = Annotated[
-    bool, typer.Option("--batch", help="Send batches: half the price, within 24 hours. To resume, repeat the command.")
-]
+Batch = Annotated[bool, typer.Option("--batch", help="Send batches, for half the price within 24 hours.")]
 Prices = Annotated[
     Path | None,
     typer.Option(
@@ -135,10 +133,11 @@ class Asking:
             content = parse_record(str(self.prices), read_text(self.prices, "prices"))
             self._prices = read_as(dict[str, _Price], str(self.prices), content)
 
-    def check_price(self, model: str) -> None:
-        """Raise `LmmsEgoplanError` if there is a price file and it lacks the model."""
-        if self.prices and model not in (*self._prices, DEMO):
+    def price(self, model: str) -> _Price:
+        """Return the price of a model; raise `LmmsEgoplanError` if the price file lacks it."""
+        if model not in self._prices:
             raise LmmsEgoplanError(f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}")
+        return self._prices[model]
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.
@@ -162,9 +161,7 @@ class Asking:
             return
         about, most = ("~", "at most ") if self.is_estimate else ("", "")
         requests, sent, received = (sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3))
-        models, unknown = (
-            ", ".join({str(step[column]): 0 for step in self.steps if step[column]}) for column in (4, 5)
-        )
+        models, unknown = (", ".join({str(step[i]): 0 for step in self.steps if step[i]}) for i in (4, 5))
         for step in (*self.steps, Step("Total", requests or None, sent, received, models, unknown)):
             typer.echo(f"{step.title}: {step.describe(about, most)}")
         if self.is_estimate:
@@ -173,11 +170,9 @@ class Asking:
                 f"approximate; an image counts as {IMAGE_TOKENS}."
             )
         if self.prices:
-            for step in self.steps:
-                self.check_price(step.model)
             million, half = (2e6, " (half as much as live)") if self.batch else (1e6, "")
-            for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / million
-            for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / million
+            for_prompts = sum(step.prompt_tokens * self.price(step.model).input for step in self.steps) / million
+            for_replies = sum(step.reply_tokens * self.price(step.model).output for step in self.steps) / million
             price = f"{about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies"
             typer.echo(f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}")
 

@@ -8,7 +8,7 @@ import io
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import openai
@@ -88,22 +88,28 @@ class Batches:
 
     async def _run(self) -> None:
         """Send prompts when no other prompt of the run can join them, until cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(_TICK_S)
-                are_together = self._claims.is_drained and len(self._futures) == len(self._progress.waiting)
-                if self._unsent and are_together:
-                    self._tasks += [asyncio.create_task(self._answer(*group)) for group in self._groups()]
-                    self._unsent.clear()
-        except CacheError as error:
-            for future in self._futures.values():
-                future.set_result(error)
+        while True:
+            await asyncio.sleep(_TICK_S)
+            are_together = self._claims.is_drained and len(self._futures) == len(self._progress.waiting)
+            if self._unsent and are_together:
+                self._tasks.append(asyncio.create_task(self._answer(self._unsent)))
+                self._unsent = []
 
-    def _groups(self) -> list[tuple[list[str], dict[str, Any]]]:
-        """Return the unsent prompts of each batch, with the row of a batch of an earlier run."""
+    async def _answer(self, keys: Sequence[str]) -> None:
+        """Get the outcomes of prompts from one or more batches. If one batch fails, all open prompts fail."""
+        try:
+            await asyncio.gather(*(self._collect(*group) for group in self._groups(keys)))
+        except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
+            hint = "Batches go on: repeat the command to collect them, or drop --batch to request their prompts again"
+            failure = EndpointError(f"{error}. {hint}", getattr(error, "what", "sends an answer that cannot be read"))
+            while self._futures:
+                self._futures.popitem()[1].set_result(error if isinstance(error, CacheError) else failure)
+
+    def _groups(self, keys: Sequence[str]) -> list[tuple[list[str], dict[str, Any]]]:
+        """Return the prompts of each batch, with the row of a batch of an earlier run."""
         groups: dict[Any, list[str]] = {}
-        rows, count, size = self._cache.load_batches(self._unsent), 0, 0
-        for key in self._unsent:
+        rows, count, size = self._cache.load_batches(keys), 0, 0
+        for key in keys:
             row = rows.setdefault(key, {})
             if row and (row["endpoint"] != self._client.settings.where or row["batch"] in self._read):
                 rows[key] = row = {}
@@ -115,17 +121,6 @@ class Batches:
         line = {"custom_id": key, "method": "POST", "url": self._url, "body": self._client.body(self._prompts[key])}
         return json.dumps(line).encode() + b"\n"
 
-    async def _answer(self, keys: Sequence[str], row: Mapping[str, Any]) -> None:
-        """Get the outcomes of the prompts of one batch, from the batch in the row if that exists."""
-        try:
-            outcomes = await self._collect(row.get("batch") or await self._create(keys, row), keys)
-        except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
-            hint = "Batches go on: repeat the command to collect them, or drop --batch to request their prompts again"
-            refusal = EndpointError(f"{error}. {hint}", getattr(error, "what", "sends an answer that cannot be read"))
-            outcomes = dict.fromkeys(keys, error if isinstance(error, CacheError) else refusal)
-        for key in keys:
-            self._futures.pop(key).set_result(outcomes[key])
-
     async def _create(self, keys: Sequence[str], row: Mapping[str, Any]) -> str:
         """Upload prompts and start their batch; return its id.
 
@@ -133,8 +128,7 @@ class Batches:
         lost. As this run has claimed the prompts, no other process creates it.
         """
         owner, start = row.get("owner") or uuid.uuid4().hex, row.get("time") or time.time()
-        settings = self._client.settings
-        rows = [(key, owner, settings.where, settings.model, None, start) for key in keys]
+        rows = [(key, owner, self._client.settings.where, self._client.settings.model, None, start) for key in keys]
         self._cache.write("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
 
         async def create(api: openai.AsyncOpenAI) -> str:
@@ -143,18 +137,20 @@ class Batches:
                     return batch.id
                 if batch.created_at < start - _CLOCKS_S:
                     break
-            content = ("requests.jsonl", b"".join(map(self._line, keys)))
-            file = await api.files.create(file=content, purpose="batch")
+            file = await api.files.create(file=("in.jsonl", b"".join(map(self._line, keys))), purpose="batch")
             to: Any = {"input_file_id": file.id, "endpoint": self._url, "metadata": {_TOKEN: owner}}
             return (await api.batches.create(**to, completion_window="24h")).id
 
         batch = await self._client.call(create)
         self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
-        logger.info(f"Batch {batch} at {settings.where} has {len(keys)} prompts")
+        logger.info(
+            f"{len(keys)} prompts are in batch {batch}. To stop, press Ctrl-C; to collect it, repeat the command"
+        )
         return batch
 
-    async def _collect(self, batch: str, keys: Iterable[str]) -> dict[str, Judgement | Exception]:
-        """Wait for the end of a batch; return the outcomes of these prompts."""
+    async def _collect(self, keys: Sequence[str], row: Mapping[str, Any]) -> None:
+        """Wait for the end of the batch of these prompts, and read their outcomes."""
+        batch = row.get("batch") or await self._create(keys, row)
         wait_s, client = _FIRST_POLL_S, self._client
         while (state := await client.call(lambda api: api.batches.retrieve(batch))).status in _UNFINISHED:
             if counts := state.request_counts:
@@ -182,7 +178,8 @@ class Batches:
         unanswered = [(key,) for key, outcome in outcomes.items() if isinstance(outcome, NoAnswerError)]
         self._cache.write("DELETE FROM batches WHERE key = ?", unanswered)
         self._read.add(batch)
-        return outcomes
+        for key, outcome in outcomes.items():
+            self._futures.pop(key).set_result(outcome)
 
     def _outcome(self, key: str, line: Any, response: Any) -> Judgement | Exception:
         """Read a result: a reply, a refusal (HTTP 400, 413 and 422), or no answer (all other errors)."""

@@ -482,8 +482,8 @@ def _ask_all(
     answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, answer in zip(prompts, ids, strict=True):
         answers[prompt].append(answer)
-    if settings.asking.batch:  # all prompts wait for batches together
-        settings = replace(settings, concurrency=len(answers))
+    # The prompts of a batch wait together.
+    settings = replace(settings, concurrency=len(answers)) if settings.asking.batch else settings
     judgements: dict[Prompt, Judgement] = {}
     failure, words = None, _WRITING if scale is None else _JUDGING
     try:

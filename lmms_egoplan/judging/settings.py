@@ -201,8 +201,8 @@ def language_model(
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
-    if asking:
-        asking.check_price(name or settings.model)
+    if asking and asking.prices and settings.model != DEMO:
+        asking.price(name or settings.model)
     return replace(
         settings,
         model=name or settings.model,

@@ -85,10 +85,10 @@ def used_steps(plan: Plan, tasks: Mapping[str, TaskRun]) -> list[Step]:
     """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
     steps = []
     for name, task in plan.leaves.items():
-        counts = [tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply")]
-        unknown = f"an unknown number for {name}" if None in counts else ""
-        numbers = [int(count or 0) for count in counts]
-        steps += [Step(name, None, *numbers, settings.model, unknown) for _, settings in _judges(task)[:1]]
+        sent, received = (tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply"))
+        unknown = f"an unknown number for {name}" if None in (sent, received) else ""
+        for _, settings in _judges(task)[:1]:
+            steps.append(Step(name, None, int(sent or 0), int(received or 0), settings.model, unknown))
     return steps
 
 

@@ -179,7 +179,7 @@ def test_a_batch_that_the_endpoint_does_not_know_is_an_error_and_live_requests_a
         server.polls = None
         server.on_batch = lambda method, path: server.batches.clear() if path.endswith("batch_1") else None
         for _ in range(2):
-            with pytest.raises(JudgeError, match="batch_1.*without|batch_1.*--batch"):
+            with pytest.raises(JudgeError, match=r"batch_1.*--batch"):
                 in_batches(server.url)
         assert len(pending()) == 12
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
@@ -263,7 +263,7 @@ def test_a_live_run_says_how_many_prompts_are_in_batches(log):
         with JudgementCache(default_cache_path()) as cache:
             cache.write("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [[key, *row[1:]] for key in keys])
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
-        assert any("4 of these prompts are in batches" in line for line in log)
+        assert any("4 prompts are in batches" in line for line in log)
         assert len(server.prompts) == 12
         assert not pending()
 
