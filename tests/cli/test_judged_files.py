@@ -147,6 +147,54 @@ def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark
     assert "unknown" in json.dumps(section)
 
 
+def amounts(output, word):
+    """Return the numbers of prompt and reply tokens of the total, and the prices in a command's output."""
+    (total,) = re.findall(r"^Total: .*", output, re.MULTILINE)
+    tokens = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:prompt|reply) tokens", total)]
+    (price,) = re.findall(r"^Price: .*", output, re.MULTILINE)
+    assert word in price
+    return tokens, [float(number.replace(",", "")) for number in re.findall(r"([\d,]+\.\d\d) for", price)]
+
+
+@BENCHMARKS
+def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path, monkeypatch, benchmark, answers):
+    monkeypatch.setattr("lmms_egoplan.judging.batches._FIRST_POLL_S", 0.02)
+    monkeypatch.setattr("lmms_egoplan.judging.batches._LONGEST_POLL_S", 0.05)
+    write_run(tmp_path / "later", "lmms-eval", "org/Model", answers(False))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("judge: {input: 10000, output: 40000}")
+    files, costs, estimates = [], [], []
+    for batch in ([], ["--batch"]):
+        (prepared / "judgements.sqlite").unlink(missing_ok=True)
+        out = tmp_path / f"judged{len(batch)}.jsonl"
+        ask = ("judge", benchmark, tmp_path / "later", "--out", out, "--prices", prices, *batch)
+        estimates.append(amounts(command(*ask, "--estimate").stdout, "prices.yaml"))
+        result = command(*ask)
+        assert result.exit_code == 0, result.output
+        costs.append(amounts(result.stdout, "prices.yaml"))
+        files.append(out.read_bytes())
+        assert bool(judge.batches) == bool(batch)
+    assert files[0] == files[1]
+    (tokens, live), (batch_tokens, half) = costs
+    assert tokens == batch_tokens
+    assert live == pytest.approx([tokens[0] / 100, tokens[1] / 25], abs=0.01)
+    assert half == pytest.approx([live[0] / 2, live[1] / 2], abs=0.01)
+    assert estimates[1][1] == pytest.approx([price / 2 for price in estimates[0][1]], abs=0.01)
+    # The repeated command pays nothing.
+    assert amounts(command(*ask).stdout, "prices.yaml") == ([0, 0], [0, 0])
+
+
+def test_prices_without_the_judge_are_an_error_before_anything_is_sent(judge, tmp_path):
+    write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
+    (tmp_path / "prices.yaml").write_text("other: {input: 1, output: 1}")
+    result = command(
+        "judge", "egothink", tmp_path / "later", "--out", tmp_path / "x.jsonl", "--prices", tmp_path / "prices.yaml"
+    )
+    assert result.exit_code == 1
+    assert all(fact in result.stderr for fact in ("prices.yaml", "judge", "other"))
+    assert judge.prompts == []
+
+
 def test_unrated_answers_are_counted(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     usual_reply = judge.reply

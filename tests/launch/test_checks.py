@@ -9,10 +9,11 @@ import pytest
 from launch.mistakes import CHECKPOINT
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import Step
+from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
-from lmms_egoplan.launch.estimate import print_estimate
+from lmms_egoplan.launch.estimate import print_estimate, used_steps
 from lmms_egoplan.launch.plan import Plan, read_arguments
+from lmms_egoplan.report.run import TaskRun
 
 ROWS = "0, GPU-aaaa, 10\n1, GPU-bbbb, 20\n2, GPU-cccc, 30\n"
 
@@ -98,6 +99,24 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
     on_vllm = replace(chosen, backend_name="vllm_ranker", launcher="vllm", processes=8, nodes=2, model_args={"a": "b"})
     expected = "tensor_parallel_size=8,model=f/checkpoint,a=b,pipeline_parallel_size=2,distributed_executor_backend=ray"
     assert expected in on_vllm.render_script()
+
+
+def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
+    """Of two judged tasks, one reports its tokens."""
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
+    chosen = plan(Path("f"), tasks=["egothink_existence", "egothink_counting", "egoplan_val"])
+    metrics = {"egothink_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}}
+    tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
+    steps = used_steps(chosen, tasks)
+    assert [step[:5] for step in steps] == [
+        ("egothink_existence", None, 1000, 20, "judge"),
+        ("egothink_counting", None, 0, 0, "judge"),
+    ]
+    Asking(steps=steps).print_cost()
+    total = capsys.readouterr().out.splitlines()[-1]
+    assert "1,000 prompt tokens, 20 reply tokens" in total
+    assert "unknown number for egothink_counting" in total
 
 
 def test_price_needs_every_judge(tmp_path, capsys):

@@ -90,7 +90,7 @@ def test_estimate_agrees_with_the_run(plain, folder):
     assert questions == len(sent) == 24
     assert images == 24 * 8
     assert tokens == pytest.approx(sum(sent), rel=0.1)
-    requests, prompt_tokens = re.search(r"Judge: (\d+) requests, ~([\d,]+) prompt tokens", output).groups()
+    requests, prompt_tokens = re.search(r"Total: (\d+) requests, ~([\d,]+) prompt tokens", output).groups()
     assert int(requests) == 24
     assert f"Price: ~{float(prompt_tokens.replace(',', '')):,.2f} for prompts" in output
 
