@@ -141,7 +141,7 @@ class Batches:
             to: Any = {"input_file_id": file.id, "endpoint": self._url, "metadata": {_TOKEN: owner}}
             return (await api.batches.create(**to, completion_window="24h")).id
 
-        batch = await self._client.call(create)
+        batch = self._client.clean(await self._client.call(create))
         self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
         logger.info(
             f"{len(keys)} prompts are in batch {batch}. To stop, press Ctrl-C; to collect it, repeat the command"

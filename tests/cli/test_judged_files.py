@@ -161,17 +161,17 @@ def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path
     monkeypatch.setattr("lmms_egoplan.judging.batches._FIRST_POLL_S", 0.02)
     monkeypatch.setattr("lmms_egoplan.judging.batches._LONGEST_POLL_S", 0.05)
     write_run(tmp_path / "later", "lmms-eval", "org/Model", answers(False))
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("judge: {input: 10000, output: 40000}")
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"judge": {"input": 10000, "output": 40000}}')
     files, costs, estimates = [], [], []
     for batch in ([], ["--batch"]):
         (prepared / "judgements.sqlite").unlink(missing_ok=True)
         out = tmp_path / f"judged{len(batch)}.jsonl"
         ask = ("judge", benchmark, tmp_path / "later", "--out", out, "--prices", prices, *batch)
-        estimates.append(amounts(command(*ask, "--estimate").stdout, "prices.yaml"))
+        estimates.append(amounts(command(*ask, "--estimate").stdout, "prices.json"))
         result = command(*ask)
         assert result.exit_code == 0, result.output
-        costs.append(amounts(result.stdout, "prices.yaml"))
+        costs.append(amounts(result.stdout, "prices.json"))
         files.append(out.read_bytes())
         assert bool(judge.batches) == bool(batch)
     assert files[0] == files[1]
@@ -181,17 +181,17 @@ def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path
     assert half == pytest.approx([live[0] / 2, live[1] / 2], abs=0.01)
     assert estimates[1][1] == pytest.approx([price / 2 for price in estimates[0][1]], abs=0.01)
     # The repeated command pays nothing.
-    assert amounts(command(*ask).stdout, "prices.yaml") == ([0, 0], [0, 0])
+    assert amounts(command(*ask).stdout, "prices.json") == ([0, 0], [0, 0])
 
 
 def test_prices_without_the_judge_are_an_error_before_anything_is_sent(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
-    (tmp_path / "prices.yaml").write_text("other: {input: 1, output: 1}")
+    (tmp_path / "prices.json").write_text('{"other": {"input": 1, "output": 1}}')
     result = command(
-        "judge", "egothink", tmp_path / "later", "--out", tmp_path / "x.jsonl", "--prices", tmp_path / "prices.yaml"
+        "judge", "egothink", tmp_path / "later", "--out", tmp_path / "x.jsonl", "--prices", tmp_path / "prices.json"
     )
     assert result.exit_code == 1
-    assert all(fact in result.stderr for fact in ("prices.yaml", "judge", "other"))
+    assert all(fact in result.stderr for fact in ("prices.json", "judge", "other"))
     assert judge.prompts == []
 
 

@@ -130,7 +130,7 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
 def test_losing_more_than_a_tenth_is_an_error(lost, is_error):
     asking = Asking(asked=100, lost=lost)
     with pytest.raises(LmmsEgoplanError, match="11 of 100") if is_error else nullcontext():
-        asking.check_losses()
+        asking.finish()
 
 
 def test_the_judges_variables_set_the_language_model(monkeypatch):

@@ -105,18 +105,18 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     """Of two judged tasks, one reports its tokens."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
-    chosen = plan(Path("f"), tasks=["egothink_existence", "egothink_counting", "egoplan_val"])
-    metrics = {"egothink_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}}
+    chosen = plan(Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"])
+    metrics = {"egothink_object_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}}
     tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
     steps = used_steps(chosen, tasks)
     assert [step[:5] for step in steps] == [
-        ("egothink_existence", None, 1000, 20, "judge"),
-        ("egothink_counting", None, 0, 0, "judge"),
+        ("egothink_object_existence", None, 1000, 20, "judge"),
+        ("egothink_reasoning_counting", None, 0, 0, "judge"),
     ]
     Asking(steps=steps).print_cost()
     total = capsys.readouterr().out.splitlines()[-1]
     assert "1,000 prompt tokens, 20 reply tokens" in total
-    assert "unknown number for egothink_counting" in total
+    assert "unknown number for egothink_reasoning_counting" in total
 
 
 def test_price_needs_every_judge(tmp_path, capsys):

@@ -285,7 +285,6 @@ def test_estimate_sends_nothing_and_counts_missing_replies(tmp_path, monkeypatch
         ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
         ('{"gpt-4": {"input": NaN, "output": true}}', ["--estimate"], ["prices.json", "input"]),
         ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
-        ('{"gpt-4": {"input": 1, "output": 2}}', [], ["prices.json", "gpt-4o-2024-11-20"]),
     ],
 )
 def test_wrong_prices_are_named_before_anything_is_sent(tmp_path, narrations, prices, options, facts):
