@@ -63,7 +63,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='Also print prices, by this file for million tokens: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
+            help='Print the price, with this JSON file per million tokens: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
         ),
     ] = None,
     launcher: Annotated[

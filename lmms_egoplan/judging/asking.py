@@ -51,7 +51,7 @@ Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help='Also print the price, by this file for million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
+        help='Print the price, with this JSON file per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
 Out = Annotated[

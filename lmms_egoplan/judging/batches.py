@@ -100,7 +100,9 @@ class Batches:
         try:
             await asyncio.gather(*(self._collect(*group) for group in self._groups(keys)))
         except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
-            hint = "Batches go on: repeat the command to collect them, or drop --batch to request their prompts again"
+            hint = (
+                "Batches continue: repeat the command to collect them, or drop --batch to request their prompts again"
+            )
             failure = EndpointError(f"{error}. {hint}", getattr(error, "what", "sends an answer that cannot be read"))
             while self._futures:
                 self._futures.popitem()[1].set_result(error if isinstance(error, CacheError) else failure)

@@ -506,7 +506,7 @@ def _ask_all(
     except EndpointError as error:
         failure = _message(settings, error, words)
     except KeyboardInterrupt:
-        batches = "; batches go on at the endpoint, and the repeated command collects them" * settings.asking.batch
+        batches = "; batches continue at the endpoint, and the repeated command collects them" * settings.asking.batch
         logger.warning(f"Interrupted. Finished results are stored; to resume, repeat the command{batches}")
         raise
     named = {prompt: replace(item, judge=settings.name(item.judge)) for prompt, item in judgements.items()}

@@ -245,7 +245,7 @@ def test_two_processes_share_a_batch_and_ctrl_c_leaves_it(tmp_path):
         first.send_signal(signal.SIGINT)
         _, err = first.communicate(timeout=FOREVER_S)
         assert first.returncode
-        assert "batches go on at the endpoint" in err
+        assert "batches continue at the endpoint" in err
         polled = server.batches["batch_1"]["polled"]
         wait_until(lambda: server.batches["batch_1"]["polled"] > polled + 1, running(second))
         third = start(server, tmp_path)

@@ -102,7 +102,7 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
 
 
 def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
-    """Of two judged tasks, one reports its tokens."""
+    """Only one of the two judged tasks reports its tokens."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
     chosen = plan(Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"])
