@@ -90,8 +90,7 @@ class Batches:
         """Send prompts when no other prompt of the run can join them, until cancelled."""
         while True:
             await asyncio.sleep(_TICK_S)
-            are_together = self._claims.is_drained and len(self._futures) == len(self._progress.waiting)
-            if self._unsent and are_together:
+            if self._unsent and self._claims.is_drained and len(self._futures) == len(self._progress.waiting):
                 self._tasks.append(asyncio.create_task(self._answer(self._unsent)))
                 self._unsent = []
 
@@ -145,9 +144,7 @@ class Batches:
 
         batch = self._client.clean(await self._client.call(create))
         self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
-        logger.info(
-            f"{len(keys)} prompts are in batch {batch}. To stop, press Ctrl-C; to collect it, repeat the command"
-        )
+        logger.info(f"{len(keys)} prompts are in batch {batch}; to collect it later, repeat the command")
         return batch
 
     async def _collect(self, keys: Sequence[str], row: Mapping[str, Any]) -> None:
@@ -163,9 +160,8 @@ class Batches:
         self._progress.batches.pop(batch, None)
         if state.status == "failed":
             self._cache.write("DELETE FROM batches WHERE batch = ?", [(batch,)])
-            errors = (state.errors and state.errors.data) or []
-            problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
-            raise EndpointError(f"batch {batch} failed: {client.clean(problem)}")
+            errors = [f"{error.code}: {error.message} (line {error.line})" for error in state.errors.data]
+            raise EndpointError(f"batch {batch} failed: {client.clean('; '.join(errors))}")
         missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it")
         outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
         for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error

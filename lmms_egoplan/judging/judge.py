@@ -304,13 +304,14 @@ class Run:
 
     def close(self) -> None:
         """Close the progress bar, record the tokens, and log the summary."""
-        judges = {judgement.judge for judgement in self.judgements.values() if judgement.reply is not None}
-        cached = [item for item in self.judgements.values() if item.cached and item.reply is not None]
-        tokens = [(reply.prompt_tokens, reply.completion_tokens) for reply in cached]
+        replies = [judgement for judgement in self.judgements.values() if judgement.reply is not None]
+        tokens = [(reply.prompt_tokens, reply.completion_tokens) for reply in replies if reply.cached]
         steps = [Step.of_replies(self._title, pairs, self._settings.model) for pairs in (self._tokens, tokens)]
         if not self._settings.asking.is_estimate:
             self._settings.asking.steps.append(steps[0])
-        self._progress.summarize(judges or [self._settings.model], *(step.describe() for step in steps))
+        self._progress.summarize(
+            {reply.judge for reply in replies} or {self._settings.model}, *map(Step.describe, steps)
+        )
 
     async def ask(self) -> None:
         """Send all open prompts, `settings.concurrency` at a time: new prompts first, then earlier failures.
