@@ -160,8 +160,9 @@ class Batches:
         self._progress.batches.pop(batch, None)
         if state.status == "failed":
             self._cache.write("DELETE FROM batches WHERE batch = ?", [(batch,)])
-            errors = [f"{error.code}: {error.message} (line {error.line})" for error in state.errors.data]
-            raise EndpointError(f"batch {batch} failed: {client.clean('; '.join(errors))}")
+            errors = (state.errors and state.errors.data) or []
+            problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
+            raise EndpointError(f"batch {batch} failed: {client.clean(problem)}")
         missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it")
         outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
         for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error

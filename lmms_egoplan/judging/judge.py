@@ -306,12 +306,10 @@ class Run:
         """Close the progress bar, record the tokens, and log the summary."""
         replies = [judgement for judgement in self.judgements.values() if judgement.reply is not None]
         tokens = [(reply.prompt_tokens, reply.completion_tokens) for reply in replies if reply.cached]
-        steps = [Step.of_replies(self._title, pairs, self._settings.model) for pairs in (self._tokens, tokens)]
+        used, cached = (Step.of_replies(self._title, pairs, self._settings.model) for pairs in (self._tokens, tokens))
         if not self._settings.asking.is_estimate:
-            self._settings.asking.steps.append(steps[0])
-        self._progress.summarize(
-            {reply.judge for reply in replies} or {self._settings.model}, *map(Step.describe, steps)
-        )
+            self._settings.asking.steps.append(used)
+        self._progress.summarize({reply.judge for reply in replies} or {used.model}, used.describe(), cached.describe())
 
     async def ask(self) -> None:
         """Send all open prompts, `settings.concurrency` at a time: new prompts first, then earlier failures.

@@ -87,8 +87,8 @@ def used_steps(plan: Plan, tasks: Mapping[str, TaskRun]) -> list[Step]:
     for name, task in plan.leaves.items():
         sent, received = (tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply"))
         unknown = f"an unknown number for {name}" if None in (sent, received) else ""
-        for _, settings in _judges(task)[:1]:
-            steps.append(Step(name, None, int(sent or 0), int(received or 0), settings.model, unknown))
+        counts = int(sent or 0), int(received or 0)
+        steps += [Step(name, None, *counts, settings.model, unknown) for _, settings in _judges(task)[:1]]
     return steps
 
 
