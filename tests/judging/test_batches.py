@@ -240,7 +240,7 @@ def test_two_processes_share_a_batch_and_ctrl_c_leaves_it(tmp_path):
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None
         first = start(server, tmp_path)
-        wait_until(lambda: any(row[2] for row in pending()) if default_cache_path().exists() else False, running(first))
+        wait_until(lambda: any(batch["polled"] for batch in server.batches.values()), running(first))
         second = start(server, tmp_path)
         first.send_signal(signal.SIGINT)
         _, err = first.communicate(timeout=FOREVER_S)
