@@ -23,6 +23,7 @@ from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import (
     Reports,
+    judge_tables,
     model_card,
     number_table,
     print_scores,
@@ -239,7 +240,7 @@ def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = Fa
     elif form == "csv":
         typer.echo(csv_of(table, with_own=False), nl=False)
     else:
-        tables = (table, model_card(sections, published_together()) if with_all else None)
+        tables = (table, model_card(sections, published_together()) if with_all else None, *judge_tables(sections))
         form_of = latex_of if form == "latex" else markdown_of
         typer.echo("\n".join(form_of(part) for part in tables if part is not None))
 

@@ -95,6 +95,7 @@ class Answer:
     prompt: the prompt as sent, without images; None if the harness does not log it.
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     task: name and version of the task; the version is None if unknown.
+    texts: texts that a judge rates, and their ratings in the unit of the main score, by part; "" for the whole answer.
     """
 
     key: Key
@@ -108,6 +109,7 @@ class Answer:
     prompt: str | None = None
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
+    texts: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
 
 
 Answers = Mapping[Key, Answer] | None

@@ -169,7 +169,7 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     differences = pairs[:, 0] - pairs[:, 1]
     low, high = bootstrap_interval(differences, question_clusters) or (None, None)
     is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(pairs)
-    p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(indices, differences))
+    p_value = _mcnemar(differences) if is_mcnemar else sign_flips(np.bincount(indices, differences))
     test: Literal["McNemar", "permutation"] = "McNemar" if is_mcnemar else "permutation"
     return Comparison(float(differences.mean()), low, high, p_value, test, len(pairs), len(names))
 
@@ -239,11 +239,14 @@ def _mcnemar(differences: np.ndarray) -> float:
     return float(binomtest(int(np.count_nonzero(differences > 0)), discordant).pvalue)
 
 
-def _sign_flips(sums: np.ndarray) -> float:
-    """Return the p-value of a test that flips the signs of sums.
+def sign_flips(sums: np.ndarray) -> float:
+    """Return the two-sided p-value of a test that flips the signs of independent sums, see `Comparison`.
 
     Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign, so its p-value
     is 1.
+
+    >>> sign_flips(np.array([1.0, 2.0, 3.0, 0.0]))  # of the 8 combinations of signs, two are as extreme
+    0.25
     """
     sums = sums[sums != 0]
     if len(sums) < 2:

@@ -212,6 +212,7 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
         cluster=video,
         groups={"group": group, "environment": environment},
         doc=doc,
+        texts={field: (text, graded.ratings[field]) for field, text in graded.fields.items()},
     )
 
 

@@ -217,7 +217,8 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     key, scores = (judged.id, reference), {"score": judged.score}
     # Questions are independent, so each is a separate cluster.
     cluster = "\n".join(key)
-    return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"))
+    texts = {"": (judged.answer, scores["score"])}
+    return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"), texts=texts)
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
