@@ -23,7 +23,6 @@ from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import (
     Reports,
-    judge_tables,
     model_card,
     number_table,
     print_scores,
@@ -186,6 +185,8 @@ def show(
         if has_samples:
             typer.echo()
             print_summary(sections_of(reports), Console())
+            for table in (table for _, part_report in reports for table in part_report.panel_tables()):
+                print_table(table, Console(width=max(Console().width, 150)))
     else:
         _print_table(sections_of(reports), form)
     for line in read.skipped:
@@ -240,7 +241,7 @@ def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = Fa
     elif form == "csv":
         typer.echo(csv_of(table, with_own=False), nl=False)
     else:
-        tables = (table, model_card(sections, published_together()) if with_all else None, *judge_tables(sections))
+        tables = (table, model_card(sections, published_together()) if with_all else None)
         form_of = latex_of if form == "latex" else markdown_of
         typer.echo("\n".join(form_of(part) for part in tables if part is not None))
 

@@ -30,9 +30,8 @@ def combine(ratings: np.ndarray) -> dict[str, np.ndarray]:
     """
     middle = np.median(ratings, axis=1)
     # A majority includes the median.
-    is_majority = 2 * (ratings == middle[:, None]).sum(axis=1) > ratings.shape[1]
-    majority, spread = np.where(is_majority, middle, np.nan), np.ptp(ratings, axis=1)
-    return {"mean": ratings.mean(axis=1), "median": middle, "majority": majority, "spread": spread}
+    majority = np.where(2 * (ratings == middle[:, None]).sum(axis=1) > ratings.shape[1], middle, np.nan)
+    return {"mean": ratings.mean(axis=1), "median": middle, "majority": majority, "spread": np.ptp(ratings, axis=1)}
 
 
 def family_of(model: str) -> str | None:
@@ -58,58 +57,29 @@ def deviations(ratings: np.ndarray) -> np.ndarray:
     >>> deviations(np.array([[0, 50, 100]])).tolist()
     [[-75.0, 0.0, 75.0]]
     """
-    judges = ratings.shape[1]
-    return (ratings - ratings.mean(axis=1, keepdims=True)) * judges / (judges - 1)
+    return (ratings - ratings.mean(axis=1, keepdims=True)) * ratings.shape[1] / (ratings.shape[1] - 1)
 
 
-def length_rows(deviation: np.ndarray, words: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the summands of a judge's bias by length, in points per doubling of an answer's length.
+def slope_rows(values: np.ndarray, deviation: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return the summands of the least-squares slope of a judge's deviation on a value, with a mean for each group.
 
-    The bias is the least-squares slope of the deviation on log2 of the number of words, with a mean for each group. It
-    is the first sum of the result divided by the second.
+    The slope is the first sum divided by the second. For values of 0 and 1 and the same models in all groups, it is the
+    mean over the groups of the difference between the mean deviations on answers with 1 and with 0.
 
     Args:
-        deviation: the judge's deviation on each answer, shape (answers,).
-        words: number of words of each answer. 0 counts as 1.
+        values: the value of each answer, such as log2 of its number of words, or 1 for the judge's own family.
+        deviation: the judge's deviation on each answer.
         groups: the group of each answer, such as its question.
 
     Returns:
-        For each answer, the summands of numerator and denominator, and 1 if the group has another answer; shape
-        (answers, 3).
+        For each answer, the summands of numerator and denominator, and 1 if the values differ in the answer's group;
+        shape (answers, 3).
 
-    >>> words, questions = np.array([10, 20, 40, 5]), np.array(["1", "1", "1", "2"])
-    >>> above, below, used = length_rows(np.array([0, 5, 10, 3]), words, questions).sum(axis=0)
-    >>> round(float(above / below), 6), int(used)
-    (5.0, 3)
+    >>> questions = np.array(["1", "1", "1", "2"])
+    >>> slope_rows(np.array([1, 0, 0, 1]), np.array([10, 0, 5, 50]), questions).sum(axis=0).round(3).tolist()
+    [5.0, 0.667, 3.0]
     """
     _, index = np.unique(groups, return_inverse=True)
     sizes = np.bincount(index)
-    length, deviation = (
-        values - (np.bincount(index, values) / sizes)[index] for values in (np.log2(np.maximum(words, 1)), deviation)
-    )
-    return np.stack([length * deviation, length**2, sizes[index] > 1], axis=-1)
-
-
-def family_rows(deviation: np.ndarray, is_own: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Return the summands of a judge's bias for its own family, in points.
-
-    In each question, the bias is the mean deviation on answers of the judge's own family minus that on other answers.
-    The mean over the questions with both is the first sum of the result divided by the second.
-
-    Args:
-        deviation: the judge's deviation on each answer, shape (answers,).
-        is_own: true for answers of models of the judge's family.
-        questions: the question of each answer.
-
-    Returns:
-        For each answer, the summands of numerator and denominator, and 1 if its question counts; shape (answers, 3).
-
-    >>> is_own, questions = np.array([True, False, False, True]), np.array(["1", "1", "1", "2"])
-    >>> above, below, used = family_rows(np.array([10, 0, 5, 50]), is_own, questions).sum(axis=0)
-    >>> float(above / below), int(used)
-    (7.5, 3)
-    """
-    _, index = np.unique(questions, return_inverse=True)
-    sizes = np.stack([np.bincount(index, side) for side in (~is_own, is_own)])
-    weights = ((sizes.min(axis=0) > 0) / np.maximum(sizes, 1))[is_own.astype(int), index]
-    return np.stack([np.where(is_own, weights, -weights) * deviation, is_own * weights, weights > 0], axis=-1)
+    x, y = (of_all - (np.bincount(index, of_all) / sizes)[index] for of_all in (values, deviation))
+    return np.stack([x * y, x**2, np.bincount(index, x**2)[index] > 1e-9], axis=-1)

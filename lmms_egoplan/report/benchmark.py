@@ -3,7 +3,7 @@
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -18,7 +18,7 @@ from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
 from lmms_egoplan.report.ledger import runs_and_ledger
-from lmms_egoplan.report.panels import Part, tables_of
+from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
@@ -236,17 +236,9 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Compute the main score over some of a task's answers."""
         return self.mean_of_scores(answers)
 
-    def rescored(self, _answers: Collection[Answer], _ratings: Mapping[Part, float]) -> Mean:
-        """Compute the main score of a run's answers from other ratings of their `texts`; a text without one is unrated.
-
-        Only benchmarks with such texts need this method.
-        """
-        raise NotImplementedError
-
-    @cached_property
-    def panel_tables(self) -> tuple[Table, ...]:
-        """The tables of panels of judges and of the judges' biases, as far as there are any."""
-        return tuple(tables_of(self.SPEC.name, self.tasks, self.SPEC.panel, self.rescored))
+    def panel_tables(self) -> Iterator[Table]:
+        """Return the tables of panels of judges and of the judges' biases, as far as there are any."""
+        return tables_of(self.SPEC.name, self.tasks, self.SPEC.panel, self.mean_over)
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterable[Judged]:
@@ -497,7 +489,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             return document.Section(spec.name, spec.title, spec.lead, (), tables, figures) if tables else None
         fields = self.SPEC.ledger_fields
         means = ((task, self.subset_means(task)) for task in self.tasks if task.task in fields)
-        all_tables = (*self.tables(), *self.panel_tables, runs_and_ledger(self.SPEC.name, means, fields))
+        all_tables = (*self.tables(), *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
         return replace(
             self.scores_section(),
             tables=tuple(self._marked(part) for table in all_tables if table for part in table.parted()),
@@ -541,7 +533,6 @@ class BenchmarkReport(ABC, Generic[Task]):
             spec.title,
             spec.lead,
             tuple(self.headlines),
-            self.panel_tables,
             finding=finding(spec.title, main, self.differences, self.reference, spec.unit),
             unit=spec.unit,
             top=spec.top,

@@ -330,7 +330,7 @@ def _template() -> Template:
     environment.filters |= {
         "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
         "diagnostics": lambda tables: [
-            table for table in tables if table.role in ("scores", "judges") and not _not_comparable(table)
+            table for table in tables if table.role == "scores" and not _not_comparable(table)
         ],
         "published": lambda tables: [table for table in tables if table.role == "published" or _not_comparable(table)],
     }

@@ -1,159 +1,127 @@
-"""Compute the rows of panels, several judges of the same answers, and of the biases of these judges."""
+"""Make the tables of panels, several judges of the same answers, and of the biases of these judges."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from krippendorff import alpha
 
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.judging.panel import combine, deviations, family_of, family_rows, length_rows
+from lmms_egoplan.judging.panel import combine, deviations, family_of, slope_rows
 from lmms_egoplan.report.equivalence import ERROR_RATE
-from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask
+from lmms_egoplan.report.scores import Key, Mean, ScoredTask
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, holm, interval_of_sums, sign_flips
 from lmms_egoplan.report.tables import Table, read_columns, read_notes, table_of_runs
-from lmms_egoplan.text import join_list
 
-Part = tuple[Key, str]
-"""The key of an answer, and the name of one of its `texts`."""
-
-Rows = list[dict[str, Any]]
-
-note = read_notes(
-    __file__, resamples=RESAMPLES, fewest=FEWEST_CLUSTERS, min_items=MIN_ITEMS, error_rate=100 * ERROR_RATE
-)
+note = read_notes(__file__, resamples=RESAMPLES, fewest=FEWEST_CLUSTERS, min_items=MIN_ITEMS, error_rate=ERROR_RATE)
 _COLUMNS = read_columns(__file__)
-_FAVOURED = {"length": ("longer answers", "shorter answers"), "own family": ("its own family", "other families")}
 
 
 class Panel(NamedTuple):
     """Runs of one model with the same answers and conditions, each with another judge.
 
-    name: name of the first run.
-    family: family of the model; "" if unknown.
-    conditions: conditions of the runs except the judge.
-    judges: names of the judges, sorted.
-    answers: the answers of the first run.
-    parts: the texts that all judges rated.
+    runs: the runs' tasks, in the order of their judges' names.
+    family: family of the model; None if unknown.
+    parts: the texts that all judges rated: the key of the answer, and the text's name in `Answer.texts`.
     ratings: ratings of these texts, shape (texts, judges).
-    left_out: number of texts that not all judges rated.
     """
 
-    name: str
-    family: str
-    conditions: Any
-    judges: tuple[str, ...]
-    answers: Mapping[Key, Answer]
-    parts: list[Part]
+    runs: list[Any]
+    family: str | None
+    parts: list[tuple[Key, str]]
     ratings: np.ndarray
-    left_out: int
 
 
-def panels_of(tasks: Iterable[ScoredTask]) -> Iterator[Panel]:
-    """Find the panels among runs. The demo judge is in no panel.
+def panels_of(tasks: Iterable[ScoredTask]) -> dict[Any, list[Panel]]:
+    """Find the panels among runs, and group them by judges and by the other conditions. The demo judge is in no panel.
 
     Args:
         tasks: the runs' tasks. If several runs with the same answers have the same judge, only the first counts.
     """
-    groups: dict[Any, dict[str, ScoredTask]] = {}
+    groups: dict[Any, dict[str, Any]] = {}
     for task in tasks:
-        texts = frozenset(
-            (key, part, x[0]) for key, answer in (task.answers or {}).items() for part, x in answer.texts.items()
-        )
-        # Answers without a run have no version of the task, and no model.
-        model = task.run.base_model if task.task_run.version else ""
-        if task.judge and texts and not task.is_by_demo:
-            same = model, frozenset(task.conditions.items()) - {("judges", task.judge)}, texts
-            groups.setdefault(same, {}).setdefault(task.judge, task)
+        if task.judge and task.answers and not task.is_by_demo:
+            texts = frozenset((x.key, part, x.texts[part][0]) for x in task.answers.values() for part in x.texts)
+            conditions = frozenset(task.conditions.items()) - {("judges", task.judge)}
+            # Answers without a run have no version of the task, and no model.
+            model = task.run.base_model if task.task_run.version else ""
+            groups.setdefault((model, conditions, texts), {}).setdefault(task.judge, task)
+    panels: dict[Any, list[Panel]] = {}
     for (model, conditions, _), group in groups.items():
-        judges, runs = sorted(group), [group[judge].answers or {} for judge in sorted(group)]
-        parts = [(key, part) for key, answer in runs[0].items() for part in answer.texts]
-        ratings = np.array([[answers[key].texts[part][1] for answers in runs] for key, part in parts], dtype=float)
-        is_rated = np.isfinite(ratings).all(axis=1)
-        if len(judges) > 1 and is_rated.any():
-            rated = [parts[index] for index in np.flatnonzero(is_rated)]
-            run = next(iter(group.values())).name, family_of(model) or "", conditions, tuple(judges), runs[0]
-            yield Panel(*run, rated, ratings[is_rated], len(parts) - len(rated))
+        judges, runs = zip(*sorted(group.items()), strict=True)
+        parts = [(x.key, part) for x in runs[0].answers.values() for part in x.texts]
+        ratings = [[task.answers[key].texts[part][1] for task in runs] for key, part in parts]
+        is_rated = [None not in of_text for of_text in ratings]
+        if len(runs) > 1 and any(is_rated):
+            rated = [*compress(parts, is_rated)], np.array([*compress(ratings, is_rated)], dtype=float)
+            panels.setdefault((judges, conditions), []).append(Panel(runs, family_of(model), *rated))
+    return panels
 
 
-def panel_row(panel: Panel, rescored: Callable[[Collection[Answer], Mapping[Part, float]], Mean]) -> dict[str, Any]:
+def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
     """Return a panel's combined scores, spread and agreement.
 
     Args:
         panel: the panel.
-        rescored: see `BenchmarkReport.rescored`.
+        mean_over: see `BenchmarkReport.mean_over`.
     """
-    combined = combine(panel.ratings)
-    row = panel._asdict() | {"answers": len(panel.parts), "judges": "; ".join(panel.judges)}
+    answers, combined = panel.runs[0].answers.values(), combine(panel.ratings)
+    row = {"name": panel.runs[0].name, "family": panel.family, "judges": "; ".join(run.judge for run in panel.runs)}
+    row |= {"answers": len(panel.parts), "left_out": sum(len(x.texts) for x in answers) - len(panel.parts)}
     for name in ("majority", "median", "mean"):
         ratings = {part: x for part, x in zip(panel.parts, combined[name].tolist(), strict=True) if not np.isnan(x)}
-        row |= rescored(panel.answers.values(), ratings).cells(name) | {f"{name}_of": len(ratings)}
+        rated = []
+        for x in answers:
+            texts = {part: (text, ratings.get((x.key, part))) for part, (text, _) in x.texts.items()}
+            rated.append(replace(x, texts=texts, scores=dict.fromkeys(x.scores, texts.get("", ("", None))[1])))
+        mean = Mean() if any(run.main.value is None for run in panel.runs) else mean_over(rated)
+        row |= mean.cells(name) | {f"{name}_of": len(ratings)}
     if len(panel.parts) >= MIN_ITEMS and np.ptp(panel.ratings):
         row["alpha"] = float(alpha(panel.ratings.T, level_of_measurement="interval"))
     return row | {"spread": float(combined["spread"].mean())}
 
 
-def bias_rows(panels: Iterable[Panel]) -> Rows:
+def bias_rows(panels: Mapping[Any, Sequence[Panel]]) -> list[dict[str, Any]]:
     """Return each judge's bias by length and for its own family, over all models with the same judges."""
-    rows: Rows = []
-    pools: dict[Any, list[Panel]] = {}
-    for panel in panels:
-        pools.setdefault((panel.judges, panel.conditions), []).append(panel)
-    for (judges, _), pool in pools.items():
-        texts = [(panel, key, part, panel.answers[key]) for panel in pool for key, part in panel.parts]
-        questions = np.array([repr((key, part)) for _, key, part, _ in texts])
-        words = np.array([len(answer.texts[part][0].split()) for *_, part, answer in texts])
-        models, families, clusters = np.array([(x.name, x.family, str(answer.cluster)) for x, *_, answer in texts]).T
-        groups = models if len(set(questions)) == len(texts) else questions
+    rows = []
+    for (judges, _), pool in panels.items():
+        texts = [(panel, panel.runs[0].answers[key], key, part) for panel in pool for key, part in panel.parts]
+        names = [(x.runs[0].name, x.family or "", str(answer.cluster), repr(part)) for x, answer, *part in texts]
+        models, families, clusters, questions = np.array(names).T
+        words = np.log2([len(answer.texts[part][0].split()) or 1 for _, answer, _, part in texts])
+        groups = models if len({*questions}) == len(texts) else questions
         # A text of an unknown family is alone in its group, so it does not count.
         known = np.where(families == "", np.arange(len(texts)).astype(str), questions)
         for judge, deviation in zip(judges, deviations(np.concatenate([x.ratings for x in pool])).T, strict=True):
-            own = families == (family_of(judge) or "unknown")
-            measures = length_rows(deviation, words, groups), family_rows(deviation, own, known)
-            for kind, summands in zip(_FAVOURED, measures, strict=True):
-                is_used, (above, below, count) = summands[:, 2] > 0, summands.sum(axis=0)
-                if below > 0:
-                    used, names = summands[is_used], clusters[is_used]
-                    interval = interval_of_sums(used, names, lambda sums: sums[..., 0] / sums[..., 1])
-                    p_value = sign_flips(np.bincount(np.unique(names, return_inverse=True)[1], used[:, 0]))
-                    row = {"judge": judge, "kind": kind, "p_value": p_value, "answers": int(count)}
-                    rows.append(
-                        row | Mean(above / below, interval).cells("effect") | {"models": len({*models[is_used]})}
-                    )
-    for row, corrected in zip(rows, holm([row["p_value"] for row in rows]), strict=True):
-        is_found = corrected < ERROR_RATE and row["low"] is not None and row["low"] * row["high"] > 0
-        row["finding"] = f"favours {_FAVOURED[row['kind']][row['effect'] < 0]}" if is_found else None
-        row["p_holm"] = corrected
+            is_own = families == (family_of(judge) or "unknown")
+            for kind, values, of_kind in (("longer answers", words, groups), ("its own family", is_own, known)):
+                summands = slope_rows(values, deviation, of_kind)
+                used, of_used = (values[summands[:, 2] > 0] for values in (summands, clusters))
+                if len(used):
+                    interval = interval_of_sums(used, of_used, lambda sums: sums[..., 0] / sums[..., 1])
+                    p = sign_flips(np.bincount(np.unique(of_used, return_inverse=True)[1], used[:, 0]))
+                    row = {"judge": judge, "family": family_of(judge), "kind": kind, "p_value": p, "answers": len(used)}
+                    rows.append(row | Mean(used[:, 0].sum() / used[:, 1].sum(), interval).cells("effect"))
+    for row, p_holm in zip(rows, holm([row["p_value"] for row in rows]), strict=True):
+        is_found = p_holm < ERROR_RATE and (row["low"] or 0) * (row["high"] or 0) > 0
+        finding = f"{'favours' if row['effect'] > 0 else 'disfavours'} {row['kind']}" if is_found else None
+        row |= {"p_holm": p_holm, "finding": finding}
     return rows
 
 
-def tables_of(
-    benchmark: str,
-    tasks: Iterable[ScoredTask],
-    rule: str,
-    rescored: Callable[[Collection[Answer], Mapping[Part, float]], Mean],
-) -> Iterator[Table]:
+def tables_of(name: str, tasks: Iterable[ScoredTask], rule: str, mean_over: Callable[..., Mean]) -> Iterator[Table]:
     """Yield the table of panels and that of biases; nothing without a panel.
 
     Args:
-        benchmark: name of the benchmark.
+        name: name of the benchmark.
         tasks: the benchmark's tasks in the runs.
         rule: see `Spec.panel`.
-        rescored: see `BenchmarkReport.rescored`.
+        mean_over: see `BenchmarkReport.mean_over`.
     """
-    if panels := [*panels_of(tasks)]:
-        biases, rules = bias_rows(panels), {"majority", "median"} - {rule}
-        measured = [(row["judge"], row["kind"]) for row in biases]
-        every = [(judge, kind) for panel in panels for judge in panel.judges for kind in _FAVOURED]
-        missing = dict.fromkeys(f"{judge} ({kind})" for judge, kind in every if (judge, kind) not in measured)
-        families = {judge: family_of(judge) for judge, _ in every} | {panel.name: panel.family for panel in panels}
-        unknown = [name for name, family in families.items() if not family]
-        gaps = note("gaps", unknown=join_list(unknown) or "none", missing=join_list([*missing]) or "none")
-        columns = [column for column in _COLUMNS["panel"] if column.key.partition("_")[0] not in rules]
-        rows = [panel_row(panel, rescored) for panel in panels]
-        notes = [note("panel"), note(rule), gaps]
-        yield replace(table_of_runs(f"{benchmark}_panel", "Panel of judges", columns, rows, notes), role="judges")
-        notes = [note(name) for name in ("bias", "length", "own_family", "test")]
-        table = table_of_runs(f"{benchmark}_bias", "Bias of judges", _COLUMNS["bias"], biases, notes)
-        yield replace(table, role="judges")
+    if panels := panels_of(tasks):
+        rows = [panel_row(panel, mean_over) for pool in panels.values() for panel in pool]
+        yield table_of_runs(f"{name}_panel", "Panel of judges", _COLUMNS[rule], rows, [note("panel"), note(rule)])
+        notes = [note(part) for part in ("bias", "length", "own_family", "test")]
+        yield table_of_runs(f"{name}_bias", "Bias of judges", _COLUMNS["bias"], bias_rows(panels), notes)

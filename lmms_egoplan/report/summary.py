@@ -267,15 +267,8 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
             _print_line(sentence, console)
     for card in cards(sections):
         print_table(card_table(card), console)
-    for table in judge_tables(sections):
-        print_table(table, console)
     if demo := demo_runs(sections):
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
-
-
-def judge_tables(sections: Iterable[Section]) -> Iterator[Table]:
-    """Yield the tables of panels of judges and of the judges' biases."""
-    yield from (table for section in sections for table in section.tables if table.role == "judges")
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -87,8 +87,8 @@ class Table:
     key: stem of its files, unique in the report.
     source: source of the numbers: paper and table, or the runs.
     notes: remarks for comparing the rows.
-    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs, ``judges`` is also printed
-        in a terminal, ``scores`` has other scores of runs.
+    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs, ``scores`` has other
+        scores of runs.
     """
 
     key: str
@@ -97,7 +97,7 @@ class Table:
     rows: tuple[Row, ...]
     source: str = ""
     notes: tuple[str, ...] = ()
-    role: Literal["scores", "published", "pairs", "judges"] = "scores"
+    role: Literal["scores", "published", "pairs"] = "scores"
 
     @property
     def has_own(self) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +30,6 @@ from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared, read_spec
 from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Verdict
-from lmms_egoplan.report.panels import Part
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
@@ -63,15 +62,6 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def mean_over(self, answers: Sequence[Answer]) -> Mean:
         """Return the overall score: missing fields score 0, unjudged fields are ignored."""
         return overall_of(answers)
-
-    def rescored(self, answers: Collection[Answer], ratings: Mapping[Part, float]) -> Mean:
-        """Return the overall score with other ratings of the found fields."""
-        steps = []
-        for answer in answers:
-            of_step = {field: ratings.get((answer.key, field)) for field in FIELDS}
-            graded = replace(answer.record.graded, ratings=of_step)
-            steps.append(replace(answer, record=answer.record._replace(graded=graded)))
-        return overall_of(steps)
 
     def headline(self, task: Graded) -> Headline:
         """Add "Goal-Step steps" to the name of the metric if the task is about them."""

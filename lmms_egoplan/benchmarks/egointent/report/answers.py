@@ -223,7 +223,7 @@ def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, flo
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
     """Count steps, found fields and judged fields, and sum ratings, for each step and field: (steps, fields, 4)."""
-    return np.array([[_count(step.record.graded, field) for field in names] for step in steps], dtype=float)
+    return np.array([[_count(step, field) for field in names] for step in steps], dtype=float)
 
 
 def _score(counts: np.ndarray) -> np.ndarray:
@@ -233,6 +233,6 @@ def _score(counts: np.ndarray) -> np.ndarray:
     return np.where(((judged == 0) & (num_found > 0)).any(axis=-1), math.nan, scores)
 
 
-def _count(step: GradedStep, field: str) -> tuple[int, bool, bool, float]:
-    rating = step.ratings[field] if field in step.fields else None
-    return 1, field in step.fields, rating is not None, rating or 0.0
+def _count(step: Answer, field: str) -> tuple[int, bool, bool, float]:
+    _, rating = step.texts.get(field, ("", None))
+    return 1, field in step.texts, rating is not None, rating or 0.0

@@ -1,8 +1,7 @@
 """Build EgoThink's part of a report: twelve dimensions, six capabilities, judges and questions."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import combinations, product
 from pathlib import Path
@@ -29,7 +28,6 @@ from lmms_egoplan.judging.correction import FEWEST_RATED, corrected
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
-from lmms_egoplan.report.panels import Part
 from lmms_egoplan.report.published import OwnRow, load_table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.samples import read_labels
@@ -100,12 +98,6 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         if not count:
             return Mean(questions=0, clusters=0)
         return Mean(fmean(map(fmean, strata)), stratified_interval(strata), count, count)
-
-    def rescored(self, answers: Collection[Answer], ratings: Mapping[Part, float]) -> Mean:
-        """Return the plain mean over the twelve dimensions, if all have a rating."""
-        scored = [replace(answer, scores={"score": ratings.get((answer.key, ""))}) for answer in answers]
-        rated = {dimension_of(answer.id) for answer in scored if answer.scores["score"] is not None}
-        return self.mean_of_scores(scored) if len(rated) == len(DIMENSIONS) else Mean()
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterator[Judged]:
