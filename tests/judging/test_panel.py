@@ -59,12 +59,21 @@ def test_slope_on_the_own_family_is_the_mean_difference_within_questions():
         *(("gpt-4o-2024-11-20", "OpenAI"), ("openai/gpt-oss-120b", "OpenAI"), ("o4-mini-2025-04-16", "OpenAI")),
         *(("ChatGPT-4o-latest", "OpenAI"), ("openai.gpt-4o (temperature 1)", "OpenAI"), ("o3x", None)),
         *(("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen"), ("QwQ-32B", "Qwen"), ("models/qwen3/", "Qwen")),
-        *(("us.anthropic.claude-sonnet-4", "Claude"), ("gemini-2.5-pro", "Google"), ("google/gemma-3-27b-it", "Google")),
+        *(
+            ("us.anthropic.claude-sonnet-4", "Claude"),
+            ("gemini-2.5-pro", "Google"),
+            ("google/gemma-3-27b-it", "Google"),
+        ),
         *(("meta-llama/Llama-3.2-11B-Vision", "Llama"), ("Meta-Llama-3-8B", "Llama"), ("LLaMA-Adapter-7B", None)),
         *(("OpenGVLab/InternVL3-8B", "Intern"), ("InternVideo2", None), ("LLaVA-13B-Llama2", "LLaVA")),
         *(("Video-LLaVA-7B", None), ("MiniGPT-4-7B", None), ("EgoGPT", None), ("ShareGPT4V-7B", None)),
         *(("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "DeepSeek"), ("Pixtral-12B", "Mistral"), ("GLM-4.1V", "GLM")),
-        *(("MiniCPM-V-2_6", "MiniCPM"), ("Phi-3.5-vision", "Phi"), ("PhilBrain", None), ("RoboBrain2.0-7B", "RoboBrain")),
+        *(
+            ("MiniCPM-V-2_6", "MiniCPM"),
+            ("Phi-3.5-vision", "Phi"),
+            ("PhilBrain", None),
+            ("RoboBrain2.0-7B", "RoboBrain"),
+        ),
         *(("gpt-4o, o3", "OpenAI"), ("gpt-4o, Qwen3-32B", None), ("gpt-4o, judge", None), ("", None)),
     ],
 )

@@ -1,0 +1,274 @@
+"""Check the tables of panels against slow versions, from files of runs to the page, the terminal and CSV."""
+
+import csv
+import json
+import random
+import re
+from statistics import fmean, median
+
+import numpy as np
+import pytest
+from krippendorff import alpha
+from typer.testing import CliRunner
+
+from benchmarks.egointent.synthetic import egointent_docs
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_docs, prepare
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
+from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.cli import app
+from lmms_egoplan.report.runs import read_runs
+from report.answers import Answers
+from report.synthetic import write_run
+
+COUNT = 8
+JUDGES = ("claude-x", "gpt-4o", "judge-z")
+MODELS = ("Qwen/Qwen2-VL", "openai/gpt-4v", "org/Odd")
+FIELDS = ("local_intent", "global_intent", "next_step_plan")
+
+
+def words(model, name):
+    """Return an answer's text, the same for all judges."""
+    chance = random.Random(f"{model} {name}")
+    return " ".join(["word"] * chance.choice((1, 2, 4, 8, 16)) + [f"{model}/{name}"])
+
+
+def rating(judge, model, name, levels):
+    """Return a judge's rating; judge-z favours long answers, gpt-4o its own family."""
+    chance, text = random.Random(f"{judge} {model} {name}"), words(model, name)
+    value = random.Random(f"quality {model} {name}").uniform(20, 70) + chance.gauss(0, 14)
+    value += 9 * np.log2(len(text.split())) * (judge == "judge-z") + 30 * (judge == "gpt-4o" and "gpt" in model)
+    return min(levels, key=lambda level: abs(level - value))
+
+
+def egothink(judge, model, unrated=()):
+    tasks = {}
+    for task, dimension in EGOTHINK_TASKS.items():
+        docs, responses = egothink_docs(dimension.name, COUNT), []
+        for doc in docs:
+            score = None if doc["id"] in unrated else rating(judge, model, doc["id"], (0.0, 50.0, 100.0)) / 100
+            text, error = words(model, doc["id"]), "no reply" if score is None else None
+            reply = None if score is None else f"[[{score}]]"
+            responses.append([JudgedAnswer(doc["id"], text, None, False, score, reply, judge, error).to_text()])
+        tasks[task] = Answers(docs, responses)
+    return tasks
+
+
+def egointent(judge, model, unrated=()):
+    docs, responses = egointent_docs(30), []
+    for doc in docs:
+        found = [x for x in FIELDS if random.Random(f"{model} {doc['step_id']} {x}").random() > 0.1]
+        rated = {
+            x: None
+            if (doc["step_id"], x) in unrated
+            else rating(judge, model, (doc["step_id"], x), [*map(float, range(101))])
+            for x in found
+        }
+        step = GradedStep(
+            step_id=doc["step_id"],
+            fields={x: words(model, (doc["step_id"], x)) for x in found},
+            ratings={x: rated.get(x, 0.0) for x in FIELDS},
+            judgements=dict.fromkeys(FIELDS),
+            judges={x: judge if rated.get(x) is not None else None for x in FIELDS},
+            errors={x: "no reply" if x in found and rated[x] is None else None for x in FIELDS},
+            suspect=[],
+            truncated=None,
+            frames_shown=3,
+            frames_sampled=3,
+        )
+        responses.append([step.to_text()])
+    return {"egointent": Answers(docs, responses)}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("panels")
+    for judge in JUDGES:
+        for model in MODELS:
+            is_gap = judge == "claude-x" and model == MODELS[0]
+            tasks = egothink(judge, model, {"existence/1"} if is_gap else ())
+            tasks |= egointent(judge, model, {("step-1", "local_intent")} if is_gap else ())
+            write_run(folder / judge, "lmms-eval", model, tasks)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sections(written):
+    runs = read_runs([written]).runs
+    return {"egothink": EgoThinkReport(runs).section(), "egointent": EgoIntentReport(runs).section()}
+
+
+def rows(section, key):
+    (table,) = (table for table in section.tables if table.key == f"{section.key}_{key}")
+    return [dict(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows]
+
+
+def model_of(row):
+    return next(model for model in MODELS if model.rpartition("/")[2] in row["name"])
+
+
+def egothink_ratings(model):
+    ids = [doc["id"] for x in EGOTHINK_TASKS.values() for doc in egothink_docs(x.name, COUNT)]
+    gap = {"existence/1"} if model == MODELS[0] else set()
+    return {x: [rating(judge, model, x, (0.0, 50.0, 100.0)) for judge in JUDGES] for x in ids if x not in gap}
+
+
+def slow_average(scores):
+    by_dimension = {}
+    for name, score in scores.items():
+        by_dimension.setdefault(dimension_of(name), []).append(score)
+    return fmean(map(fmean, by_dimension.values()))
+
+
+def test_panels_of_egothink_equal_a_slow_version(sections):
+    table = rows(sections["egothink"], "panel")
+    assert [model_of(row) for row in table] == [*MODELS]
+    for row in table:
+        ratings = egothink_ratings(model_of(row))
+        majority = {x: [r for r in {*of_x} if of_x.count(r) > 1] for x, of_x in ratings.items()}
+        decided = {x: found[0] for x, found in majority.items() if found}
+        assert (row["answers"], row["left_out"]) == (len(ratings), 96 - len(ratings))
+        assert row["judges"] == "; ".join(JUDGES)
+        assert row["mean"] == pytest.approx(slow_average({x: fmean(of_x) for x, of_x in ratings.items()}))
+        assert row["low"] < row["mean"] < row["high"]
+        assert row["majority"] == pytest.approx(slow_average(decided))
+        assert row["majority_of"] == len(decided) < len(ratings)
+        assert row["spread"] == pytest.approx(fmean(max(x) - min(x) for x in ratings.values()))
+        assert row["alpha"] == pytest.approx(alpha(np.array([*ratings.values()]).T, level_of_measurement="interval"))
+    assert [row["family"] for row in table] == ["Qwen", "OpenAI", None]
+
+
+def test_panels_of_egointent_equal_a_slow_version(sections):
+    table = rows(sections["egointent"], "panel")
+    for row in table:
+        model, steps = model_of(row), [doc["step_id"] for doc in egointent_docs(30)]
+        gap = {("step-1", "local_intent")} if model == MODELS[0] else set()
+        found = {(x, y) for x in steps for y in FIELDS if random.Random(f"{model} {x} {y}").random() > 0.1}
+        levels = [*map(float, range(101))]
+        ratings = {x: [rating(judge, model, x, levels) for judge in JUDGES] for x in found - gap}
+        assert (row["answers"], row["left_out"]) == (len(ratings), len(found & gap))
+        for name, combine in (("mean", fmean), ("median", median)):
+            scores = []
+            for field in FIELDS:
+                judged = [combine(ratings[x]) for x in ratings if x[1] == field]
+                scores.append(sum(x[1] == field for x in found) / len(steps) * fmean(judged))
+            assert row[name] == pytest.approx(fmean(scores))
+        assert row["low"] < row["mean"] < row["high"]
+
+
+@pytest.mark.parametrize("name", ["egothink", "egointent"])
+def test_planted_biases_are_found_and_no_others(sections, name):
+    table = rows(sections[name], "bias")
+    findings = {(row["judge"], row["kind"]): row["finding"] for row in table}
+    assert findings["judge-z", "longer answers"] == "favours longer answers"
+    assert findings["gpt-4o", "its own family"] == "favours its own family"
+    # The others lie on the other side of a biased judge, so only their own biases are absent.
+    assert {row["finding"] for row in table if row["kind"] == "its own family"} == {"favours its own family"}
+    assert {row["judge"] for row in table if row["kind"] == "its own family"} == {"gpt-4o"}
+    for row in table:
+        assert row["low"] <= row["effect"] <= row["high"]
+        assert row["p_holm"] >= row["p_value"]
+
+
+def test_biases_of_egothink_equal_a_slow_version(sections):
+    table = {(row["judge"], row["kind"]): row for row in rows(sections["egothink"], "bias")}
+    ratings = {model: egothink_ratings(model) for model in MODELS}
+    for number, judge in enumerate(JUDGES):
+        deviation = {
+            (model, x): row[number] - fmean(row[:number] + row[number + 1 :])
+            for model, of_model in ratings.items()
+            for x, row in of_model.items()
+        }
+        questions = {x for _, x in deviation}
+        above = below = 0.0
+        for question in questions:
+            pairs = [(np.log2(len(words(m, x).split())), y) for (m, x), y in deviation.items() if x == question]
+            mean_x, mean_y = (fmean(side) for side in zip(*pairs, strict=True))
+            above += sum((x - mean_x) * (y - mean_y) for x, y in pairs)
+            below += sum((x - mean_x) ** 2 for x, _ in pairs)
+        assert table[judge, "longer answers"]["effect"] == pytest.approx(above / below)
+        if judge == "gpt-4o":
+            both = [x for x in questions if (MODELS[0], x) in deviation]
+            differences = [deviation[MODELS[1], x] - deviation[MODELS[0], x] for x in both]
+            row = table[judge, "its own family"]
+            assert row["effect"] == pytest.approx(fmean(differences))
+            assert row["answers"] == 2 * len(both)
+
+
+def panel_keys(*folders, report=EgoThinkReport):
+    section = report(read_runs([*folders]).runs).section()
+    return [table.key for table in section.tables if re.search("_(panel|bias)", table.key)]
+
+
+@pytest.mark.parametrize(
+    ("judge", "change"),
+    [
+        ("gpt-4o", ()),  # the same judge
+        ("demo", ()),
+        ("judge-z", ("word", "other")),  # other answers
+    ],
+)
+def test_other_runs_form_no_panel(written, tmp_path, judge, change):
+    results = write_run(tmp_path, "lmms-eval", MODELS[1], egothink(judge, MODELS[1]))
+    for log in results.parent.glob("*existence*.jsonl") if change else ():
+        log.write_text(log.read_text().replace(*change))
+    assert panel_keys(written / "gpt-4o" / "openai__gpt-4v", tmp_path) == []
+
+
+def test_runs_with_other_prompts_of_the_judge_form_no_panel(tmp_path):
+    for judge in JUDGES[:2]:
+        results = write_run(tmp_path / judge, "lmms-eval", MODELS[0], egointent(judge, MODELS[0]))
+    assert panel_keys(tmp_path, report=EgoIntentReport) == ["egointent_panel", "egointent_bias"]
+    content = json.loads(results.read_text())
+    content["configs"]["egointent"]["metadata"]["judge_prompt"] = "9.9"
+    results.write_text(json.dumps(content))
+    assert panel_keys(tmp_path, report=EgoIntentReport) == []
+
+
+def test_one_model_has_a_length_row_without_a_family_row(written):
+    report = EgoThinkReport(read_runs([written / judge / "Qwen__Qwen2-VL" for judge in JUDGES]).runs)
+    table = rows(report.section(), "bias")
+    assert {row["kind"] for row in table} == {"longer answers"}
+    assert {row["judge"]: row["finding"] for row in table}["judge-z"] == "favours longer answers"
+
+
+def test_some_dimensions_have_no_average(tmp_path):
+    for judge in JUDGES:
+        tasks = {x: y for x, y in egothink(judge, MODELS[0]).items() if "existence" in x or "attribute" in x}
+        write_run(tmp_path / judge, "lmms-eval", MODELS[0], tasks)
+    (row,) = rows(EgoThinkReport(read_runs([tmp_path]).runs).section(), "panel")
+    assert (row["answers"], row["mean"], row["majority"], row["low"]) == (16, None, None, None)
+    assert row["spread"] > 0
+
+
+def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare(tmp_path / "data", COUNT)
+    files = []
+    for judge in JUDGES:
+        of_judge = egothink(judge, MODELS[1])
+        answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
+        files.append(str(tmp_path / f"by-{judge}.jsonl"))
+        write_judged(tmp_path / f"by-{judge}.jsonl", [answers])
+    shown = CliRunner().invoke(app, ["show", *files])
+    assert shown.exit_code == 0, shown.output
+    assert re.search(
+        r"Panel of judges.*claude-x; gpt-4o; judge-z.*Bias of judges.*favours longer", shown.output, re.DOTALL
+    )
+    out = tmp_path / "report"
+    reported = CliRunner().invoke(app, ["report", *files, "--out", str(out), "--pictures", "none"])
+    assert reported.exit_code == 0, reported.output
+    (row,) = csv.DictReader((out / "tables" / "egothink_panel.csv").read_text().splitlines())
+    assert float(row["mean"]) == pytest.approx(
+        slow_average({x: fmean(y) for x, y in egothink_ratings(MODELS[1]).items()})
+    )
+    assert row["family"] == ""  # The file's name is no model.
+    bias = (out / "tables" / "egothink_bias.md").read_text()
+    assert "favours longer answers" in bias
+    assert "its own family" not in bias.split("\n\n")[1]
+    page = (out / "index.html").read_text()
+    assert "Panel of judges" in page
+    assert "favours longer answers" in page
