@@ -17,6 +17,7 @@ MODULES = [
     *sorted(PACKAGE.glob("benchmarks/**/metrics.py")),
     PACKAGE / "benchmarks" / "aggregations.py",
     PACKAGE / "judging" / "agreement.py",
+    PACKAGE / "judging" / "panel.py",
     PACKAGE / "report" / "statistics.py",
 ]
 
