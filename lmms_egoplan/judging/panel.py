@@ -38,12 +38,13 @@ def family_of(model: str) -> str | None:
     """Return the family of a model by its name; None if no family or several families fit.
 
     Args:
-        model: name of the model, with or without folders. Several names are joined by ", ".
+        model: name of the model, with or without folders. Several names are joined by ", ". Changed parameters may
+            follow in parentheses.
 
     >>> family_of("Qwen/Qwen3-32B"), family_of("openai.gpt-4o, o4-mini"), family_of("MiniGPT-4-7B")
     ('Qwen', 'OpenAI', None)
     """
-    names = [name.rstrip("/").rpartition("/")[2].lower() for name in model.split(", ")]
+    names = [x.rstrip("/").rpartition("/")[2].lower() for x in re.sub(r" \(.*?\)(?=, |$)", "", model).split(", ")]
     families = {next((x for x, start in _FAMILIES.items() if re.match(start, name)), None) for name in names}
     return families.pop() if len(families) == 1 else None
 

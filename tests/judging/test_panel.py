@@ -35,8 +35,8 @@ def test_slope_equals_least_squares_with_a_mean_for_each_group():
     lengths = np.log2(rng.integers(1, 200, 100))
     ratings = rng.choice([0.0, 50.0, 100.0], (100, 3))
     for judge, deviation in enumerate(deviations(ratings).T):
-        others = [fmean(x for number, x in enumerate(row) if number != judge) for row in ratings.tolist()]
-        slow = [row[judge] - mean for row, mean in zip(ratings.tolist(), others, strict=True)]
+        means = [fmean(x for number, x in enumerate(row) if number != judge) for row in ratings.tolist()]
+        slow = [row[judge] - mean for row, mean in zip(ratings.tolist(), means, strict=True)]
         above, below, _ = slope_rows(lengths, deviation, groups).sum(axis=0)
         assert above / below == pytest.approx(slow_slope(lengths, slow, groups.tolist()))
 
@@ -74,7 +74,13 @@ def test_slope_on_the_own_family_is_the_mean_difference_within_questions():
             ("PhilBrain", None),
             ("RoboBrain2.0-7B", "RoboBrain"),
         ),
-        *(("gpt-4o, o3", "OpenAI"), ("gpt-4o, Qwen3-32B", None), ("gpt-4o, judge", None), ("", None)),
+        *(
+            ('o3 (reasoning_effort="high", temperature=null)', "OpenAI"),
+            ("gpt-4o, o3", "OpenAI"),
+            ("gpt-4o, Qwen3-32B", None),
+            ("gpt-4o, judge", None),
+            ("", None),
+        ),
     ],
 )
 def test_families_follow_from_names(name, family):

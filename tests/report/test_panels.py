@@ -60,20 +60,20 @@ def egothink(judge, model, unrated=()):
 def egointent(judge, model, unrated=()):
     docs, responses = egointent_docs(30), []
     for doc in docs:
-        found = [x for x in FIELDS if random.Random(f"{model} {doc['step_id']} {x}").random() > 0.1]
+        answered = [x for x in FIELDS if random.Random(f"{model} {doc['step_id']} {x}").random() > 0.1]
         rated = {
             x: None
             if (doc["step_id"], x) in unrated
             else rating(judge, model, (doc["step_id"], x), [*map(float, range(101))])
-            for x in found
+            for x in answered
         }
         step = GradedStep(
             step_id=doc["step_id"],
-            fields={x: words(model, (doc["step_id"], x)) for x in found},
+            fields={x: words(model, (doc["step_id"], x)) for x in answered},
             ratings={x: rated.get(x, 0.0) for x in FIELDS},
             judgements=dict.fromkeys(FIELDS),
             judges={x: judge if rated.get(x) is not None else None for x in FIELDS},
-            errors={x: "no reply" if x in found and rated[x] is None else None for x in FIELDS},
+            errors={x: "no reply" if x in answered and rated[x] is None else None for x in FIELDS},
             suspect=[],
             truncated=None,
             frames_shown=3,
@@ -129,7 +129,7 @@ def test_panels_of_egothink_equal_a_slow_version(sections):
     for row in table:
         ratings = egothink_ratings(model_of(row))
         majority = {x: [r for r in {*of_x} if of_x.count(r) > 1] for x, of_x in ratings.items()}
-        decided = {x: found[0] for x, found in majority.items() if found}
+        decided = {x: of_x[0] for x, of_x in majority.items() if of_x}
         assert (row["answers"], row["left_out"]) == (len(ratings), 96 - len(ratings))
         assert row["judges"] == "; ".join(JUDGES)
         assert row["mean"] == pytest.approx(slow_average({x: fmean(of_x) for x, of_x in ratings.items()}))
@@ -146,15 +146,15 @@ def test_panels_of_egointent_equal_a_slow_version(sections):
     for row in table:
         model, steps = model_of(row), [doc["step_id"] for doc in egointent_docs(30)]
         gap = {("step-1", "local_intent")} if model == MODELS[0] else set()
-        found = {(x, y) for x in steps for y in FIELDS if random.Random(f"{model} {x} {y}").random() > 0.1}
+        answered = {(x, y) for x in steps for y in FIELDS if random.Random(f"{model} {x} {y}").random() > 0.1}
         levels = [*map(float, range(101))]
-        ratings = {x: [rating(judge, model, x, levels) for judge in JUDGES] for x in found - gap}
-        assert (row["answers"], row["left_out"]) == (len(ratings), len(found & gap))
+        ratings = {x: [rating(judge, model, x, levels) for judge in JUDGES] for x in answered - gap}
+        assert (row["answers"], row["left_out"]) == (len(ratings), len(answered & gap))
         for name, combine in (("mean", fmean), ("median", median)):
             scores = []
             for field in FIELDS:
                 judged = [combine(ratings[x]) for x in ratings if x[1] == field]
-                scores.append(sum(x[1] == field for x in found) / len(steps) * fmean(judged))
+                scores.append(sum(x[1] == field for x in answered) / len(steps) * fmean(judged))
             assert row[name] == pytest.approx(fmean(scores))
         assert row["low"] < row["mean"] < row["high"]
 
@@ -253,10 +253,10 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
         answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
         files.append(str(tmp_path / f"by-{judge}.jsonl"))
         write_judged(tmp_path / f"by-{judge}.jsonl", [answers])
-    shown = CliRunner().invoke(app, ["show", *files])
-    assert shown.exit_code == 0, shown.output
+    printed = CliRunner().invoke(app, ["show", *files])
+    assert printed.exit_code == 0, printed.output
     assert re.search(
-        r"Panel of judges.*claude-x; gpt-4o; judge-z.*Bias of judges.*favours longer", shown.output, re.DOTALL
+        r"Panel of judges.*claude-x; gpt-4o; judge-z.*Bias of judges.*favours longer", printed.output, re.DOTALL
     )
     out = tmp_path / "report"
     reported = CliRunner().invoke(app, ["report", *files, "--out", str(out), "--pictures", "none"])
