@@ -121,9 +121,7 @@ def tables_of(name: str, tasks: Iterable[ScoredTask], rule: str, mean_over: Call
         mean_over: see `BenchmarkReport.mean_over`.
     """
     if panels := panels_of(tasks):
-        rows = [panel_row(panel, mean_over) for pool in panels.values() for panel in pool]
-        yield table_of_runs(
-            f"{name}_panel", f"Panel of judges: {name}", _COLUMNS[rule], rows, [note("panel"), note(rule)]
-        )
-        notes = [note(part) for part in ("bias", "length", "own_family", "test")]
-        yield table_of_runs(f"{name}_bias", f"Bias of judges: {name}", _COLUMNS["bias"], bias_rows(panels), notes)
+        rows, columns = [panel_row(panel, mean_over) for pool in panels.values() for panel in pool], _COLUMNS[rule]
+        yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, [note("panel"), note(rule)])
+        rows, notes = bias_rows(panels), [note(part) for part in ("bias", "length", "own_family", "test")]
+        yield table_of_runs(f"{name}_bias", f"Bias of judges: {name}", _COLUMNS["bias"], rows, notes)
