@@ -18,9 +18,9 @@ PACKAGE = Path(lmms_egoplan.__file__).parent
 FILES = {
     "benchmarks/actplan/error_judge.yaml": "802c7c4187e46f1d",
     "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
-    "benchmarks/egointent/judge_protocol.yaml": "2b715b7c6aa2d6a2",
+    "benchmarks/egointent/judge_protocol.yaml": "f9fd67e48d589fce",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
-    "benchmarks/egothink/judge_protocol.yaml": "4e16a09bbf33f961",
+    "benchmarks/egothink/judge_protocol.yaml": "82295ab77fa89346",
     "benchmarks/egothink/protocol.yaml": "e5556f8d478ae5c4",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
     "construction/actplan/prompts.yaml": "c77dd202f675e009",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
-from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.judging.cache import default_cache_path
@@ -83,7 +83,7 @@ def test_one_request_for_each_field(warned):
         truncated=False,
         frames_shown=6,
         frames_sampled=12,
-        protocol="1.1",
+        protocol=JUDGE_VERSION,
         judge_prompt_tokens=sum(len(prompt.split()) for prompt in prompts),
         judge_reply_tokens=9,
     )

@@ -130,8 +130,8 @@ def test_failed_judgements_count_as_the_protocol_says():
         assert count(by_metric["judge_failed"]) == failed
         assert names(by_metric["judge_protocol"]) == protocol
         assert [value["judged"] for value in by_metric["judge_coverage"]] == [True, False, False]
-        # The judge was asked three times about each failed answer; the tokens are those of its last reply.
-        assert count(by_metric["judge_reply_tokens"]) == 1 + 1 + 3
+        # The judge was asked three times about each failed answer; the tokens are those of all replies.
+        assert count(by_metric["judge_reply_tokens"]) == 1 + 3 * (1 + 3)
         assert num_known(by_metric["judge_tokens_of"]) == 3
 
 
