@@ -30,6 +30,7 @@ _TICK_S = 0.1
 # A batch may be this much older than its rows in the cache, because clocks differ.
 _CLOCKS_S = 3600.0
 _UNFINISHED = ("validating", "in_progress", "finalizing", "cancelling")
+_FINISHED = ("completed", "expired", "cancelled")
 # Key of the token in a batch's metadata.
 _TOKEN = "lmms_egoplan"
 
@@ -100,7 +101,8 @@ class Batches:
             await asyncio.gather(*(self._collect(*group) for group in self._groups(keys)))
         except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
             hint = (
-                "Batches continue: repeat the command to collect them, or drop --batch to request their prompts again"
+                "Created batches continue: repeat the command to collect them. Drop --batch to request their prompts "
+                "again, or if the endpoint has no batches"
             )
             failure = EndpointError(f"{error}. {hint}", getattr(error, "what", "sends an answer that cannot be read"))
             while self._futures:
@@ -110,6 +112,8 @@ class Batches:
         """Return the prompts of each batch, with the row of a batch of an earlier run."""
         groups: dict[Any, list[str]] = {}
         rows, count, size = self._cache.load_batches(keys), 0, 0
+        if elsewhere := {row["endpoint"] for row in rows.values()} - {self._client.settings.where}:
+            logger.warning(f"Batches at {', '.join(elsewhere)} are not collected; their prompts are sent again")
         for key in keys:
             row = rows.setdefault(key, {})
             if row and (row["endpoint"] != self._client.settings.where or row["batch"] in self._read):
@@ -163,6 +167,8 @@ class Batches:
             errors = (state.errors and state.errors.data) or []
             problem = "; ".join(f"{error.code}: {error.message} (line {error.line})" for error in errors)
             raise EndpointError(f"batch {batch} failed: {client.clean(problem)}")
+        if state.status not in _FINISHED:  # its results may still come
+            raise ValueError(f"batch {batch} has the unknown status {client.clean(state.status)!r}")
         missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it")
         outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
         for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error

@@ -235,7 +235,9 @@ class Judge:
             return error.judgements
 
 
-def warn_of_missing_ratings(title: str, names: Sequence[str], total: int, items: str) -> None:
+def warn_of_missing_ratings(
+    title: str, names: Sequence[str], total: int, items: str, effect: str = "the scores exclude them"
+) -> None:
     """Log one warning that lists items without a rating, at most 20 by name. Do nothing if `names` is empty.
 
     Args:
@@ -243,11 +245,10 @@ def warn_of_missing_ratings(title: str, names: Sequence[str], total: int, items:
         names: the items without a rating.
         total: number of all items.
         items: plural noun for the items.
+        effect: what this means for the scores.
     """
     if names:
-        logger.warning(
-            f"{title}: {len(names)} of {total} {items} are not judged; the scores exclude them: {join_list(names, 20)}"
-        )
+        logger.warning(f"{title}: {len(names)} of {total} {items} are not judged; {effect}: {join_list(names, 20)}")
 
 
 class Run:
@@ -334,7 +335,9 @@ class Run:
         keys = sorted(missing, key=self._failed_before.__contains__)
         is_batch = self._settings.asking.batch
         if (pending := self._cache.load_batches(keys)) and not is_batch:
-            logger.warning(f"{len(pending)} prompts are in batches, and now sent again; to collect those, add --batch")
+            logger.warning(
+                f"{len(pending)} prompts may be in batches and are sent again; to collect those, add --batch"
+            )
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
             Claims(keys, self._cache, self._read_new, self._settle) as claims,

@@ -187,6 +187,29 @@ def test_a_batch_that_the_endpoint_does_not_know_is_an_error_and_live_requests_a
         assert not pending()
 
 
+@pytest.mark.parametrize("status", ["queued", "COMPLETED"])
+def test_a_batch_with_an_unknown_status_is_collected_later(status):
+    with JudgeServer(lambda *_: Reply()) as server:
+        server.polls = None
+        server.on_batch = lambda method, path: path.endswith("_1") and server.batches["batch_1"].update(status=status)
+        with pytest.raises(JudgeError, match=f"batch_1 .*{status}"):
+            in_batches(server.url)
+        assert len(pending()) == 12
+        server.on_batch, server.polls = lambda method, path: None, 0
+        server.batches["batch_1"]["status"] = "in_progress"
+        assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
+        assert len(server.batches) == 1
+
+
+def test_batches_at_another_endpoint_are_named(log):
+    with JudgeServer(lambda *_: Reply()) as lost, JudgeServer(lambda *_: Reply()) as server:
+        lost.on_batch = lambda method, path: lost.batches.clear() if path.endswith("_1") else None
+        with pytest.raises(JudgeError):
+            in_batches(lost.url)
+        assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
+        assert any(lost.url in line and "WARNING" in line for line in log)
+
+
 def judge_in_batches():
     """Judge the prompts in batches and print the ratings; run by the processes."""
     shorten(setattr)
@@ -263,7 +286,7 @@ def test_a_live_run_says_how_many_prompts_are_in_batches(log):
         with JudgementCache(default_cache_path()) as cache:
             cache.write("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [[key, *row[1:]] for key in keys])
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
-        assert any("4 prompts are in batches" in line for line in log)
+        assert any("4 prompts may be in batches" in line for line in log)
         assert len(server.prompts) == 12
         assert not pending()
 

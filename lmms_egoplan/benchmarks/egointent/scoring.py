@@ -111,8 +111,8 @@ class JudgedStep(TextRecord):
         reply: As in `Prediction`.
         media: As in `Prediction`.
         protocol: Name of the judge's protocol; None without one, and in records of earlier versions.
-        judge_prompt_tokens: Prompt tokens of the step's requests for the judge's last replies, as the endpoint counted
-            them, also if the replies are cached; None if one is unknown.
+        judge_prompt_tokens: Prompt tokens of the step's requests, including repeats after a reply without a rating, as
+            the endpoint counted them, also if the replies are cached; None if one is unknown.
         judge_reply_tokens: Tokens of these replies; None if one is unknown.
     """
 

@@ -61,9 +61,9 @@ class JudgedAnswer(TextRecord):
         error: Why there is no rating; None with a rating.
         prompts: See `Answer`.
         protocol: Name in `PROTOCOLS`; None without a judge, and in records of earlier versions, which used ``paper``.
-        judge_prompt_tokens: Prompt tokens of the request for the judge's last reply, as the endpoint counted them, also
-            if the reply is cached; None if unknown.
-        judge_reply_tokens: Tokens of this reply; None if unknown.
+        judge_prompt_tokens: Prompt tokens of the requests for this judgement, including repeats after a reply without a
+            rating, as the endpoint counted them, also if the reply is cached; None if unknown.
+        judge_reply_tokens: Tokens of their replies; None if unknown.
     """
 
     WHAT = "a judged answer, as returned by `grade`"
@@ -157,5 +157,7 @@ def grade_repeatedly(
         for (answer, _, suspect, _), judgement in zip(batch, judgements, strict=True)
     ]
     unjudged = [answer.id for answer in judged if answer.rating is None]
-    warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers")
+    is_counted = settings is not None and protocol.failed is not None
+    effect = {"effect": f"the scores count each as {protocol.failed}"} if is_counted else {}
+    warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers", **effect)
     return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]

@@ -120,7 +120,7 @@ def test_the_environment_precedes_the_protocol(monkeypatch, variables, expected)
     assert {name: value for name, value in body.items() if name not in ("model", "messages")} == expected
 
 
-def test_failed_judgements_count_as_the_protocol_says():
+def test_failed_judgements_count_as_the_protocol_says(log):
     answers = {"good one": "[[1]]", "bad one": "[[7]]", "worse one": "I cannot say."}
     for protocol, score, failed in ((AUTHORS, 100.0, 0), (LMMS_EVAL, -100 / 3, 2)):
         judged, _ = graded(protocol, *answers.values(), answers=tuple(answers))
@@ -133,6 +133,9 @@ def test_failed_judgements_count_as_the_protocol_says():
         # The judge was asked three times about each failed answer; the tokens are those of all replies.
         assert count(by_metric["judge_reply_tokens"]) == 1 + 3 * (1 + 3)
         assert num_known(by_metric["judge_tokens_of"]) == 3
+        (warning,) = (line for line in log if "2 of 3 answers are not judged" in line)
+        assert ("exclude" in warning, "-1" in warning) == (not failed, bool(failed))
+        log.clear()
 
 
 def test_without_a_judge_nothing_failed():
