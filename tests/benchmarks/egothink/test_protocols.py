@@ -134,7 +134,7 @@ def test_failed_judgements_count_as_the_protocol_says(log):
         assert count(by_metric["judge_reply_tokens"]) == 1 + 3 * (1 + 3)
         assert num_known(by_metric["judge_tokens_of"]) == 3
         (warning,) = (line for line in log if "2 of 3 answers are not judged" in line)
-        assert ("exclude" in warning, "-1" in warning) == (not failed, bool(failed))
+        assert ("exclude" in warning, "as -1" in warning) == (not failed, bool(failed))
         log.clear()
 
 
