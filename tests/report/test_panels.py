@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+from dataclasses import replace
 from statistics import fmean, median
 
 import numpy as np
@@ -253,6 +254,9 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
         answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
         files.append(str(tmp_path / f"by-{judge}.jsonl"))
         write_judged(tmp_path / f"by-{judge}.jsonl", [answers])
+    # The judge of another protocol saw another prompt.
+    files.append(str(tmp_path / "by-authors.jsonl"))
+    write_judged(tmp_path / "by-authors.jsonl", [[replace(x, judge="other", protocol="authors") for x in answers]])
     printed = CliRunner().invoke(app, ["show", *files])
     assert printed.exit_code == 0, printed.output
     assert re.search(
