@@ -99,7 +99,7 @@ class Batches:
         """Get the outcomes of prompts from one or more batches. If one batch fails, all open prompts fail."""
         try:
             await asyncio.gather(*(self._collect(*group) for group in self._groups(keys)))
-        except (CacheError, EndpointError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except Exception as error:  # with any other end, the prompts would wait forever
             hint = (
                 "Created batches continue: repeat the command to collect them. Drop --batch to request their prompts "
                 "again, or if the endpoint has no batches"
@@ -169,7 +169,9 @@ class Batches:
             raise EndpointError(f"batch {batch} failed: {client.clean(problem)}")
         if state.status not in _FINISHED:  # its results may still come
             raise ValueError(f"batch {batch} has the unknown status {client.clean(state.status)!r}")
-        missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it")
+        # A completed batch has all results, so its files may become readable. Its prompts are not paid for again.
+        hint = "; drop --batch to request it again" * (state.status == "completed")
+        missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it{hint}")
         outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
         for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error
             content = await client.call(lambda api, file=file: api.files.content(file))  # type: ignore[misc]
@@ -180,8 +182,8 @@ class Batches:
                         outcomes[key] = self._outcome(key, line, content.response)
                 except (AttributeError, LookupError, TypeError, ValueError):  # its prompt has no answer
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
-        unanswered = [(key,) for key, outcome in outcomes.items() if isinstance(outcome, NoAnswerError)]
-        self._cache.write("DELETE FROM batches WHERE key = ?", unanswered)
+        ended = (key for key, x in outcomes.items() if isinstance(x, NoAnswerError) and x is not (hint and missing))
+        self._cache.write("DELETE FROM batches WHERE key = ?", zip(ended))
         self._read.add(batch)
         for key, outcome in outcomes.items():
             self._futures.pop(key).set_result(outcome)

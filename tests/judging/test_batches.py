@@ -166,6 +166,33 @@ def test_a_lost_answer_to_the_creation_creates_no_second_batch():
         assert len(server.batches) == 1
 
 
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[" * 100_000, b"\xff\n[1]\n"])
+def test_unreadable_results_of_a_completed_batch_are_read_again(content):
+    with JudgeServer(lambda *_: Reply()) as server:
+        readable = {}
+
+        def spoil(method, path):
+            name = path.split("/")[-2]
+            if path.endswith("/content") and name not in readable:
+                readable[name], server.files[name] = server.files[name], content
+
+        server.on_batch = spoil
+        judged = in_batches(server.url)
+        assert all("drop --batch" in judgement.error for judgement in judged)
+        assert len(pending()) == 12
+        server.files |= readable
+        assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
+        assert len(server.batches) == 1
+        assert not pending()
+
+
+def test_an_answer_nested_too_deeply_ends_the_run(monkeypatch):
+    with JudgeServer(lambda *_: Reply()) as server:
+        monkeypatch.setattr("judge_server._json", lambda _: b"[" * 200_000)
+        with pytest.raises(JudgeError, match="recursion"):
+            in_batches(server.url)
+
+
 @pytest.mark.parametrize("body", [b"[]", b'{"id": null}', b"<html>", b'{"status": 3, "request_counts": 1}'])
 def test_unexpected_answers_about_batches_are_one_error(monkeypatch, body):
     with JudgeServer(lambda *_: Reply()) as server:
