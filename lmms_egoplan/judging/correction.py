@@ -8,6 +8,7 @@ simulates the coverage of the intervals.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,7 +18,6 @@ from lmms_egoplan.judging.agreement import MIN_ITEMS, Estimate
 FEWEST_RATED = 30
 """Smallest number of answers rated by people for which `perf/correction.py` shows the coverage of the intervals."""
 
-_SEED = 0
 # If a share p of all answers differs, none of n does with a probability of about exp(-n p): 0.025 for p = 3.7 / n.
 _UNSEEN = -np.log(0.025)
 # Variances up to this are rounding errors.
@@ -108,7 +108,7 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
         quantile, squares = stdtrit(freedom, 0.975), influence @ influence
         # Half of Cornish and Fisher's term for skewness, which moves only one end: enough in the simulation.
         skewed = (1 + 2 * quantile**2) / 12 * (influence**3).sum() / squares if squares > 0 else 0.0
-        half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-_effective(differing)))
+        half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-differing @ differing))
         value = mean + slope * raw
         return Estimate(float(value), float(value + min(0, skewed) - half), float(value + max(0, skewed) + half))
 
@@ -123,8 +123,10 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
 def draw(strata: Sequence[Any], count: int) -> list[int]:
     """Draw a stratified sample. The probability of each answer is `count` divided by the number of answers.
 
-    A systematic sample: the answers are sorted by stratum, in random order within it, and every k-th one is drawn after
-    a random start. So each stratum has its share of the sample, up to rounding. The seed is fixed.
+    Ordered pivotal sampling (Deville and Tillé, Biometrika 1998): the answers are sorted by stratum, in random order
+    within it, and one of every N / `count` neighbours is drawn. So each stratum has its share of the sample, give or
+    take less than 2. A constant step would round in the same direction in strata of equal size. The seed follows from
+    the strata, so the same strata give the same sample.
 
     Args:
         strata: Stratum of each answer; sortable. Sort the answers by id to make the sample independent of their order.
@@ -142,13 +144,19 @@ def draw(strata: Sequence[Any], count: int) -> list[int]:
     """
     if not 1 <= count <= len(strata):
         raise ValueError(f"expected a sample of 1 to {len(strata)} answers, got {count}")
-    generator = np.random.default_rng(_SEED)
+    # A constant seed would favour the same answers in all studies.
+    generator = np.random.default_rng(crc32(repr(strata).encode()))
     order = sorted(generator.permutation(len(strata)).tolist(), key=lambda position: strata[position])
-    steps = (generator.random() + np.arange(count)) * len(strata) / count
-    return sorted(order[int(step)] for step in steps)
-
-
-def _effective(differences: np.ndarray) -> float:
-    """Return the effective number of differences: their number if they have the same size, less if a few are large."""
-    fourth = (differences**4).sum()
-    return float((differences @ differences) ** 2 / fourth) if fourth > 0 else 0.0
+    drawn, total = [], len(strata)
+    # Chances in parts of `total`: those of neighbours are pooled, until they are enough to draw one of the two.
+    carried, chance = order[0], 0
+    for position, random in zip(order, generator.random(total).tolist(), strict=True):
+        chance += count
+        if chance < total:
+            carried = carried if random * chance < chance - count else position
+        else:
+            keeps = random * (2 * total - chance) < total - count
+            chosen, carried = (carried, position) if keeps else (position, carried)
+            drawn.append(chosen)
+            chance -= total
+    return sorted(drawn)

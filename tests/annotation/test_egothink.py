@@ -281,7 +281,7 @@ def test_a_sample_is_fixed_when_the_database_is_created(prepared, tmp_path, comm
     store = command(answers, db=tmp_path / "all.sqlite")
     assert store.num_items() == 24
     store.close()
-    all_answers(answers, order=2)
+    all_answers(answers, order=24)
     assert "one.jsonl" in command(answers, db=tmp_path / "all.sqlite")
     assert "one.jsonl" in command(answers)
 

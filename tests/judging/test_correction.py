@@ -68,8 +68,8 @@ def test_estimates_match_a_slow_version(is_weighted):
     estimate, tuning, half, skewed = slow(judge, people, probabilities, weights)
     assert result.corrected.value == pytest.approx(estimate)
     assert result.tuning == pytest.approx(tuning)
-    assert result.corrected.high - estimate == pytest.approx(half + max(0, skewed), rel=0.001)
-    assert estimate - result.corrected.low == pytest.approx(half - min(0, skewed), rel=0.001)
+    assert result.corrected.high - estimate == pytest.approx(half + max(0, skewed), rel=0.005)
+    assert estimate - result.corrected.low == pytest.approx(half - min(0, skewed), rel=0.005)
     assert result.raw == pytest.approx(np.average(judge, weights=weights))
     shares = [w / p for w, p in zip(weights, probabilities, strict=True)][:60]
     assert result.people.value == pytest.approx(np.average(people[:60], weights=shares))
@@ -81,8 +81,8 @@ def test_estimates_match_a_slow_version(is_weighted):
         half = t.ppf(0.975, 59) * np.std(people[:60], ddof=1) / math.sqrt(60)
         skewed = (1 + 2 * t.ppf(0.975, 59) ** 2) / 12 * skew(people[:60]) * np.std(people[:60]) / 60
         assert skewed < 0
-        assert result.people.high - result.people.value == pytest.approx(half, rel=0.001)
-        assert result.people.value - result.people.low == pytest.approx(half - skewed, rel=0.001)
+        assert result.people.high - result.people.value == pytest.approx(half, rel=0.005)
+        assert result.people.value - result.people.low == pytest.approx(half - skewed, rel=0.005)
 
 
 @pytest.mark.parametrize(("rated", "total"), [(60, 700), (2000, 20_000)])
@@ -101,7 +101,7 @@ def test_estimates_match_ppi_python(rated, total):
     # away for skewness.
     freedom = t.ppf(0.975, rated - 2) / 1.959964 * math.sqrt(rated / (rated - 2))
     halves = sorted((result.corrected.high - estimate, estimate - result.corrected.low))
-    assert halves[0] == pytest.approx(freedom * (high - low) / 2, rel=0.001)
+    assert halves[0] == pytest.approx(freedom * (high - low) / 2, rel=0.005)
     assert halves[1] == pytest.approx(halves[0], rel=0.02)
 
 
@@ -172,9 +172,14 @@ def test_each_stratum_has_its_share_and_the_sample_is_fixed():
     assert len(positions) == 60
     counts, sizes = Counter(strata[position] for position in positions), Counter(strata)
     for stratum, size in sizes.items():
-        assert abs(counts[stratum] - 60 * size / len(strata)) < 1
+        assert abs(counts[stratum] - 60 * size / len(strata)) < 2
     assert positions == draw(strata, 60)
     assert draw(strata, len(strata)) == list(range(len(strata)))
+    # Each answer has the same chance, also if the sample's step divides the strata's size; rounding differs by stratum.
+    draws = [draw([(study, number // 10, number % 10 > 4) for number in range(60)], 30) for study in range(2000)]
+    chances = Counter(position for positions in draws for position in positions)
+    assert all(abs(chances[position] / len(draws) - 0.5) < 0.05 for position in range(60))
+    assert np.std([sum(position % 10 > 4 for position in positions) for positions in draws]) < 2
     # Within a stratum, the order is random.
     assert 0 < median(draw([0] * 1000, 100)) < 999
     assert len(set(np.diff(draw([0] * 1000, 100)))) > 10
