@@ -123,7 +123,7 @@ def simulate(scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 
     quantile = stdtrit(size - 1, 0.975)
     covered, widths = np.zeros(3), np.zeros(2)
     for people, judge in zip(*scenario.draw(studies, rng), strict=True):
-        # `draw` has a fixed seed, so the answers of a stratum are in random order here.
+        # The seed of `draw` depends only on the strata, so the answers of a stratum are in random order here.
         order = rng.permutation(len(DIMENSION))
         sample = order[draw((3 * DIMENSION + judge)[order].tolist(), size)]
         rated = np.full(len(DIMENSION), np.nan)

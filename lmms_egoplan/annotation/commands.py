@@ -216,9 +216,9 @@ def annotate_egothink(
         ),
     ] = None,
     by: Annotated[
-        Literal["dimension", "rating", "dimension,rating"],
-        typer.Option(help="Stratify the sample by dimension, the judge's rating, or both."),
-    ] = "dimension,rating",
+        Literal["dimension", "rating", "dimension,rating"] | None,
+        typer.Option(help="Stratify the sample by dimension, the judge's rating, or both (default)."),
+    ] = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -229,13 +229,15 @@ def annotate_egothink(
 
     Example: `lmms-egoplan annotate egothink judged.jsonl --db labels.sqlite --judge judged.jsonl --sample 60`
     """
+    if by and sample is None:
+        raise LmmsEgoplanError(f"--by {by}: requires --sample, the number of answers to draw")
 
     def read(folder: MediaFolder) -> list[Item]:
         answers = egothink.read_items(items, folder, judge or ())
         if db.exists():
             with closing(_open(db)) as stored:
                 return egothink.same_sample(answers, stored.items(), sample, db)
-        return answers if sample is None else egothink.sample_items(answers, sample, by)
+        return answers if sample is None else egothink.sample_items(answers, sample, by or "dimension,rating")
 
     store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), Team(annotators, per_item))
     if judge:

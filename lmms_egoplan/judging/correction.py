@@ -108,7 +108,9 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
         quantile, squares = stdtrit(freedom, 0.975), influence @ influence
         # Half of Cornish and Fisher's term for skewness, which moves only one end: enough in the simulation.
         skewed = (1 + 2 * quantile**2) / 12 * (influence**3).sum() / squares if squares > 0 else 0.0
-        half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-differing @ differing))
+        # Small differences say little about large ones: below 0.58, a difference counts in part.
+        seen = np.minimum(1, 3 * differing**2).sum()
+        half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-seen))
         value = mean + slope * raw
         return Estimate(float(value), float(value + min(0, skewed) - half), float(value + max(0, skewed) + half))
 

@@ -45,7 +45,7 @@ def panels_of(tasks: Iterable[ScoredTask]) -> dict[Any, list[Panel]]:
     for task in tasks:
         if task.judge and task.answers and not task.is_by_demo:
             texts = frozenset((x.key, part, x.texts[part][0]) for x in task.answers.values() for part in x.texts)
-            conditions = frozenset(task.conditions.items()) - {("judges", task.judge)}
+            conditions = frozenset((task.conditions | {"judges": "", "versions": task.task_run.version}).items())
             # Answers without a run have no version of the task, and no model.
             model = task.run.base_model if task.task_run.version else ""
             protocols = (getattr(x.record, "protocol", None) or DEFAULT_PROTOCOL for x in task.answers.values())
@@ -113,7 +113,7 @@ def bias_rows(panels: Mapping[Any, Sequence[Panel]]) -> list[dict[str, Any]]:
     return rows
 
 
-def tables_of(name: str, tasks: Iterable[ScoredTask], rule: str, mean_over: Callable[..., Mean]) -> Iterator[Table]:
+def tables_of(name: str, tasks: Sequence[ScoredTask], rule: str, mean_over: Callable[..., Mean]) -> Iterator[Table]:
     """Yield the table of panels and that of biases; nothing without a panel.
 
     Args:
@@ -124,6 +124,9 @@ def tables_of(name: str, tasks: Iterable[ScoredTask], rule: str, mean_over: Call
     """
     if panels := panels_of(tasks):
         rows, columns = [panel_row(panel, mean_over) for pool in panels.values() for panel in pool], _COLUMNS[rule]
-        yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, [note("panel"), note(rule)])
+        used = [id(run) for pool in panels.values() for panel in pool for run in panel.runs]
+        alone = [task.name for task in tasks if task.judge and id(task) not in used]
+        notes = [note("panel"), note(rule), *([note("alone", runs="; ".join(alone))] if alone else [])]
+        yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, notes)
         rows, notes = bias_rows(panels), [note(part) for part in ("bias", "length", "own_family", "test")]
         yield table_of_runs(f"{name}_bias", f"Bias of judges: {name}", _COLUMNS["bias"], rows, notes)

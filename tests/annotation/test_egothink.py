@@ -304,6 +304,7 @@ def test_samples_that_cannot_be_drawn_name_a_remedy(prepared, tmp_path, command,
         )
         assert (code, "--by" in output) == (2, True)
     assert not (tmp_path / "labels.sqlite").exists()
+    assert "--sample" in command(answers, by="dimension")
 
 
 def test_annotators_and_label_studio_do_not_see_probabilities(prepared, tmp_path, command):

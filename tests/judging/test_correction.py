@@ -211,3 +211,16 @@ def simulated():
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_large_errors_are_covered_among_small_differences_of_several_raters():
+    """People's means are in sixths. 15 % differ from the judge by 1/6, and 4 % by much more."""
+    source, studies, covered = np.random.default_rng(1), 1000, np.zeros(2)
+    truth = 0.81 * 0.85 + 0.15 * (0.1 / 6 + 0.1 / 3 + 0.8 * 5 / 6) + 0.04 * 0.2
+    for _ in range(studies):
+        judge, chance = source.choice(LEVELS, 700, p=(0.1, 0.1, 0.8)), source.random(700)
+        people = np.where(chance < 0.15, abs(judge - 1 / 6), np.where(chance < 0.19, judge < 1, judge))
+        result = corrected(judge, np.where(np.arange(700) < 60, people, np.nan), [60 / 700] * 700)
+        both = ((result.corrected, truth), (result.error, truth - 0.85))
+        covered += [estimate.low <= value <= estimate.high for estimate, value in both]
+    assert (covered / studies > 0.93 - 2 * math.sqrt(0.93 * 0.07 / studies)).all()

@@ -229,6 +229,25 @@ def test_runs_with_other_prompts_of_the_judge_form_no_panel(tmp_path):
     assert panel_keys(tmp_path, report=EgoIntentReport) == []
 
 
+def test_files_under_different_protocols_are_in_different_panels(tmp_path, monkeypatch):
+    """Failed judgements, which count as -1 under one protocol, are no ratings."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare(tmp_path / "data", COUNT)
+    for judge, protocol in (("x", "paper"), ("y", "paper"), ("y", "lmms-eval-0.7.3"), ("z", "lmms-eval-0.7.3")):
+        of_judge = egothink(judge, MODELS[1], {"existence/1"} if judge == "z" else ())
+        answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
+        write_judged(tmp_path / f"{judge}-{protocol}.jsonl", [[replace(x, protocol=protocol) for x in answers]])
+    write_judged(tmp_path / "half.jsonl", [answers[::2]])
+    files = [str(path) for path in sorted(tmp_path.glob("*.jsonl"))]
+    reported = CliRunner().invoke(app, ["report", *files, "--out", str(tmp_path / "out"), "--pictures", "none"])
+    assert reported.exit_code == 0, reported.output
+    rows_of_file = csv.DictReader((tmp_path / "out" / "tables" / "egothink_panel.csv").read_text().splitlines())
+    found = {row["judges"]: (int(row["answers"]), int(row["left_out"])) for row in rows_of_file}
+    assert found == {"x; y": (96, 0), "y; z": (95, 1)}
+    (note,) = re.findall("In no panel.*", (tmp_path / "out" / "tables" / "egothink_panel.md").read_text())
+    assert note.strip().endswith("half.")
+
+
 def test_one_model_has_a_length_row_without_a_family_row(written):
     report = EgoThinkReport(read_runs([written / judge / "Qwen__Qwen2-VL" for judge in JUDGES]).runs)
     table = rows(report.section(), "bias")

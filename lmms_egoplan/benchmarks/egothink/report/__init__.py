@@ -312,7 +312,7 @@ def _correction_rows(people: Sequence[RatedAnswer], graded: Sequence[Graded]) ->
         if matched < _SAME_ANSWERS * len(sample):
             continue
         (planned, chance), *mixed = {(answer.planned, answer.probability) for answer in sample.values()}
-        frame = round(planned / chance) if planned and chance and not mixed else 0
+        frame = round(planned / chance) if planned and chance and not mixed and len(sample) <= planned else 0
         both = sum(None not in pair for pair in zip(rated, judge, strict=True))
         remarks = {
             "sample_unknown": not frame,

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import OFFICIAL
 from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, judged_record, logged, read_answers
@@ -104,6 +105,12 @@ class Graded(ScoredTask):
     def judge(self) -> str | None:
         """Names of the judges of all dimensions."""
         return self.whole.judge
+
+    @property
+    def conditions(self) -> dict[str, str | None]:
+        """Conditions for a comparison, including the judges' protocols. Earlier versions had only the default."""
+        protocols = _joined(self.tasks.values(), "judge_protocol", ", ") or DEFAULT_PROTOCOL
+        return super().conditions | {"judge's protocols": protocols}
 
     @property
     def inexact(self) -> str | None:
@@ -217,7 +224,8 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     key, scores = (judged.id, reference), {"score": judged.score}
     # Questions are independent, so each is a separate cluster.
     cluster = "\n".join(key)
-    texts = {"": (judged.answer, scores["score"])}
+    # A failed judgement may count in the score, but is no rating.
+    texts = {"": (judged.answer, None if judged.rating is None else judged.score)}
     return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"), texts=texts)
 
 

@@ -385,6 +385,8 @@ def test_corrected_scores_are_those_of_the_estimator_with_equal_weights_of_dimen
         ({"probability": None}, "--sample", False),
         ({"planned": None}, "--sample", False),
         ({"probability": 0.25}, "240", False),
+        # Two samples in one file.
+        ({"planned": 40, "probability": 40 / 144}, "--sample", False),
         ({"planned": 70, "probability": 70 / 144}, "70", True),
         ({"planned": 66, "probability": 66 / 144}, "", True),
     ],
