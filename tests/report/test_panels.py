@@ -242,8 +242,8 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
     reported = CliRunner().invoke(app, ["report", *files, "--out", str(tmp_path / "out"), "--pictures", "none"])
     assert reported.exit_code == 0, reported.output
     rows_of_file = csv.DictReader((tmp_path / "out" / "tables" / "egothink_panel.csv").read_text().splitlines())
-    found = {row["judges"]: (int(row["answers"]), int(row["left_out"])) for row in rows_of_file}
-    assert found == {"x; y": (96, 0), "y; z": (95, 1)}
+    panels = {row["judges"]: (int(row["answers"]), int(row["left_out"])) for row in rows_of_file}
+    assert panels == {"x; y": (96, 0), "y; z": (95, 1)}
     (note,) = re.findall("In no panel.*", (tmp_path / "out" / "tables" / "egothink_panel.md").read_text())
     assert note.strip().endswith("half.")
 
