@@ -149,16 +149,14 @@ def draw(strata: Sequence[Any], count: int) -> list[int]:
     # A constant seed would favour the same answers in all studies.
     generator = np.random.default_rng(crc32(repr(strata).encode()))
     order = sorted(generator.permutation(len(strata)).tolist(), key=lambda position: strata[position])
-    drawn, total = [], len(strata)
+    drawn, total, carried, chance = [], len(strata), order[0], 0
     # Chances in parts of `total`: those of neighbours are pooled, until they are enough to draw one of the two.
-    carried, chance = order[0], 0
     for position, random in zip(order, generator.random(total).tolist(), strict=True):
         chance += count
         if chance < total:
             carried = carried if random * chance < chance - count else position
         else:
             keeps = random * (2 * total - chance) < total - count
-            chosen, carried = (carried, position) if keeps else (position, carried)
-            drawn.append(chosen)
-            chance -= total
+            drawn.append(carried if keeps else position)
+            carried, chance = position if keeps else carried, chance - total
     return sorted(drawn)
