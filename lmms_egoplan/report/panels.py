@@ -9,7 +9,6 @@ import numpy as np
 from krippendorff import alpha
 
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.judging.panel import combine, deviations, family_of, slope_rows
 from lmms_egoplan.report.equivalence import ERROR_RATE
 from lmms_egoplan.report.scores import Key, Mean, ScoredTask
@@ -48,10 +47,9 @@ def panels_of(tasks: Iterable[ScoredTask]) -> dict[Any, list[Panel]]:
             conditions = frozenset((task.conditions | {"judges": "", "versions": task.task_run.version}).items())
             # Answers without a run have no version of the task, and no model.
             model = task.run.base_model if task.task_run.version else ""
-            protocols = (getattr(x.record, "protocol", None) or DEFAULT_PROTOCOL for x in task.answers.values())
-            groups.setdefault((model, conditions, texts, frozenset(protocols)), {}).setdefault(task.judge, task)
+            groups.setdefault((model, conditions, texts), {}).setdefault(task.judge, task)
     panels: dict[Any, list[Panel]] = {}
-    for (model, conditions, *_), group in groups.items():
+    for (model, conditions, _), group in groups.items():
         judges, runs = zip(*sorted(group.items()), strict=True)
         parts = [(x.key, part) for x in runs[0].answers.values() for part in x.texts]
         ratings = [[task.answers[key].texts[part][1] for task in runs] for key, part in parts]
