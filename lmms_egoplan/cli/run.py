@@ -128,7 +128,7 @@ def run(
         typer.echo(f"\n$ {text}")
         results, tasks = _evaluate(plan, estimates)
         claiming("report", report)(runs=results, out=plan.out / "report", name=None, similarity=None, form="text")
-        Asking(prices=prices, steps=used_steps(plan, tasks)).print_cost()
+        Asking(prices=prices, steps=used_steps(plan, tasks, estimates)).print_cost()
 
 
 def _collected(problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value | None:

@@ -81,14 +81,15 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], pri
     Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
-def used_steps(plan: Plan, tasks: Mapping[str, TaskRun]) -> list[Step]:
+def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]) -> list[Step]:
     """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
-    steps = []
+    steps, questions = [], {task.task: task.questions for task in estimates}
     for name, task in plan.leaves.items():
-        sent, received = (tasks[name].number(f"judge_{kind}_tokens") for kind in ("prompt", "reply"))
-        unknown = f"an unknown number for {name}" if None in (sent, received) else ""
-        counts = int(sent or 0), int(received or 0)
-        steps += [Step(name, None, *counts, settings.model, unknown) for _, settings in _judges(task)[:1]]
+        metrics = ("judge_prompt_tokens", "judge_reply_tokens", "judge_tokens_of")
+        sent, received, known = (int(tasks[name].number(metric) or 0) for metric in metrics)
+        missing = questions[name] - known
+        unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
+        steps += [Step(name, None, sent, received, settings.model, unknown) for _, settings in _judges(task)[:1]]
     return steps
 
 

@@ -11,7 +11,7 @@ from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
-from lmms_egoplan.launch.estimate import print_estimate, used_steps
+from lmms_egoplan.launch.estimate import TaskEstimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import Plan, read_arguments
 from lmms_egoplan.report.run import TaskRun
 
@@ -102,13 +102,14 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
 
 
 def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
-    """Only one of the two judged tasks reports its tokens."""
+    """Only one of the two judged tasks reports its tokens, those of 48 of its 50 answers."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
     chosen = plan(Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"])
     metrics = {"egothink_object_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}}
+    metrics["egothink_object_existence"]["judge_tokens_of"] = 48
     tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
-    steps = used_steps(chosen, tasks)
+    steps = used_steps(chosen, tasks, [TaskEstimate(name, 50, 50, 50, None) for name in tasks])
     assert [step[:5] for step in steps] == [
         ("egothink_object_existence", None, 1000, 20, "judge"),
         ("egothink_reasoning_counting", None, 0, 0, "judge"),
@@ -116,7 +117,8 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     Asking(steps=steps).print_cost()
     total = capsys.readouterr().out.splitlines()[-1]
     assert "1,000 prompt tokens, 20 reply tokens" in total
-    assert "unknown number for egothink_reasoning_counting" in total
+    assert "2 answers of egothink_object_existence" in total
+    assert "50 answers of egothink_reasoning_counting" in total
 
 
 def test_price_needs_every_judge(tmp_path, capsys):
