@@ -193,7 +193,7 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
             ledger=None,
         )
         assert len(list(done)) == len(requests)
-        return {"samples": {"task": [{"doc_id": number} for number in range(len(counts))]}}
+        return {"results": {}, "samples": {"task": [{"doc_id": number} for number in range(len(counts))]}}
 
     samples = record.recorded(evaluate)(None)["samples"]["task"]
     for sample, count in zip(samples, counts, strict=True):
