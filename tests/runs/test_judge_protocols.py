@@ -120,7 +120,7 @@ def test_prompts_of_physbrain_in_lm_eval(data, judge):
 
 
 def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path, monkeypatch):
-    origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.3", "config": {}}
+    origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.4", "config": {}}
     stored = tmp_path / "answers.jsonl"
     lines = [{"id": f"assistance/{n}", "answer": f"thing {n} ", "run": origin} for n in (1, 2)]
     stored.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -136,14 +136,14 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
         assert done.exit_code == 1, done.output  # one judgement failed
         records = [json.loads(line) for line in out.read_text().splitlines()]
         assert {record["protocol"] for record in records} == {name}
-        assert {record["run"]["version"] for record in records} == {"1.3" if name == "paper" else f"1.3-{name}"}
+        assert {record["run"]["version"] for record in records} == {"1.4" if name == "paper" else f"1.4-{name}"}
         run = read_judged(out, BENCHMARKS)
         graded = read_graded(run)
         rows[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
         assert (graded.inexact is not None) == (name == "lmms-eval-0.7.3")
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
     assert rows == {
-        "paper": ("1.3", "gpt", 0),
+        "paper": ("1.4", "gpt", 0),
         "authors": ("1.3-authors", 'gpt (protocol="authors")', 0),
         "lmms-eval-0.7.3": ("1.3-lmms-eval-0.7.3", 'gpt (protocol="lmms-eval-0.7.3")', 1),
     }
