@@ -144,8 +144,8 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
     assert rows == {
         "paper": ("1.4", "gpt", 0),
-        "authors": ("1.3-authors", 'gpt (protocol="authors")', 0),
-        "lmms-eval-0.7.3": ("1.3-lmms-eval-0.7.3", 'gpt (protocol="lmms-eval-0.7.3")', 1),
+        "authors": ("1.4-authors", 'gpt (protocol="authors")', 0),
+        "lmms-eval-0.7.3": ("1.4-lmms-eval-0.7.3", 'gpt (protocol="lmms-eval-0.7.3")', 1),
     }
     paths = [str(tmp_path / f"{name}.jsonl") for name in ("paper", "authors")]
     agreement = CliRunner().invoke(app, ["agreement", "egothink", *paths], env={"COLUMNS": "200"})
