@@ -273,7 +273,7 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     page.locator(".answers").wait_for()
     assert page.locator("#item-place").inner_text() == "31 of 46"
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.hash.includes('plan/150')")
+    page.wait_for_function("!location.hash.includes('plan/150') && location.hash.includes('page=2')")
     assert query(page) == filters | {"page": "2"}
     assert page.locator("#page").inner_text() == "Page 2 of 2"
     page.go_back()
@@ -285,6 +285,7 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     page.go_back()
     page.locator("dialog").wait_for(state="hidden")
     page.wait_for_function("document.activeElement.textContent.includes('plan/150')")
+    page.wait_for_function("location.hash.includes('page=2')")
     assert query(page) == filters | {"page": "2"}
     assert page.evaluate("history.length") == entries
 
