@@ -36,7 +36,8 @@ _ASSIGNED = re.compile(
     re.IGNORECASE,
 )
 _KEYS = re.compile(
-    r"\b(?:(?:sk|hf|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}|AIza[\w-]{20,}|AKIA[A-Z0-9]{12,})"
+    r"\b(?:(?:sk|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}|hf_[A-Za-z0-9]{16,}|AIza[\w-]{20,}"
+    r"|AKIA[A-Z0-9]{12,})"
     r"|(?<=://)[^/@\s,]+(?=@)|(?<=\bbearer\s)[^,;&\s'\"}]{16,}",
     re.IGNORECASE,
 )

@@ -213,4 +213,5 @@ def test_two_checkpoints_of_one_model_are_compared(report):
 def test_secrets_are_hidden(text, hidden):
     assert hidden not in without_secrets(text)
     assert without_secrets("max_new_tokens=5,dtype=bfloat16") == "max_new_tokens=5,dtype=bfloat16"
+    assert without_secrets("llava-7b-hf_fine-tuned-on-egoplan-it") == "llava-7b-hf_fine-tuned-on-egoplan-it"
     assert without_secrets("image_token=<image>,pad_token=x") == "image_token=<image>,pad_token=x"
