@@ -92,11 +92,7 @@ def test_verdicts_on_several_fields_get_the_mean_of_complete_ratings():
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("is_variant", [False, True], ids=["independent", "variant"])
 def test_the_published_pipelines_readers(name, is_variant):
-    scale = RatingScale(first_match, best=1)
-    if is_variant:
-        if not hasattr(egothink, "PROTOCOLS"):
-            pytest.skip("the judge's protocol has no variants")
-        scale = egothink.PROTOCOLS[name].scale
+    scale = egothink.PROTOCOLS[name].scale if is_variant else RatingScale(first_match, best=1)
     rows = BY_BENCHMARK["egothink"]
     readings = {row["id"]: (read_rating(scale, row["reply"], row["finish"]), row[name]) for row in rows}
     assert {row: pair for row, pair in readings.items() if pair[0] != pair[1]} == {}
