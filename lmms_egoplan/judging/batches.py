@@ -182,8 +182,8 @@ class Batches:
                         outcomes[key] = self._outcome(key, line, content.response)
                 except (AttributeError, LookupError, TypeError, ValueError):  # its prompt has no answer
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
-        kept = (missing,) if hint else ()
-        ended = [(key,) for key, x in outcomes.items() if isinstance(x, NoAnswerError) and x not in kept]
+        repeatable = (missing,) if hint else ()
+        ended = [(key,) for key, x in outcomes.items() if isinstance(x, NoAnswerError) and x not in repeatable]
         self._cache.write("DELETE FROM batches WHERE key = ?", ended)
         self._read.add(batch)
         for key, outcome in outcomes.items():
