@@ -1,0 +1,90 @@
+"""Ask EgoPlan-Bench and EgoPlan-Bench2 as published pipelines do. ``presets.yaml`` describes the pipelines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.paths import module_yaml
+
+FIELDS = ("prompt", "media", "observation", "option_order", "decoding", "thinking", "parser", "subset")
+LIKELIHOOD = "likelihood"
+"""`Preset.parser` of pipelines that rank the options by likelihood. They have no decoding."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How a pipeline asks a benchmark.
+
+    Attributes:
+        name: Name of the pipeline, such as ``flageval``.
+        benchmark: ``egoplan`` or ``egoplan_bench2``.
+        source: Repository and commit, or paper.
+        prompt: Text with the fields that `prompt_of` describes.
+        media: Settings of `Visuals.visual_input`, without the observation.
+        observation: ``last frame`` (of the media), ``apart`` (also an image after the media), or in words.
+        option_order: ``stored``, or in words.
+        decoding: Generation arguments, by transformers' names. ``do_sample: null`` leaves sampling to the model.
+        thinking: Whether the model thinks first: ``off``, ``on``, ``asked for`` (by the prompt), ``per checkpoint``.
+        parser: Name in `readers.READERS`, or `LIKELIHOOD`.
+        subset: The questions, in words.
+        unknown: Fields that the source does not state. They have the values of ``stand_in``.
+    """
+
+    name: str
+    benchmark: str
+    source: str
+    prompt: str
+    media: Mapping[str, Any]
+    observation: str
+    option_order: str
+    decoding: Mapping[str, Any]
+    thinking: str
+    parser: str
+    subset: str
+    unknown: tuple[str, ...]
+
+    @property
+    def visual_settings(self) -> dict[str, Any]:
+        """Settings of `Visuals.visual_input`, with the observation."""
+        return {**self.media, "observation": self.observation}
+
+
+@cache
+def load_presets(benchmark: str) -> dict[str, Preset]:
+    """Return the presets of a benchmark, by name."""
+    entries = module_yaml(__file__)[benchmark]
+    stand_in = entries.pop("stand_in")
+    presets = {}
+    for name, entry in entries.items():
+        unknown = tuple(field for field in FIELDS if entry.get(field) is None)
+        values = {field: stand_in[field] if field in unknown else entry[field] for field in FIELDS}
+        presets[name] = Preset(name=name, benchmark=benchmark, source=entry["source"], unknown=unknown, **values)
+    return presets
+
+
+def prompt_of(preset: Preset, doc: Doc) -> str:
+    """Return the prompt of a question.
+
+    Fields of the template: ``question`` (the record's), ``goal``, ``options`` (lines ``A. text``), ``progress`` ("the
+    progress shown in the video and ", empty without past actions), ``task`` (the opening of lmms-eval's task).
+    """
+    goal = doc["task_goal"]
+    options = "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True))
+    progress = "the progress shown in the video and " if doc["past_actions"] else ""
+    task = f"My current task is to {goal}. "  # TODO
+    return preset.prompt.format(question=doc["question"], goal=goal, options=options, progress=progress, task=task)
+
+
+def rotated(doc: Doc, shift: int) -> dict[str, Any]:
+    """Return a question whose options are moved down by `shift` positions, cyclically, and its right letter with them.
+
+    >>> rotated({"choices": ["w", "x", "y", "z"], "golden_choice_idx": "D"}, 1)
+    {'choices': ['z', 'w', 'x', 'y'], 'golden_choice_idx': 'A'}
+    """
+    choices = list(doc["choices"])
+    shift %= len(choices)
+    right = (LETTERS.index(doc["golden_choice_idx"]) + shift) % len(choices)
+    return {**doc, "choices": choices[-shift:] + choices[:-shift], "golden_choice_idx": LETTERS[right]}
