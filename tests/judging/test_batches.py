@@ -134,7 +134,7 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
             in_batches(server.url)
         assert KEY not in str(error.value)
         assert len(server.batches) == 3
-        assert len(pending()) in (0, 2, 5, 7)  # batches that were not read yet are collected later
+        assert len(pending()) in (0, 2, 5, 7, 10)  # batches that were not read yet are collected later
         server.on_batch = lambda method, path: None
         server.failure = []
         assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
