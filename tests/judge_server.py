@@ -60,7 +60,6 @@ class JudgeServer:
     files: content of each file by its id.
     polls: number of polls until a batch is done; None to leave all batches in progress.
     unfinished: prompts that are not done when their batch expires; an expired batch has none by default.
-    failure: errors of the validation of new batches.
     on_batch: called with each request about files and batches, as method and path, before it is answered.
     """
 
@@ -76,7 +75,6 @@ class JudgeServer:
         self.files: dict[str, bytes] = {}
         self.polls: int | None = 3
         self.unfinished: Callable[[str], bool] = lambda prompt: False
-        self.failure: list[dict[str, Any]] = []
         self.on_batch: Callable[[str, str], None] = lambda method, path: None
         self._in_flight = 0
         self._asked: Counter[str] = Counter()
@@ -133,14 +131,11 @@ class JudgeServer:
         """Advance a batch by one poll. The last poll answers its requests, in reverse order."""
         with self._lock:
             batch["polled"] += 1
-            is_first, is_last = batch["polled"] == 1, self.polls is not None and batch["polled"] > self.polls
+            is_last = self.polls is not None and batch["polled"] > self.polls
             if batch["status"] not in ("validating", "in_progress"):
                 return
             lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
             batch["request_counts"]["total"] = len(lines)
-            if is_first and self.failure:
-                batch |= {"status": "failed", "errors": {"object": "list", "data": self.failure}}
-                return
             batch["status"] = "in_progress"
         if not is_last:
             return

@@ -127,7 +127,9 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
     with JudgeServer(lambda *_: Reply()) as server:
 
         def fail_the_first(method, path):
-            server.failure = [failure] * path.endswith("batch_1")
+            if path.endswith("batch_1"):
+                errors = {"object": "list", "data": [failure]}
+                server.batches["batch_1"].update(status="failed", errors=errors)
 
         server.on_batch = fail_the_first
         with pytest.raises(JudgeError, match="token_limit_exceeded: Enqueued token limit reached") as error:
@@ -136,7 +138,6 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
         assert len(server.batches) == 3
         assert len(pending()) in (0, 2, 5, 7, 10)  # batches that were not read yet are collected later
         server.on_batch = lambda method, path: None
-        server.failure = []
         assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
         assert sorted(server.prompts) == sorted(PROMPTS)
     assert KEY.encode() not in default_cache_path().read_bytes()
