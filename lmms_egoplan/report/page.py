@@ -209,10 +209,9 @@ def write_page(
         width = _WIDTH.search(svg)
         figures[figure.key] = {"svg": svg, "is_broad": width is not None and float(width[1]) > _BROAD}
         progress("figures", done, len(drawn))
-    page = _template().render(
+    page = template().render(
         title=_TITLE,
         sections=sections,
-        wide=_WIDE,
         figures=figures,
         cards=[(card, _card_axis(card)) for card in cards(sections)],
         decimals_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
@@ -312,7 +311,9 @@ def _not_comparable(table: Table) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _template() -> Template:
+def template() -> Template:
+    """Return the page's template. Templates in its environment can extend it and use its macros."""
+
     def safe(value: Any) -> Any:
         return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -325,7 +326,7 @@ def _template() -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= {"axis_of_slice": _slice_axis, "gallery_link": gallery_link, "rank_text": rank_text}
-    environment.globals["chance_of"] = _chance
+    environment.globals |= {"chance_of": _chance, "wide": _WIDE}
     environment.filters |= {function.__name__: function for function in (breakable, counted, known, percent, show)}
     environment.filters |= {
         "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
