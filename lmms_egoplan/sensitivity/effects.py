@@ -174,11 +174,11 @@ def _table(key: str, rows: Iterable[Mapping[str, Any]], *notes: str) -> Table:
 
 
 def _published(benchmark: str, model: str, presets: Sequence[Mapping[str, Any]]) -> Table:
-    wholes, usable = [(benchmark, "all"), (benchmark, "val")], [x for x in presets if x["score_low"] is not None]
+    rows, wholes = [], [(benchmark, "all"), (benchmark, "val")]
     scores = [x for x in read_ledger() if x.group[:2] in wholes and x.name in checkpoint_names(model)]
-    rows = []
     for score in scores:
-        around = [x["level"] for x in usable if x["score_low"] <= score.value <= x["score_high"]]
+        # Without an interval, both ends are None.
+        around = [x["level"] for x in presets if (x["score_low"] or 0) <= score.value <= (x["score_high"] or -1)]
         rows.append({**score.cells, "marks": ", ".join(score.marks), "presets": join_list(around) or "none"})
     return _table("published", rows, *([] if scores else [_note("none_published", model=model)]))
 
@@ -199,7 +199,8 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
     """
     effects, stated = effects_of(conditions, docs, replies), load_presets(benchmark)
     for preset, cells in ((stated[x.condition.level], x.cells) for x in effects if x.condition.factor == PRESET):
-        cells["unknown"] = "; ".join(f"{field}: {getattr(preset, field)}" for field in preset.unknown) or None
+        unknown = [f"{x}: {' '.join(str(getattr(preset, x)).split()):.80}" for x in preset.unknown] or ["none"]
+        cells["unknown"] = "; ".join(unknown)
     rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
     presets, levels = ([x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False))
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]

@@ -246,9 +246,9 @@ def test_the_files_have_findings_tables_and_published_scores(out, docs):
     scored = [record["cells"] for record in content_of_run["conditions"]]
     by_name = {cells["level"]: cells for cells in scored if cells["factor"] == "preset"}
     for row in published_rows(markdown):
-        score = float(row[3])
+        score = float(row[2])
         around = [name for name, cells in by_name.items() if cells["score_low"] <= score <= cells["score_high"]]
-        assert re.split(", | and ", row[-1]) == (around or ["none"])
+        assert re.split(", | and ", row[3]) == (around or ["none"])
 
 
 def published_rows(markdown):
