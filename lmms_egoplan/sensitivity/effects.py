@@ -204,8 +204,8 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
     rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
     presets, levels = ([x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False))
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]
-    parts = {"presets": presets, "factors": factors, "effects": levels, "scoring": scoring}
-    tables = [*map(_table, parts, parts.values()), _published(benchmark, model, presets)]
+    parts = {"presets": presets, "factors": factors, "effects": levels, "scoring": scoring * (len(scoring) > 1)}
+    tables = [*(_table(key, part) for key, part in parts.items() if part), _published(benchmark, model, presets)]
     about = {"benchmark": benchmark, "model": model, "questions": len(docs), "total": total}
     about |= {"videos": len({doc["video_id"] for doc in docs.values()}), "base": scoring[0]["level"]}
     lines = [*finding(factors, model), _note("about", **about)]

@@ -66,9 +66,9 @@ def content(docs, accuracy=0.6, seed=0, text="{letter}"):
         position = LETTERS.index(known[key])
         if asked.ranked:
             return tuple((0.01 if index == position else 2.0 + index, 4) for index in range(4))
-        shown = rotated(docs[key], asked.shift)["choices"]
-        assert len(set(shown)) == 4
-        return text.format(letter=LETTERS[shown.index(docs[key]["choices"][position])])
+        options = rotated(docs[key], asked.shift)["choices"]
+        assert len(set(options)) == 4
+        return text.format(letter=LETTERS[options.index(docs[key]["choices"][position])])
 
     return reply
 

@@ -55,11 +55,11 @@ def test_a_lead_in_without_a_letter_of_an_option_loses_only_under_the_first_capi
     need("first_capital", "last_bracketed")
     conditions = [base(), *parsers("first_capital", "last_bracketed"), *orders()]
     scored = effects(content(docs, text="Let me see. {letter}"), conditions, docs)
-    reference, lost, kept, *_ = (effect.cells for effect in scored)
-    assert 50 < reference["score"] == kept["score"] < 70
+    reference, lost, equal, *_ = (effect.cells for effect in scored)
+    assert 50 < reference["score"] == equal["score"] < 70
     assert (lost["score"], lost["difference"], lost["unparsed"]) == (0, -reference["score"], 100)
     assert lost["changed"] == 100
-    assert (kept["difference"], kept["p_holm"]) == (0, 1)
+    assert (equal["difference"], equal["p_holm"]) == (0, 1)
     rows = list(factors_of(scored))
     assert moving(rows) == {"parser"}
     sentence = finding(rows, "m")[0]
