@@ -8,7 +8,7 @@ factors      share of models for which some factor has a corrected p-value below
 presets      the same for the presets, which are a family of their own
 uncorrected  share of models for which some factor's p-value is below 0.05 before the correction
 
-    python perf/sensitivity.py      # about 7 minutes on one core
+    python perf/sensitivity.py      # about 14 minutes on a busy core
 """
 
 import argparse
