@@ -210,7 +210,7 @@ def _disk(plan: Plan) -> Iterator[str]:
 
 
 def _out(plan: Plan) -> Iterator[str]:
-    check_folder(plan.out, "run")
+    check_folder(plan.out, plan.owner)
     folder = _existing(plan.out)
     if not folder.is_dir():
         yield f"--out {plan.out}: {folder} is a file, not a folder; set another folder"

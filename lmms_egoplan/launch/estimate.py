@@ -81,6 +81,34 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], pri
     Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
+def load_encoder(plan: Plan) -> tuple[Any, MediaLoader]:
+    """Return what encodes and loads questions as the backend does, and record the checkpoint's type for prompts.
+
+    Returns:
+        A `QuestionEncoder`, None for other backends; and a loader.
+    """
+    count = int(plan.model_args.get("max_frames_num", _FRAMES))
+    if not plan.backend.is_own or plan.backend_name == "scripted":
+        return None, MediaLoader(count, takes_video=False)
+    from lmms_egoplan.harnesses.checkpoints import load_config
+    from lmms_egoplan.ranking.encoding import QuestionEncoder
+
+    arguments = plan.model_args
+    loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
+    config, processor = load_config(plan.backend_name, plan.model, **loading)
+    encoder = QuestionEncoder(processor)
+    remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
+    return encoder, MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
+
+
+def measure(encoder: Any, loader: MediaLoader, text: str, visuals: Sequence[Any]) -> tuple[int, int]:
+    """Return the numbers of images and of tokens of a question, 0 tokens without an encoder; see `load_encoder`."""
+    messages = loader.messages(text, visuals)
+    content = [item for message in messages for item in message["content"]]
+    images = sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in content)
+    return images, encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
+
+
 def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]) -> list[Step]:
     """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
     steps, questions = [], {task.task: task.questions for task in estimates}
@@ -95,8 +123,8 @@ def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[Tas
 
 def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
     logger.remove()
-    encoder = _load_encoder(plan)
-    estimates = [_task_estimate(plan, task, encoder) for task in plan.leaves.values()]
+    encoder, loader = load_encoder(plan)
+    estimates = [_task_estimate(plan, task, encoder, loader) for task in plan.leaves.values()]
     steps: list[Step] = []
     for task in plan.leaves.values():
         for judge, settings in _judges(task):
@@ -112,21 +140,6 @@ def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
     return [(judge, settings) for judge, settings in judges if settings is not None and settings.model != DEMO]
 
 
-def _load_encoder(plan: Plan) -> Any:
-    """Return a `QuestionEncoder` for the checkpoint, and record its type for prompts; None for other backends."""
-    if not plan.backend.is_own or plan.backend_name == "scripted":
-        return None
-    from lmms_egoplan.harnesses.checkpoints import load_config
-    from lmms_egoplan.ranking.encoding import QuestionEncoder
-
-    arguments = plan.model_args
-    loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
-    config, processor = load_config(plan.backend_name, plan.model, **loading)
-    encoder = QuestionEncoder(processor)
-    remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
-    return encoder
-
-
 def _rows(plan: Plan, task: Task) -> Any:
     rows = task.benchmark.load_splits().load(task.split)
     if name := read_task_file(task.path).get("process_docs"):
@@ -134,18 +147,12 @@ def _rows(plan: Plan, task: Task) -> Any:
     return rows.select(range(min(len(rows), plan.limit or len(rows))))
 
 
-def _task_estimate(plan: Plan, task: Task, encoder: Any) -> TaskEstimate:
+def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) -> TaskEstimate:
     rows = _rows(plan, task)
     is_known = LM_EVAL_TASKS not in task.path.parents  # tasks only in lm-eval show no images
     positions = sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)}) if is_known else []
-    images = tokens = 0
-    takes_video = encoder is not None and encoder.takes_video and not plan.backend.needs_vllm
-    loader = MediaLoader(int(plan.model_args.get("max_frames_num", _FRAMES)), takes_video=takes_video)
-    for position in positions:
-        messages = loader.messages(*_question(plan, task.path, rows[position]))
-        content = [item for message in messages for item in message["content"]]
-        images += sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in content)
-        tokens += encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
+    counts = [measure(encoder, loader, *_question(plan, task.path, rows[position])) for position in positions]
+    images, tokens = map(sum, zip((0, 0), *counts, strict=True))
     share = len(rows) / max(1, len(positions))
     requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
     context = round(tokens * share) if encoder and is_known else None

@@ -47,6 +47,7 @@ class Plan:
         nodes: Number of nodes.
         options: Further options for the harness.
         out: Folder of the run.
+        owner: The command that owns this folder.
     """
 
     model: str
@@ -54,12 +55,13 @@ class Plan:
     model_args: Mapping[str, str]
     harness: Harness
     tasks: Sequence[str]
-    limit: int | None
-    launcher: Launcher
-    processes: int
-    nodes: int
-    options: Sequence[str]
+    limit: int | None = None
+    launcher: Launcher = "none"
+    processes: int = 1
+    nodes: int = 1
+    options: Sequence[str] = ()
     out: Path
+    owner: str = "run"
 
     @property
     def results(self) -> Path:

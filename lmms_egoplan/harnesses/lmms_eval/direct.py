@@ -1,0 +1,92 @@
+"""Ask a model through a backend of lmms-eval, without a task of the harness."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from lmms_eval.api.instance import Instance, unwrap_generation_output
+from lmms_eval.models import get_model
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.sampling import VisualInput
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
+
+# lmms-eval's backends for APIs return a text that begins with this if the server sent no reply.
+_FAILED = "[LMMS_EVAL_"
+
+
+class Request(NamedTuple):
+    """One request to a model.
+
+    Attributes:
+        sample_id: Names the question in messages.
+        text: The prompt, after the media.
+        visuals: The media.
+        arguments: Generation arguments.
+        choices: Choices to rank instead of generating a reply.
+    """
+
+    sample_id: str
+    text: str
+    visuals: VisualInput
+    arguments: Mapping[str, Any]
+    choices: Sequence[str] = ()
+
+
+def load_model(backend: str, arguments: Mapping[str, str]) -> Any:
+    """Load a model as lmms-eval does, with ``--model`` and ``--model_args``."""
+    return get_model(backend).create_from_arg_string(",".join(f"{name}={value}" for name, value in arguments.items()))
+
+
+def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, Any]]:
+    """Yield the position of each request and its reply as soon as the backend returns it, rankings last.
+
+    Yields:
+        The reply as generated. For choices, a tuple with the mean loss in nats and the number of tokens of each one;
+        None if unknown.
+
+    Raises:
+        LmmsEgoplanError: The server sent no reply to some requests. This is raised after all replies.
+    """
+    model.task_dict["sensitivity"] = {"sample": [{"sample_id": request.sample_id} for request in requests]}
+    if isinstance(client := getattr(model, "client", None), AsyncOpenAI):
+        # Its open connections belong to the event loop of the previous call.
+        model.client = client.copy(http_client=DefaultAsyncHttpxClient())
+    written = [number for number, request in enumerate(requests) if not request.choices]
+    answers = model.generate_until([_written(requests[n], n, model.is_simple) for n in written]) if written else ()
+    failures = []
+    for number, answer in zip(written, answers, strict=True):
+        text = unwrap_generation_output(answer)[0]
+        if text.startswith(_FAILED):
+            failures.append(f"sample_id {requests[number].sample_id}: {text}")
+        else:
+            yield number, text
+    ranked = [number for number, request in enumerate(requests) if request.choices]
+    candidates = [_ranked(requests[n], n, choice) for n in ranked for choice in requests[n].choices]
+    answers = model.loglikelihood(candidates) if ranked else ()
+    scores = (parse_loglikelihood(unwrap_generation_output(answer)[0]) for answer in answers)
+    for number in ranked:
+        yield number, tuple((score.loss, score.num_tokens) for score in islice(scores, len(requests[number].choices)))
+    if failures:
+        raise LmmsEgoplanError(
+            f"{failures[0]}. Replies not received: {len(failures)}; to ask again, repeat the command"
+        )
+
+
+def _written(request: Request, number: int, is_simple: bool) -> Instance:  # noqa: FBT001
+    media = [{"type": "video" if isinstance(item, str) else "image", "url": item} for item in request.visuals]
+    messages = [{"role": "user", "content": [*media, {"type": "text", "text": request.text}]}]
+    arguments = {**request.arguments}  # some backends change it
+    middle = (arguments, lambda _: request.visuals) if is_simple else (lambda _: messages, arguments)
+    return _instance("generate_until", request.text, *middle, number)
+
+
+def _ranked(request: Request, number: int, choice: str) -> Instance:
+    return _instance("loglikelihood", request.text, choice, lambda _: request.visuals, number)
+
+
+def _instance(kind: Any, *arguments: Any) -> Instance:
+    number = arguments[-1]
+    metadata = {"task": "sensitivity", "doc_id": number, "repeats": 1}
+    return Instance(kind, (*arguments, "sensitivity", "sample"), number, metadata)
