@@ -1,14 +1,13 @@
 """Ask a model the questions of a sensitivity run. The media of a question are decoded once per distinct frame set."""
 
 import json
+import sqlite3
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 import typer
 from huggingface_hub import try_to_load_from_cache
@@ -21,15 +20,12 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import folder_version
 from lmms_egoplan.harnesses.lmms_eval.direct import Request, load_model, replies_to
-from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.launch.estimate import load_encoder, measure
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.outputs import naming
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.sensitivity.conditions import Asked, Reply
 from lmms_egoplan.storage import fingerprint
-from lmms_egoplan.validation import read_as
 
 _SPLITS = {"egoplan": (EGOPLAN, "val"), "egoplan_bench2": (EGOPLAN_BENCH2, "test")}
 # Arguments of backends that change no reply.
@@ -40,13 +36,6 @@ _AT_ONCE = 4
 Key = tuple[Asked, str]
 
 
-@dataclass(frozen=True)
-class _Row:
-    sample_id: str
-    asked: Asked
-    reply: Reply
-
-
 class Asking:
     """The questions of a run and the replies to them.
 
@@ -54,6 +43,7 @@ class Asking:
         plan: The backend, the model and the folder.
         benchmark: ``egoplan`` or ``egoplan_bench2``.
         count: Number of questions: a random sample, which is part of each larger one.
+        is_check: Whether nothing is asked. No file is created then.
 
     Attributes:
         docs: Questions by sample id.
@@ -64,13 +54,14 @@ class Asking:
         LmmsEgoplanError: The stored replies have other settings, or are damaged.
     """
 
-    def __init__(self, plan: Plan, benchmark: str, count: int) -> None:
+    def __init__(self, plan: Plan, benchmark: str, count: int, *, is_check: bool) -> None:
         data, split = _SPLITS[benchmark]
-        rows, self._presets, self._plan = data.load(split), load_presets(benchmark), plan
+        rows, self._plan, self._is_check = data.load(split), plan, is_check
+        self._presets, self._visuals, self._decoded = load_presets(benchmark), Visuals(benchmark), 0
+        self._media = dict[tuple[str, str, str], VisualInput]()
         digests = [sha256(str(sample_id).encode()).digest() for sample_id in rows["sample_id"]]
         order = sorted(range(len(rows)), key=digests.__getitem__)[:count]
         self.docs, self.total = {str(doc["sample_id"]): doc for doc in rows.select(order)}, len(rows)
-        self._visuals, self._path = Visuals(benchmark), plan.out / "replies.jsonl"
         arguments = {name: value for name, value in plan.model_args.items() if name not in _HARMLESS}
         commit = try_to_load_from_cache(plan.model, "config.json", revision=arguments.get("revision"))
         self._settings = {
@@ -80,135 +71,107 @@ class Asking:
             "presets": fingerprint(map(asdict, self._presets.values())),
             "version": __version__,
         }
-        self.replies, self._size = _read_replies(self._path, self._settings)
-        self._media = dict[tuple[str, str, str], VisualInput]()
-        self._num_sets = self._num_images = 0
+        self._path = plan.out / "replies.sqlite"
+        path = ":memory:" if is_check and not self._path.exists() else self._path
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self.replies = self._read()
 
-    def batches(self, all_asked: Collection[Asked]) -> list[list[Key]]:
-        """Return what must still be asked, for several questions at a time; only the first one is alone."""
-        ordered = sorted(all_asked, key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding))
-        keys = [(asked, sample_id) for sample_id in self.docs for asked in ordered]
-        numbers = {sample_id: -(-number // _AT_ONCE) for number, sample_id in enumerate(self.docs)}
-        missing = (key for key in keys if key not in self.replies)
-        return [[*group] for _, group in groupby(missing, key=lambda key: numbers[key[1]])]
+    def ask(self, all_asked: Collection[Asked]) -> None:
+        """Print the cost, ask everything without a stored reply, and print what was done.
 
-    def cost(self, batches: Sequence[Sequence[Key]]) -> str:
-        """Describe the cost of batches, estimated from the first one."""
-        keys = [key for batch in batches for key in batch]
-        ranked = sum(asked.ranked for asked, _ in keys)
-        text = f"{len(self.docs):,} of {self.total:,} questions: {len(keys) - ranked:,} replies, {ranked:,} rankings"
-        if not keys:
-            return text
-        encoder, loader = load_encoder(self._plan)
-        requests = self._requests(batches[0])
-        sizes = [measure(encoder, loader, request.text, request.visuals) for request in requests]
-        images = {_frame_set(key): count for key, (count, _) in zip(batches[0], sizes, strict=True)}
-        decoded = sum(images.values()) * len({*map(_frame_set, keys)}) // len(images)
-        tokens = sum(count for _, count in sizes) * len(keys) // len(sizes)
-        return f"{text}, ~{decoded:,} images to decode, {f'~{tokens:,}' if encoder else 'unknown'} tokens of context"
-
-    def ask(self, batches: Sequence[Sequence[Key]]) -> None:
-        """Ask batches, store each reply, and print what was done.
+        Args:
+            all_asked: What to ask of each question.
 
         Raises:
             LmmsEgoplanError: A question cannot be loaded or asked. Earlier replies are stored.
         """
+        ordered = sorted(all_asked, key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding))
+        numbers = {sample_id: -(-number // _AT_ONCE) for number, sample_id in enumerate(self.docs)}
+        keys = [(asked, sample_id) for sample_id in self.docs for asked in ordered]
+        missing = [key for key in keys if key not in self.replies]
+        batches = [[*group] for _, group in groupby(missing, key=lambda key: numbers[key[1]])]
+        counts = f"{len(keys):,} passes, {len(keys) - len(missing):,} of them stored"
+        typer.echo(f"{len(self.docs):,} of {self.total:,} questions: {counts}")
+        if batches:
+            self._print_cost(batches[0], missing)
+        if not self._is_check:
+            self._ask(batches, len(keys) - len(missing))
+
+    def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
+        """Print the cost, estimated from the first batch."""
+        encoder, loader = load_encoder(self._plan)
+        sizes = [measure(encoder, loader, request.text, request.visuals) for request in self._requests(first)]
+        images = {_frame_set(key): count for key, (count, _) in zip(first, sizes, strict=True)}
+        decoded = sum(images.values()) * len({*map(_frame_set, keys)}) // len(images)
+        tokens = f"~{sum(count for _, count in sizes) * len(keys) // len(sizes):,}" if encoder else "unknown"
+        ranked = sum(asked.ranked for asked, _ in keys)
+        passes = f"{len(keys) - ranked:,} replies, {ranked:,} rankings"
+        typer.echo(f"Missing: {passes}, ~{decoded:,} images to decode, {tokens} tokens of context")
+
+    def _ask(self, batches: Sequence[Sequence[Key]], num_stored: int) -> None:
         total, known, asked, start = sum(map(len, batches)), len(self.replies), 0, time.monotonic()
         arguments = {self._plan.backend.model_parameter: self._plan.model, **self._plan.model_args}
-        model = load_model(self._plan.backend_name, arguments)
-        if not self._size:
-            self._store(self._settings)
+        model = load_model(self._plan.backend_name, arguments) if batches else None
         try:
             with progress_bar(total, "Asking", "reply") as bar:
                 for batch in batches:
                     began, asked = time.monotonic(), asked + len(batch)
-                    self._ask(model, batch)
-                    bar.update(len(batch))
+                    for number, reply in replies_to(model, self._requests(batch)):
+                        self._store(batch[number], reply)
+                        bar.update()
+                    self._media.clear()
                     if asked == len(batch):
                         hours = (time.monotonic() - began) / asked * (total - asked) / 3600
                         typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
-        finally:
-            done, media = len(self.replies) - known, f"{self._num_sets:,} frame sets ({self._num_images:,} images)"
-            times = f"{media} decoded, {time.monotonic() - start:,.1f} s"
-            typer.echo(f"{done:,} asked, {known:,} stored earlier, {asked - done:,} failed, {times}")
-
-    def _ask(self, model: Any, batch: Sequence[Key]) -> None:
-        try:
-            for number, reply in replies_to(model, self._requests(batch)):
-                asked, sample_id = batch[number]
-                reply = reply.encode(errors="replace").decode() if isinstance(reply, str) else reply
-                self._store(asdict(_Row(sample_id, asked, reply)))
-                self.replies[batch[number]] = reply
-        except LmmsEgoplanError:
-            raise
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
-            raise LmmsEgoplanError(f"sample_id {names}: {type(error).__name__}: {error}") from error
-        self._media.clear()
+            raise LmmsEgoplanError(f"sample_id {names}: {error or type(error).__name__}") from error
+        finally:
+            done, seconds = len(self.replies) - known, time.monotonic() - start
+            counts = f"{done:,} asked, {num_stored:,} reused, {asked - done:,} failed"
+            typer.echo(f"{counts}, {self._decoded:,} frame sets decoded, {seconds:,.1f} s")
 
     def _requests(self, batch: Sequence[Key]) -> list[Request]:
         """Return the requests of a batch. Decode its media, which are kept until it is asked."""
-        keys = [key for key in {_frame_set(key): key for key in batch}.values() if _frame_set(key) not in self._media]
+        sets = {_frame_set(key): key for key in batch if _frame_set(key) not in self._media}
         with ThreadPoolExecutor() as pool:
-            for key, media in zip(keys, pool.map(self._decode, keys), strict=True):
-                self._media[_frame_set(key)] = media
-                self._num_sets, self._num_images = self._num_sets + 1, self._num_images + len(media)
+            self._media |= dict(zip(sets, pool.map(self._decode, sets.values()), strict=True))
+        self._decoded += len(sets)
         return [self._request(*key) for key in batch]
 
+    def _decode(self, key: Key) -> VisualInput:
+        media, observation = self._presets[key[0].media].media, self._presets[key[0].observation].observation
+        return self._visuals.visual_input(self.docs[key[1]], {**media, "observation": observation})
+
     def _request(self, asked: Asked, sample_id: str) -> Request:
-        doc, preset, media = (
-            self.docs[sample_id],
-            self._presets[asked.prompt],
-            self._media[_frame_set((asked, sample_id))],
-        )
+        doc, preset = self.docs[sample_id], self._presets[asked.prompt]
+        media = self._media[_frame_set((asked, sample_id))]
         if asked.ranked:
             choices = closed_choices(doc) if preset.parser == LIKELIHOOD else doc["choices"]
             return Request(sample_id, doc["question"], media, {}, choices)
         arguments = {"until": [], **self._presets[asked.decoding].decoding}
         return Request(sample_id, prompt_of(preset, rotated(doc, asked.shift)), media, arguments)
 
-    def _decode(self, key: Key) -> VisualInput:
-        (asked, sample_id), presets = key, self._presets
-        settings = {**presets[asked.media].media, "observation": presets[asked.observation].observation}
+    def _read(self) -> dict[Key, Reply]:
         try:
-            return self._visuals.visual_input(self.docs[sample_id], settings)
-        except (OSError, ValueError, LmmsEgoplanError) as error:
-            raise LmmsEgoplanError(f"sample_id {sample_id}: {error}") from error
+            self._database.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
+            self._database.execute("INSERT OR IGNORE INTO replies VALUES ('{}', ?)", [json.dumps(self._settings)])
+            rows = {key: json.loads(reply) for key, reply in self._database.execute("SELECT key, reply FROM replies")}
+        except (sqlite3.Error, ValueError) as error:
+            raise LmmsEgoplanError(f"{self._path}: damaged ({error}); move it away, or set another --out") from error
+        earlier = rows.pop("{}")
+        changed = [name for name, value in self._settings.items() if earlier[name] != value]
+        if changes := "; ".join(f"{name}: {earlier[name]}, now {self._settings[name]}" for name in changed):
+            raise LmmsEgoplanError(f"{self._path}: replies with other settings ({changes}); set another --out")
+        replies = ((json.loads(key), reply) for key, reply in rows.items())
+        return {(Asked(**x), id_): y if isinstance(y, str) else tuple(map(tuple, y)) for (x, id_), y in replies}
 
-    def _store(self, record: Any) -> None:
-        line = json.dumps(record).encode() + b"\n"
-        with naming(self._path), self._path.open("ab") as file:
-            file.truncate(self._size)  # without a damaged last line
-            file.write(line)
-        self._size += len(line)
+    def _store(self, key: Key, reply: Reply) -> None:
+        row = json.dumps([asdict(key[0]), key[1]]), json.dumps(reply)
+        self._database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", row)
+        self.replies[key] = reply
 
 
 def _frame_set(key: Key) -> tuple[str, str, str]:
     """Return a value that is equal if the same media are shown."""
     return key[1], key[0].media, key[0].observation
-
-
-def _read_replies(path: Path, settings: Mapping[str, Any]) -> tuple[dict[Key, Reply], int]:
-    """Return the replies in a JSON Lines file, and the size of its undamaged lines in bytes.
-
-    The first line contains the settings, everything that the replies depend on. A damaged last line is ignored: its
-    process was killed while it wrote.
-    """
-    known, size = dict[Key, Reply](), 0
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    for number, line in enumerate(lines, 1):
-        where = f"{path}, line {number}"
-        try:
-            record: Any = read_as(dict if number == 1 else _Row, where, parse_record(where, line.decode()))
-            if not line.endswith(b"\n"):
-                break
-        except (LmmsEgoplanError, ValueError) as error:
-            if number == len(lines):
-                break
-            raise LmmsEgoplanError(f"{where}: damaged ({error}); remove the line, or all if it is the first") from error
-        size += len(line)
-        if number > 1:
-            known[record.asked, record.sample_id] = record.reply
-        elif changes := [f"{n}: {record.get(n)}, now {x}" for n, x in settings.items() if record.get(n) != x]:
-            raise LmmsEgoplanError(f"{path}: replies with other settings ({'; '.join(changes)}); set another --out")
-    return known, size

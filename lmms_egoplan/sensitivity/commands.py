@@ -64,11 +64,7 @@ def sensitivity(
         if not check:
             stack.enter_context(claimed_folder(out, _NAME))
             stack.enter_context(only_process(out, "asks a model"))
-        asking = Asking(plan, benchmark, questions)
-        batches = asking.batches({condition.asked for condition in chosen})
-        typer.echo(asking.cost(batches))
-        if check:
-            return
-        if batches:
-            asking.ask(batches)
-        effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, total=asking.total)
+        asking = Asking(plan, benchmark, questions, is_check=check)
+        asking.ask({condition.asked for condition in chosen})
+        if not check:
+            effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, total=asking.total)

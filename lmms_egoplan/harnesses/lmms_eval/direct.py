@@ -53,40 +53,31 @@ def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, A
     if isinstance(client := getattr(model, "client", None), AsyncOpenAI):
         # Its open connections belong to the event loop of the previous call.
         model.client = client.copy(http_client=DefaultAsyncHttpxClient())
-    written = [number for number, request in enumerate(requests) if not request.choices]
-    answers = model.generate_until([_written(requests[n], n, model.is_simple) for n in written]) if written else ()
     failures = []
-    for number, answer in zip(written, answers, strict=True):
-        text = unwrap_generation_output(answer)[0]
-        if text.startswith(_FAILED):
-            failures.append(f"sample_id {requests[number].sample_id}: {text}")
-        else:
-            yield number, text
-    ranked = [number for number, request in enumerate(requests) if request.choices]
-    candidates = [_ranked(requests[n], n, choice) for n in ranked for choice in requests[n].choices]
-    answers = model.loglikelihood(candidates) if ranked else ()
-    scores = (parse_loglikelihood(unwrap_generation_output(answer)[0]) for answer in answers)
-    for number in ranked:
-        yield number, tuple((score.loss, score.num_tokens) for score in islice(scores, len(requests[number].choices)))
+    for ask, is_ranking in ((model.generate_until, False), (model.loglikelihood, True)):
+        asked = [(number, request) for number, request in enumerate(requests) if bool(request.choices) == is_ranking]
+        instances = [_instance(model, *pair, choice) for pair in asked for choice in pair[1].choices or ("",)]
+        answers = (unwrap_generation_output(answer)[0] for answer in (ask(instances) if instances else ()))
+        for number, request in asked:
+            texts = [*islice(answers, len(request.choices) or 1)]
+            if is_ranking:
+                yield number, tuple((score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts))
+            elif texts[0].startswith(_FAILED):
+                failures.append(f"sample_id {request.sample_id}: {texts[0]}")
+            else:
+                yield number, texts[0]
     if failures:
         raise LmmsEgoplanError(
             f"{failures[0]}. Replies not received: {len(failures)}; to ask again, repeat the command"
         )
 
 
-def _written(request: Request, number: int, is_simple: bool) -> Instance:  # noqa: FBT001
+def _instance(model: Any, number: int, request: Request, choice: str) -> Instance:
+    arguments = {**request.arguments}  # some backends change it
     media = [{"type": "video" if isinstance(item, str) else "image", "url": item} for item in request.visuals]
     messages = [{"role": "user", "content": [*media, {"type": "text", "text": request.text}]}]
-    arguments = {**request.arguments}  # some backends change it
-    middle = (arguments, lambda _: request.visuals) if is_simple else (lambda _: messages, arguments)
-    return _instance("generate_until", request.text, *middle, number)
-
-
-def _ranked(request: Request, number: int, choice: str) -> Instance:
-    return _instance("loglikelihood", request.text, choice, lambda _: request.visuals, number)
-
-
-def _instance(kind: Any, *arguments: Any) -> Instance:
-    number = arguments[-1]
+    is_chat = not (request.choices or model.is_simple)
+    middle = (lambda _: messages, arguments) if is_chat else (choice or arguments, lambda _: [*request.visuals])
+    kind: Any = "loglikelihood" if request.choices else "generate_until"
     metadata = {"task": "sensitivity", "doc_id": number, "repeats": 1}
-    return Instance(kind, (*arguments, "sensitivity", "sample"), number, metadata)
+    return Instance(kind, (request.text, *middle, number, "sensitivity", "sample"), number, metadata)
