@@ -63,9 +63,11 @@ class Asking:
         order = sorted(range(len(rows)), key=digests.__getitem__)[:count]
         self.docs, self.total = {str(doc["sample_id"]): doc for doc in rows.select(order)}, len(rows)
         arguments = {name: value for name, value in plan.model_args.items() if name not in _HARMLESS}
-        commit = try_to_load_from_cache(plan.model, "config.json", revision=arguments.get("revision"))
+        weights = folder_version(plan.model)
+        if weights is None and plan.backend.is_local:  # the path contains the commit
+            weights = try_to_load_from_cache(plan.model, "config.json", revision=arguments.get("revision"))
         self._settings = {
-            "model": [plan.model, folder_version(plan.model) or commit, folder_version(arguments.get("peft"))],
+            "model": [plan.model, str(weights), folder_version(arguments.get("peft"))],
             "backend": [plan.backend_name, arguments],
             "data": [benchmark, data.fingerprint(split)],
             "presets": fingerprint(map(asdict, self._presets.values())),
@@ -125,7 +127,7 @@ class Asking:
                         typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
-            raise LmmsEgoplanError(f"sample_id {names}: {error or type(error).__name__}") from error
+            raise LmmsEgoplanError(f"sample_id {names}: {str(error) or type(error).__name__}") from error
         finally:
             done, seconds = len(self.replies) - known, time.monotonic() - start
             counts = f"{done:,} asked, {num_stored:,} reused, {asked - done:,} failed"
@@ -141,7 +143,10 @@ class Asking:
 
     def _decode(self, key: Key) -> VisualInput:
         media, observation = self._presets[key[0].media].media, self._presets[key[0].observation].observation
-        return self._visuals.visual_input(self.docs[key[1]], {**media, "observation": observation})
+        try:
+            return self._visuals.visual_input(self.docs[key[1]], {**media, "observation": observation})
+        except (LmmsEgoplanError, OSError, ValueError) as error:
+            raise LmmsEgoplanError(f"sample_id {key[1]}: {error}") from error
 
     def _request(self, asked: Asked, sample_id: str) -> Request:
         doc, preset = self.docs[sample_id], self._presets[asked.prompt]

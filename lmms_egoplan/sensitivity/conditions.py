@@ -15,7 +15,7 @@ PRESET = "preset"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a model is asked. Equal objects need one reply per question.
+    """Describe what a model is asked. Equal objects need one reply per question.
 
     Attributes:
         prompt, media, observation, decoding: Name of the preset whose field is used. Presets with equal fields have the

@@ -6,7 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from click.testing import Result
+from typer.testing import CliRunner
+
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.cli import app
 
 
 def answering(reply: Callable[[str], str]) -> JudgeServer:
@@ -26,9 +30,10 @@ def command(data: Path, *arguments: str | Path) -> dict:
     settings = {"LMMS_EGOPLAN_DATA": str(data), "OPENAI_API_KEY": "none", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     return {
         "args": [sys.executable, "-m", "lmms_egoplan", "sensitivity", *map(str, arguments)],
-        **{"cwd": data, "env": inherited | settings, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
+        **{"cwd": data, "env": inherited | settings, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL},
     }
 
 
-def sensitivity(data: Path, *arguments: str | Path) -> subprocess.CompletedProcess:
-    return subprocess.run(**command(data, *arguments), timeout=600, check=False)
+def sensitivity(*arguments: str | Path) -> Result:
+    """Run ``lmms-egoplan sensitivity`` in this process. ``LMMS_EGOPLAN_DATA`` must be set."""
+    return CliRunner().invoke(app, ["sensitivity", *map(str, arguments)])

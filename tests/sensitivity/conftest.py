@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
@@ -5,13 +7,24 @@ from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 
 
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
+def prepare_questions(folder: Path) -> Path:
     """Prepare the demo's EgoPlan-Bench2 in a folder for ``LMMS_EGOPLAN_DATA``."""
-    folder = tmp_path_factory.mktemp("bench2")
     demo = DEMO_SETS["egoplan_bench2"]
     copy_set(demo, folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_egoplan_bench2(folder / demo.prepare[1], Media({"Ego4D": folder / demo.prepare[3]}))
     return folder
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    return prepare_questions(tmp_path_factory.mktemp("bench2"))
+
+
+@pytest.fixture
+def data(prepared, monkeypatch):
+    """Return the folder of prepared questions, and use it."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    return prepared

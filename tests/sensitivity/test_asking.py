@@ -2,33 +2,26 @@
 
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
 import threading
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.visuals import Visuals
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
-from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from patience import FOREVER_S, running, wait_until
 from sensitivity.answering_server import answering, arguments_of, command, sensitivity
+from sensitivity.conftest import prepare_questions
 
 PRESETS = load_presets("egoplan_bench2")
 PROMPTS = ("official", "flageval", "mimo", "physbrain-evalkit", "seed-bench-r1")
 VARIED = ("--vary", "parser,prompt,option-order")
 PER_QUESTION = len(PROMPTS) + 3
-
-
-def docs_of(data, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
-    return [*EGOPLAN_BENCH2.load("test")]
 
 
 def prompts_of(doc):
@@ -37,32 +30,32 @@ def prompts_of(doc):
     return [*(prompt_of(PRESETS[name], doc) for name in PROMPTS), *shifted]
 
 
-def run(data, server, out, *arguments, count=3):
+def run(server, out, *arguments, count=3):
     questions = ("--questions", str(count), "--out", out)
-    return sensitivity(data, "egoplan_bench2", "tiny", *questions, *VARIED, *arguments_of(server), *arguments)
+    return sensitivity("egoplan_bench2", "tiny", *questions, *VARIED, *arguments_of(server), *arguments)
 
 
 def numbers_in(result):
     """Return the numbers of the last line: asked, reused, failed, frame sets."""
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.output
     return [int(number) for number in re.findall(r"\d+", result.stdout.splitlines()[-1])[:4]]
 
 
-def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data, tmp_path, monkeypatch):
-    docs = docs_of(data, monkeypatch)
+def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data, tmp_path):
+    docs = [*EGOPLAN_BENCH2.load("test")]
     with answering(lambda prompt: "A") as server:
-        check = run(data, server, tmp_path / "out", "--check")
-        assert check.returncode == 0
+        check = run(server, tmp_path / "out", "--check")
+        assert check.exit_code == 0
         assert not server.prompts
         assert not (tmp_path / "out").exists()
         assert re.search(rf"\b{3 * PER_QUESTION} replies, 0 rankings, ~24 images\b", check.stdout)
         assert f"3 of {len(docs)}" in check.stdout
 
-        assert numbers_in(run(data, server, tmp_path / "out")) == [3 * PER_QUESTION, 0, 0, 3]
+        assert numbers_in(run(server, tmp_path / "out")) == [3 * PER_QUESTION, 0, 0, 3]
         small = Counter(server.prompts)
-        assert numbers_in(run(data, server, tmp_path / "out")) == [0, 3 * PER_QUESTION, 0, 0]
+        assert numbers_in(run(server, tmp_path / "out")) == [0, 3 * PER_QUESTION, 0, 0]
         assert Counter(server.prompts) == small
-        assert numbers_in(run(data, server, tmp_path / "out", count=6)) == [3 * PER_QUESTION, 3 * PER_QUESTION, 0, 3]
+        assert numbers_in(run(server, tmp_path / "out", count=6)) == [3 * PER_QUESTION, 3 * PER_QUESTION, 0, 3]
     asked = [doc for doc in docs if prompts_of(doc)[0] in server.prompts]
     assert len(asked) == 6
     assert Counter(server.prompts) == Counter(prompt for doc in asked for prompt in prompts_of(doc))
@@ -70,6 +63,7 @@ def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data
         assert (body["max_tokens"], body["temperature"], len(images_in(body))) == (16, 0, 8)
 
 
+@pytest.mark.whole
 def test_a_killed_run_asks_only_what_is_missing(data, tmp_path):
     """Kill the process when it waits for the rest of a batch, with replies of earlier batches stored."""
     held, killed = [], threading.Event()
@@ -84,13 +78,13 @@ def test_a_killed_run_asks_only_what_is_missing(data, tmp_path):
         options = ("--questions", "3", "--out", tmp_path / "out", *VARIED, *arguments_of(server))
         with subprocess.Popen(**command(data, "egoplan_bench2", "tiny", *options)) as first:
             wait_until(lambda: len(held) == 4, running(first))
-            second = run(data, server, tmp_path / "out")
-            assert second.returncode == 1
-            assert f"{tmp_path / 'out'} is in use" in second.stderr
+            second = run(server, tmp_path / "out")
+            assert second.exit_code == 1
+            assert f"{tmp_path / 'out'} is in use" in second.output
             first.kill()
         asked = len(server.prompts)
         killed.set()
-        assert numbers_in(run(data, server, tmp_path / "out")) == [2 * PER_QUESTION, PER_QUESTION, 0, 2]
+        assert numbers_in(run(server, tmp_path / "out")) == [2 * PER_QUESTION, PER_QUESTION, 0, 2]
         again = server.prompts[asked:]
     assert len(again) == len(set(again)) == 2 * PER_QUESTION
     assert set(again).isdisjoint(server.prompts[:PER_QUESTION])
@@ -101,52 +95,47 @@ def test_a_request_that_fails_is_named_and_all_other_replies_are_stored(data, tm
     with JudgeServer(
         lambda prompt, _: Reply("C") if is_up.is_set() or "boxed" not in prompt else Reply("busy", status=400)
     ) as server:
-        failed = run(data, server, tmp_path / "out", count=1)
-        assert failed.returncode == 1
-        assert re.search(r"sample_id \S+: .*busy", failed.stderr)
+        failed = run(server, tmp_path / "out", count=1)
+        assert failed.exit_code == 1
+        assert re.search(r"sample_id \S+: .*busy", failed.output)
         assert f"{PER_QUESTION - 1} asked, 0 reused, 1 failed" in failed.stdout
         is_up.set()
-        assert numbers_in(run(data, server, tmp_path / "out", count=1))[:3] == [1, PER_QUESTION - 1, 0]
+        assert numbers_in(run(server, tmp_path / "out", count=1))[:3] == [1, PER_QUESTION - 1, 0]
 
 
-def test_replies_with_other_settings_are_refused(data, tmp_path, monkeypatch):
-    copy, out = tmp_path / "data", tmp_path / "out"
-    shutil.copytree(data, copy)
+def test_replies_with_other_settings_are_refused(data, tmp_path):
+    out, summary = tmp_path / "out", data / "egoplan_bench2" / "test" / "summary.json"
     with answering(lambda prompt: "A") as server:
-        run(copy, server, out, count=1)
-        stored = len(server.prompts)
+        assert numbers_in(run(server, out, count=1))[0] == PER_QUESTION
 
         def refused(*facts, model="tiny", more=""):
-            options = arguments_of(server)
-            options[-1] += more
-            result = sensitivity(copy, "egoplan_bench2", model, "--questions", "1", "--out", out, *VARIED, *options)
-            assert result.returncode == 1
-            assert all(fact in result.stderr for fact in (*facts, str(out))), result.stderr
+            backend = arguments_of(server)
+            backend[-1] += more
+            result = sensitivity("egoplan_bench2", model, "--questions", "1", "--out", out, *VARIED, *backend)
+            assert result.exit_code == 1
+            assert all(fact in result.output for fact in (*facts, str(out))), result.output
 
         refused("model: ['tiny'", model="other")
         refused("system_prompt", more=",system_prompt=Think.")
-        assert numbers_in(run(copy, server, out, count=1))[0] == 0  # the number of parallel requests may change
-
-        summary = copy / "egoplan_bench2" / "test" / "summary.json"
         text = summary.read_text()
-        summary.write_text(text.replace(json.loads(text)["fingerprint"], "0" * 64))
-        refused("data: ", "0" * 64)
-        summary.write_text(text)
+        try:
+            summary.write_text(text.replace(json.loads(text)["fingerprint"], "0" * 64))
+            refused("data: ", "0" * 64)
+        finally:
+            summary.write_text(text)
         (out / "replies.sqlite").write_bytes(b"x" * 5000)
         refused("damaged")
-        assert len(server.prompts) == stored
+        assert len(server.prompts) == PER_QUESTION
 
 
-def test_a_damaged_video_is_named(data, tmp_path):
-    copy = tmp_path / "data"
-    shutil.copytree(data, copy)
-    with answering(lambda prompt: "A") as server:
-        assert run(copy, server, tmp_path / "out", count=1).returncode == 0
-    for video in copy.rglob("*.mp4"):
+def test_a_damaged_video_is_named(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepare_questions(tmp_path)))
+    for video in tmp_path.rglob("*.mp4"):
         video.write_bytes(video.read_bytes()[:2000])
-    # The prepared data name files in the original folder.
-    rows = [path for path in copy.rglob("*.arrow")]
-    assert rows
+    with answering(lambda prompt: "A") as server:
+        result = run(server, tmp_path / "out", count=1)
+    assert result.exit_code == 1
+    assert re.search(r"sample_id \S+: .*\.mp4", result.output)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +148,8 @@ def test_a_damaged_video_is_named(data, tmp_path):
         (("--backend", "async_opnai"), ("async_opnai", "async_openai")),
     ],
 )
-def test_wrong_names_are_explained(data, monkeypatch, option, facts):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
-    result = CliRunner().invoke(app, ["sensitivity", "egoplan_bench2", "tiny", "--backend", "async_openai", *option])
+def test_wrong_names_are_explained(data, option, facts):
+    result = sensitivity("egoplan_bench2", "tiny", "--backend", "async_openai", *option)
     assert result.exit_code == 1
     assert all(fact in result.output for fact in facts), result.output
 
@@ -169,7 +157,6 @@ def test_wrong_names_are_explained(data, monkeypatch, option, facts):
 @pytest.mark.whole
 def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_path, monkeypatch):
     """Frames are decoded once for prompts, orders, decodings and likelihoods of a question."""
-    docs_of(data, monkeypatch)
     write_checkpoint(tmp_path / "checkpoint")
     read_frames, calls = Visuals.read_frames, []
 
@@ -180,12 +167,12 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
     monkeypatch.setattr(Visuals, "read_frames", counting)
     monkeypatch.chdir(tmp_path)
     options = ["--vary", "prompt,decoding,option order,scoring", "--model-args", "dtype=float32,batch_size=4"]
-    arguments = ["sensitivity", "egoplan_bench2", "checkpoint", "--out", "out", "--questions", "5", *options]
-    result = CliRunner().invoke(app, [*arguments, "--check"])
+    arguments = ["egoplan_bench2", "checkpoint", "--out", "out", "--questions", "5", *options]
+    result = sensitivity(*arguments, "--check")
     assert result.exit_code == 0, result.output
     assert re.search(r"65 replies, 5 rankings, ~40 images to decode, ~[\d,]{4,} tokens", result.output)
     calls.clear()
-    result = CliRunner().invoke(app, arguments)
+    result = sensitivity(*arguments)
     assert result.exit_code == 0, result.output
     assert len(calls) == len(set(calls)) == 5
     assert "70 asked, 0 reused, 0 failed, 5 frame sets" in result.output
