@@ -37,6 +37,7 @@ class Benchmark:
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.
+        presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks: ``NAME__PRESET``.
         scorers: Function that loads the scoring models early, to fail before a model loads; "" for none.
     """
 
@@ -51,6 +52,7 @@ class Benchmark:
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
     scorers: str = ""
+    presets: tuple[str, ...] = ()
 
     def load_splits(self) -> PreparedData:
         """Load the prepared splits and their official sizes."""

@@ -15,7 +15,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
+from lmms_egoplan.judging.settings import PRESET
+from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory, left_out
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, Launcher, Plan, read_arguments
 from lmms_egoplan.launch.state import write_state
@@ -42,6 +43,10 @@ def run(
             metavar="NAME",
             help="Benchmark or task. Can be repeated, or a list with commas. Default: all prepared ones.",
         ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", envvar=PRESET, help="Preset of a published pipeline, such as `flageval`."),
     ] = None,
     backend: Annotated[
         str | None, typer.Option(help="The harness's backend, such as `hf_vlm`, `vllm_ranker` or `async_openai`.")
@@ -90,29 +95,32 @@ def run(
     problems: list[str] = []
     backend = backend or (VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS)[harness]
     known = _collected(problems, find_backend, harness, backend)
+    ranks = known is None or known.ranks
     plan = Plan(
         model=model,
         backend_name=backend,
         model_args=_collected(problems, read_arguments, model_args) or {},
         harness=harness,
-        tasks=_collected(problems, choose_tasks, harness, names, ranks=known is None or known.ranks) or [],
+        tasks=_collected(problems, choose_tasks, harness, names, ranks=ranks, preset=protocol) or [],
         limit=limit,
         launcher=launcher,
         processes=processes or (1 if launcher == "none" else len(gpu_memory()) or 1),
         nodes=nodes,
         options=context.args,
+        protocol=protocol,
         out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
     )
     if prices is not None:
         _collected(problems, Asking, prices=prices)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):
         raise LmmsEgoplanError("\n".join(lines))
-    for remark in coverage_remarks(plan):
+    for remark in (*coverage_remarks(plan), *(() if names else left_out(plan))):
         typer.echo(remark, err=True)
     if check:
         typer.echo("Nothing is missing.")
         return
-    text = plan.render_script() if plan.script else f"{shlex.join(plan.command())}\n"
+    variables = [f"{name}={value}" for name, value in plan.environment().items()]
+    text = plan.render_script() if plan.script else f"{shlex.join([*variables, *plan.command()])}\n"
     if dry_run:
         typer.echo(text, nl=False)
         return

@@ -15,6 +15,7 @@ from typing import Any
 import torch.distributed as dist
 
 from lmms_egoplan.judging.judgement import version_under
+from lmms_egoplan.report.run import member
 
 NOT_KNOWN = "not known"
 
@@ -75,16 +76,17 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_protocols(results: Mapping[str, Any]) -> None:
-    """Add the judge's protocol, a metric, to the version and the metadata of each task.
+    """Add the judge's protocol, a metric, to the version and the metadata of each task; the preset to its version.
 
     The protocol changes no answer. The harness's keys for cached answers therefore do not contain it.
     """
     for task, values in results["results"].items():
         protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
-        if protocol != "none":
-            version, config = version_under(protocol, results["versions"][task]), results["configs"][task]
-            results["versions"][task] = version
-            config["metadata"] = {**config["metadata"], "version": version, "judge_protocol": protocol}
+        judged = {} if protocol == "none" else {"judge_protocol": protocol}
+        if (preset := member(results, "configs", task, "metadata", "asked_as") or "") or judged:
+            version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
+            results["versions"][task], config = version, results["configs"][task]
+            config["metadata"] = {**config["metadata"], "version": version, **judged}
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

@@ -99,19 +99,25 @@ class JudgeProtocol:
     normalise: Callable[[str], str] = str
 
 
-def version_under(protocol: str | None, version: Any) -> Any:
+def version_under(protocol: str | None, version: Any, preset: str = "") -> Any:
     """Return the version of a task whose answers are judged under a protocol.
 
     Args:
         protocol: Name of the protocol; None if unknown, which means the default. It does not change the version.
-        version: Version of the task, with or without the name of another protocol; a number, a text, or None if it is
-            unknown and remains so.
+        version: Version of the task, with or without the names of another protocol and of a preset; a number, a text,
+            or None if it is unknown and remains so.
+        preset: Name of the preset of the prompts and the decoding; "" for the one in `version`, if it has one.
 
     >>> version_under("authors", 1.3), version_under("paper", "1.3-lmms-eval-0.7.3"), version_under("paper", 1.3)
     ('1.3-authors', '1.3', 1.3)
+    >>> version_under("authors", 1.3, "official"), version_under("paper", "1.3-authors+official")
+    ('1.3-authors+official', '1.3+official')
     """
-    base = version.partition("-")[0] if isinstance(version, str) else version
-    return base if base is None or protocol in (None, DEFAULT_PROTOCOL) else f"{base}-{protocol}"
+    base, _, named = version.partition("+") if isinstance(version, str) else (version, "", "")
+    base = base.partition("-")[0] if isinstance(base, str) else base
+    end = "" if protocol in (None, DEFAULT_PROTOCOL) else f"-{protocol}"
+    end += f"+{preset or named}" if preset or named else ""
+    return base if base is None or not end else f"{base}{end}"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
 MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
 PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
 PROTOCOL = "LMMS_EGOPLAN_JUDGE_PROTOCOL"
+# Preset of a published pipeline, which may include a judge's protocol.
+PRESET = "LMMS_EGOPLAN_PROTOCOL"
 # Request parameters that the user can change or remove. They are part of the cache key.
 DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
 # OpenAI's newer models accept only the second name, most other servers only the first.
@@ -125,17 +127,20 @@ class JudgeSettings:
         return replace(self, protocol=protocol.name, **{name: limits[name] for name in ("parameters", "max_tokens")})
 
 
-def chosen_protocol(protocols: Mapping[str, JudgeProtocol], name: str = "") -> JudgeProtocol:
+def chosen_protocol(
+    protocols: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL
+) -> JudgeProtocol:
     """Return the protocol with a name.
 
     Args:
         protocols: a benchmark's protocols by name.
-        name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or the default without this variable.
+        name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or `default` without this variable.
+        default: the name without both.
 
     Raises:
         LmmsEgoplanError: there is no protocol with this name. The message lists the names.
     """
-    name = name or _first((PROTOCOL,)) or DEFAULT_PROTOCOL
+    name = name or _first((PROTOCOL,)) or default
     if name not in protocols:
         raise LmmsEgoplanError(f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(protocols)}")
     return protocols[name]

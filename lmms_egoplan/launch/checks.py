@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import psutil
 from loguru import logger
 
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
@@ -68,7 +69,7 @@ def _tasks(plan: Plan) -> Iterator[str]:
     if ranked and not backend.ranks:
         remedy = "use hf_vlm, or tasks that end in _generate"
         yield f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; {remedy}"
-    if not backend.is_own and (published := [task for task in ranked if task.endswith("_published")]):
+    if not backend.is_own and (published := [task for task in ranked if task.endswith(("_published", "__official"))]):
         yield f"--backend {name}: does not score the end of an answer, as {', '.join(published)} must; use hf_vlm"
     if written and on_server and backend.is_own:
         yield f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs answers; remove base_url"
@@ -160,6 +161,14 @@ def coverage_remarks(plan: Plan) -> Iterator[str]:
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"
             yield f"{benchmark}/{split}: only {counts} are prepared; results do not cover the others"
+
+
+def left_out(plan: Plan) -> Iterator[str]:
+    """Yield a line for each prepared benchmark without the preset of a run of all benchmarks."""
+    used = {task.benchmark.name for task in plan.leaves.values()}
+    for benchmark in BENCHMARKS:
+        if plan.protocol and benchmark.name not in used and not benchmark.absence():
+            yield f"{benchmark.title}: left out; it has no preset {plan.protocol}"
 
 
 def _encoder(plan: Plan) -> Iterator[str]:

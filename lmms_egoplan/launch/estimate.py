@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -123,6 +124,7 @@ def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[Tas
 
 def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
     logger.remove()
+    os.environ.update(plan.environment())
     encoder, loader = load_encoder(plan)
     estimates = [_task_estimate(plan, task, encoder, loader) for task in plan.leaves.values()]
     steps: list[Step] = []

@@ -15,6 +15,7 @@ from jinja2 import Environment, StrictUndefined
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import Backend, find_backend
+from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.tasks import Task, leaf_tasks
 from lmms_egoplan.paths import LM_EVAL_TASKS
 
@@ -48,6 +49,7 @@ class Plan:
         options: Further options for the harness.
         out: Folder of the run.
         owner: The command that owns this folder.
+        protocol: Name of the preset that the tasks follow; None for the tasks' own protocols.
     """
 
     model: str
@@ -62,6 +64,7 @@ class Plan:
     options: Sequence[str] = ()
     out: Path
     owner: str = "run"
+    protocol: str | None = None
 
     @property
     def results(self) -> Path:
@@ -91,7 +94,7 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine the answers, for comparison with an earlier run in the same folder."""
-        values = {name: getattr(self, name) for name in ("model", "backend_name", "harness", "limit")}
+        values = {name: getattr(self, name) for name in ("model", "backend_name", "harness", "limit", "protocol")}
         return values | {"model_args": {**self.model_args}, "options": [*self.options]}
 
     def command(self) -> list[str]:
@@ -122,11 +125,12 @@ class Plan:
         return [*words, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """Return variables for the harness. A fixed ID lets lmms-eval resume its own backends, too."""
+        """Return variables for the harness: the preset, and an ID that lets lmms-eval resume its own backends, too."""
+        variables = {PRESET: self.protocol} if self.protocol else {}
         if self.backend.is_own:
-            return {}
+            return variables
         settings = json.dumps(self.settings(), sort_keys=True)
-        return {"LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"}
+        return variables | {"LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"}
 
     def render_script(self) -> str:
         """Return the script for several nodes or Slurm."""

@@ -12,6 +12,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
 
+_BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+
 
 @dataclass(frozen=True)
 class Task:
@@ -36,32 +38,54 @@ class Task:
     path: Path
 
 
-def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool) -> list[str]:
+def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool, preset: str | None = None) -> list[str]:
     """Return the tasks and groups of benchmarks, tasks and groups; without names, those of all prepared benchmarks.
 
     Args:
         harness: ``lmms-eval`` or ``lm-eval``.
-        names: Names of benchmarks, tasks and groups.
+        names: Names of benchmarks, tasks and groups. With a preset, only names of benchmarks.
         ranks: Whether the backend ranks. If not, a benchmark means its tasks with written answers.
+        preset: Name of a preset. A benchmark then means its tasks that follow it.
 
     Raises:
-        LmmsEgoplanError: A name is unknown, or there are no names and no benchmark is prepared.
+        LmmsEgoplanError: A name or the preset is unknown, a benchmark does not have the preset, or there are no names
+            and no benchmark is prepared.
     """
     suites = {
         benchmark.name: [task for task in benchmark.suite if ranks or not _ranks(harness, task)]
         for benchmark in BENCHMARKS
     }
-    if not names:
-        names = [benchmark.name for benchmark in BENCHMARKS if benchmark.suite and not benchmark.absence()]
-        if not names:
-            raise LmmsEgoplanError("data: no benchmark is prepared; prepare one: lmms-egoplan data prepare --help")
     known = _files(harness)
+    if preset is not None:
+        suites, known = _of_preset(harness, names, preset), {}
+    if not names:
+        names = [name for name, tasks in suites.items() if tasks and not _BY_NAME[name].absence()]
+        if not names:
+            kind = "benchmark" if preset is None else f"benchmark with the preset {preset}"
+            raise LmmsEgoplanError(f"data: no {kind} is prepared; prepare one: lmms-egoplan data prepare --help")
     for name in names:
         if name not in suites and name not in known:
             near = get_close_matches(name, [*suites, *known], n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(suites)}, or a task"
             raise LmmsEgoplanError(f"--benchmarks {name}: no such benchmark or task for {harness}; {hint}")
     return list(dict.fromkeys(task for name in names for task in suites.get(name, [name])))
+
+
+def _of_preset(harness: str, names: Sequence[str], preset: str) -> dict[str, list[str]]:
+    """Return the tasks that follow a preset, by benchmark, after a check of the names."""
+    tasks = {name: {preset: [*_BY_NAME[name].suite] for preset in _BY_NAME[name].presets} for name in _BY_NAME}
+    for task in _files(harness):
+        name, separator, of_task = task.partition("__")
+        if separator:
+            tasks[name][of_task] = [task]
+    if preset not in (known := sorted({known for presets in tasks.values() for known in presets})):
+        near = "".join(f"did you mean {name}? " for name in get_close_matches(preset, known, n=1))
+        raise LmmsEgoplanError(f"--protocol {preset}: no such preset; {near}use one of {', '.join(known)}")
+    for name in names:
+        if preset not in tasks.get(name, {}):
+            has = f"has {', '.join(tasks[name]) or 'no preset'}" if name in tasks else "is no benchmark"
+            raise LmmsEgoplanError(f"--benchmarks {name}: not possible with --protocol {preset}: {name} {has}")
+    return {name: presets[preset] for name, presets in tasks.items() if preset in presets}
 
 
 def leaf_tasks(harness: str, names: Iterable[str]) -> dict[str, Task]:
@@ -80,7 +104,7 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         for member in content["task"]:
             yield from _leaves(harness, member)
         return
-    benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
+    benchmark = _BY_NAME[path.parent.name]
     yield Task(
         name,
         benchmark,

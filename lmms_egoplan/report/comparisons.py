@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from lmms_egoplan.report import statistics
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
 from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
-from lmms_egoplan.report.run import Run, age, base_task, package_versions
+from lmms_egoplan.report.run import Run, age, base_task, base_version, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
 from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
 from lmms_egoplan.text import join_list
@@ -106,8 +106,7 @@ class Part:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
             yield note("unknown_version", tasks=join_list(unknown, 3))
-        # without the judge's protocol
-        bases = {task: version.partition("-")[0] for task, version in self.versions.items() if version is not None}
+        bases = {task: base_version(version) for task, version in self.versions.items() if version is not None}
         if foreign := [task for task, version in bases.items() if not _is_of_package(self.benchmark, task, version)]:
             yield note("foreign_version", tasks=join_list(foreign, 3))
 

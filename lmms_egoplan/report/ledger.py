@@ -15,7 +15,7 @@ from pathlib import Path
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.run import package_versions
+from lmms_egoplan.report.run import base_version, package_versions
 from lmms_egoplan.report.scores import Mean, ScoredTask
 from lmms_egoplan.report.tables import Row, Table, counted, read_columns, read_notes
 from lmms_egoplan.text import join_list
@@ -172,7 +172,8 @@ def runs_and_ledger(
     Args:
         benchmark: name of the benchmark.
         tasks: tasks of runs, each with its scores by the ledger's subsets.
-        fields: fields that each task's current version determines, by the ledger's names.
+        fields: fields that each task's current version determines, by the ledger's names. A preset that is no task of
+            its own follows the task's name: ``TASK+PRESET``.
     """
     rows, listed = [], {}
     for task, means in tasks:
@@ -180,9 +181,10 @@ def runs_and_ledger(
         settings = " ".join((*details, *details.values()))
         names = () if re.search(r"\b(peft|delta|lora_local_path)=", settings) else checkpoint_names(task.run.model)
         is_instructed = re.search("system[ _]instruction|(system|reasoning)_prompt=", settings)
-        is_current = (task.task_run.version or "").partition("-")[0] == package_versions().get(task.task)
-        of_run = dict(fields[task.task] if is_current and not is_instructed else {})
-        of_run |= {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}
+        _, *preset = (task.task_run.version or "").partition("+")
+        is_current = base_version(task.task_run.version) == package_versions().get(task.task)
+        of_run = {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}
+        of_run |= fields.get("".join((task.task, *preset)), {}) if is_current and not is_instructed else {}
         for score in read_ledger():
             mean = means.get(score.group[1], Mean())
             if score.group[0] == benchmark and score.name in names and mean.value is not None:

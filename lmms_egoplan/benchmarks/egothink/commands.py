@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
+from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -25,7 +26,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
 from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly, Out, Prices, Retry, end, written_path
 from lmms_egoplan.judging.judge import probe
-from lmms_egoplan.judging.settings import chosen_protocol, language_model
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.storage import split_dir
 
@@ -111,7 +112,7 @@ def judge(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     settings = language_model(DEFAULT_JUDGE, None, Asking(retry_rejected, estimate, prices, batch), concurrency)
-    settings = replace(settings, protocol=chosen_protocol(PROTOCOLS, protocol).name)
+    settings = replace(settings, protocol=chosen_judge_protocol(protocol).name)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
     if not estimate:

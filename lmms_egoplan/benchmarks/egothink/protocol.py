@@ -13,6 +13,8 @@ from lmms_egoplan.paths import module_yaml
 
 _QUESTION = "{question}"
 _IMAGE = "<image>"
+AFTER_TEXT = "image after the text"
+"""Position of the image in a preset's settings."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def prompts_name(settings: Mapping[str, str], *, is_system_turn: bool) -> str:
     """
     block = {name: settings[name] for name in ("prompt", "system") if name in settings}
     names = (family.name for family in FAMILIES for kind in (False, True) if _block(family, planning=kind) == block)
-    name = next(names, "own")
+    name = settings.get("name") or next(names, "own")
     if "system" not in settings:
         return name
     return f"{name}, {'system turn' if is_system_turn else 'in the user turn'}"
@@ -124,16 +126,32 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
     Args:
         question: Text of the question.
         image: Value for ``url``.
-        settings: ``prompt`` and optionally ``system``.
+        settings: ``prompt`` and optionally ``system``. With ``media``, the position of the image, ``<image>`` is text.
     """
-    before, placeholder, after = settings["prompt"].rpartition(_IMAGE)
+    prompt = settings["prompt"]
+    before, placeholder, after = ("", "", prompt) if "media" in settings else prompt.rpartition(_IMAGE)
     content = [_text(_filled(before, question)), {"type": "image", "url": image}, _text(_filled(after, question))]
-    user = {"role": "user", "content": content if placeholder else content[1:]}
+    content = content if placeholder else content[1:]
+    user = {"role": "user", "content": content[::-1] if settings.get("media") == AFTER_TEXT else content}
     return [{"role": "system", "content": [_text(settings["system"])]}, user] if "system" in settings else [user]
 
 
+def read_reply(reply: str, settings: Mapping[str, str]) -> str:
+    """Return the part of a reply that is judged.
+
+    Args:
+        reply: The model's reply.
+        settings: Optionally ``parser``, the text after which the answer begins. It ends at the next one.
+
+    >>> read_reply("Short Answer: red. Short Answer: blue", {"parser": "Short Answer: "}), read_reply("red", {})
+    ('red. ', 'red')
+    """
+    start = settings.get("parser", "")
+    return reply.split(start)[1] if start and start in reply else reply
+
+
 def _filled(prompt: str, question: str) -> str:
-    return prompt.replace(_QUESTION, question)
+    return prompt.replace("{stripped_question}", question.strip()).replace(_QUESTION, question)
 
 
 def _text(text: str) -> dict[str, str]:

@@ -9,9 +9,10 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
+from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, JudgeProtocol, JudgeRequest
-from lmms_egoplan.judging.settings import JudgeSettings, chosen_protocol
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected
@@ -119,7 +120,7 @@ def grade_repeatedly(
 
     The first list equals the result of `grade`. Each repeat has separate cache entries.
     """
-    protocol = chosen_protocol(PROTOCOLS, settings.protocol if settings else "")
+    protocol = chosen_judge_protocol(settings.protocol if settings else "")
     sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
     batch = [(*item, repeat) for repeat in range(repeats) for item in sanitized]
     judgements = [Judgement(None, None, "", error="no judge is set")] * len(batch)

@@ -6,16 +6,22 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
-from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
+from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
+from lmms_egoplan.benchmarks.egothink.protocol import (
+    AFTER_TEXT,
+    backend_of_model_type,
+    model_blocks,
+    prompt_text,
+    prompts_name,
+    read_reply,
+)
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
-from lmms_egoplan.judging.settings import chosen_protocol
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
@@ -31,9 +37,19 @@ class General(SystemPromptTask, JudgedTask):
     PLANNING = False
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Check the judge's protocol, and replace the rule for prompts by the name of the prompts that it selects."""
-        chosen_protocol(PROTOCOLS)
-        prompts = metadata.get("prompts")
+        """Check the judge's protocol, and replace the rule for prompts by the name of the prompts that it selects.
+
+        A preset also replaces the generation arguments.
+        """
+        chosen_judge_protocol()
+        prompts, preset = metadata.get("prompts"), chosen_preset()
+        if preset is not None:
+            if prompts != _BY_MODEL_TYPE:
+                raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts} contradicts {preset.name}")
+            decoding = preset.of_dimension("decoding", self.config.test_split)
+            names = {"max_new_tokens": "max_gen_toks"}
+            self.config.generation_kwargs |= {names.get(name, name): value for name, value in decoding.items()}
+            return metadata | {"prompts": f"preset {preset.name}", "asked_as": preset.name}
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(planning=self.PLANNING)):
@@ -45,12 +61,15 @@ class General(SystemPromptTask, JudgedTask):
         return without_images(rows, "image")
 
     def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
-        return model_blocks(planning=self.PLANNING)[doc["shown"]["prompts"]].get("system")
+        return _block(doc["shown"]["prompts"], self.config.test_split).get("system")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        block = model_blocks(planning=self.PLANNING)[self.config.metadata["prompts"]]
+        block = _block(self.config.metadata["prompts"], self.config.test_split)
         prompts = prompts_name(block, is_system_turn=self.used_system_turn)
-        replies = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
+        replies = [
+            Answer(a.doc["id"], a.doc["question"], a.doc["answer"], read_reply(a.text, block), None, prompts)
+            for a in answers
+        ]
         return [judged.to_text() for judged in grade(replies, self.judge())]
 
 
@@ -66,19 +85,22 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 
-def doc_to_general_text(doc: Mapping[str, Any]) -> str:
-    """Return the prompt of the model's family with the image and the question."""
-    return _text(doc, planning=False)
+def doc_to_text(doc: Mapping[str, Any]) -> str:
+    """Return the prompt of the model's family or of the preset, with the image and the question.
 
-
-def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
-    """Return the planning prompt of the model's family with the image and the question."""
-    return _text(doc, planning=True)
-
-
-def _text(doc: Mapping[str, Any], planning: bool) -> str:
-    block = model_blocks(planning=planning)[doc["shown"]["prompts"]]
+    lm-eval knows an image only by ``<image>``, so a prompt with this text has the image there.
+    """
+    block = _block(doc["shown"]["prompts"], dimension_of(doc["id"]))
     if doc.get(SystemPromptTask.SYSTEM_TURN):
         block = {name: text for name, text in block.items() if name != "system"}
     text = prompt_text(doc["question"], block)
-    return text if IMAGE_PLACEHOLDER in prompt_text("", block) else IMAGE_PLACEHOLDER + text
+    if IMAGE_PLACEHOLDER in prompt_text("", block):
+        return text
+    return text + IMAGE_PLACEHOLDER if block.get("media") == AFTER_TEXT else IMAGE_PLACEHOLDER + text
+
+
+def _block(prompts: str, dimension: str) -> Mapping[str, str]:
+    """Return the prompts of a dimension: those of the chosen preset, or of a family."""
+    if (preset := chosen_preset()) is not None:
+        return preset.block(dimension)
+    return model_blocks(planning=BY_NAME[dimension].capability == "planning")[prompts]

@@ -6,9 +6,9 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
+from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
     block_of_model,
@@ -16,12 +16,12 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompt_messages,
     prompt_text,
     prompts_name,
+    read_reply,
 )
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
-from lmms_egoplan.judging.settings import chosen_protocol
 from lmms_egoplan.memory_ahead import reserve_for
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
@@ -31,18 +31,33 @@ _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
 _ANY_CHECKPOINT = "hf_vlm"
 
 
-def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
-    """Return folders and fingerprints of prepared dimensions, and prompts. Called on loading, not on listing tasks."""
+def __getattr__(name: str) -> Any:
+    """Return folders and fingerprints of prepared dimensions, prompts, and what a preset changes.
+
+    Called on loading, not on listing tasks.
+    """
+    preset = chosen_preset()
     if (kind := name.removeprefix("PHYSBRAIN_")) in _PLANNING:
         blocks = model_blocks(planning=_PLANNING[kind])
         if kind != name:
             return {"default": blocks["physbrain-1.0"]}
         return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=_PLANNING[kind])}
-    if name in _DIMENSIONS:
-        chosen_protocol(PROTOCOLS)  # end the run early if the judge's protocol is unknown
-        return str(EGOTHINK.folder(_DIMENSIONS[name]))
-    if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
-        return EGOTHINK.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
+    if name == "PRESET":
+        return preset and preset.name
+    start, _, value = name.partition("_")
+    if (dimension := _DIMENSIONS.get(start)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not value:
+        chosen_judge_protocol()  # end the run early if the judge's protocol is unknown
+        return str(EGOTHINK.folder(dimension))
+    if value == "DATA":
+        return EGOTHINK.fingerprint(dimension)
+    if value == "PROMPTS":
+        is_planning = BY_NAME[dimension].capability == "planning"
+        kind = "PLANNING_PROMPTS" if is_planning else "GENERAL_PROMPTS"
+        return {"default": preset.block(dimension)} if preset else __getattr__(kind)
+    if value == "DECODING":
+        return {"default": dict(preset.of_dimension("decoding", dimension))} if preset else {}
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -78,11 +93,12 @@ class Judged(JudgedFilter):
         texts = docs.select_columns(["id", "question", "answer"])
         model = self.model()
         is_system_turn = self.asks_in_messages() if model is None else model.has_system_turn
-        prompts = prompts_name(_prompts(self.settings()), is_system_turn=is_system_turn)
+        settings = _prompts(self.settings())
+        prompts = prompts_name(settings, is_system_turn=is_system_turn)
         answers = []
         for response in self.responses(resps):
             doc = texts[response.doc_id]
             question = (doc["id"], doc["question"], doc["answer"])
-            answers.append(Answer(*question, response.text, response.truncated, prompts))
+            answers.append(Answer(*question, read_reply(response.text, settings), response.truncated, prompts))
         judged = grade(answers, self.judge())
         return [answer.to_text() for answer in judged]

@@ -1,0 +1,78 @@
+"""Ask EgoThink as published pipelines do. ``presets.yaml`` describes the pipelines.
+
+``LMMS_EGOPLAN_PROTOCOL`` selects a preset for all tasks of EgoThink. It sets prompts, decoding, how a reply is cut, and
+the judge's protocol. Without it, the tasks follow the paper.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, JudgeProtocol
+from lmms_egoplan.judging.settings import PRESET, chosen_protocol
+from lmms_egoplan.paths import module_yaml
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How a pipeline asks and judges EgoThink.
+
+    Attributes:
+        name: Name of the pipeline, such as ``official``.
+        source: Repository and commit, or paper.
+        fields: Values by field. ``prompt`` (text with ``{question}``, or ``{stripped_question}`` without surrounding
+            white space) and ``decoding`` (generation arguments) are by dimension. ``parser`` is the text after which
+            the answer begins, "" for none. ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is optional.
+        unknown: Fields that the source does not state. They have the values of ``stand_in``.
+    """
+
+    name: str
+    source: str
+    fields: Mapping[str, Any]
+    unknown: tuple[str, ...]
+
+    def of_dimension(self, field: str, dimension: str) -> Any:
+        """Return the prompt or the decoding of a dimension."""
+        return self.fields[field].get(dimension, self.fields[field]["default"])
+
+    def block(self, dimension: str) -> dict[str, str]:
+        """Return the settings for `protocol.prompt_text` and `protocol.prompt_messages`."""
+        texts = {"name": f"preset {self.name}", "prompt": self.of_dimension("prompt", dimension)}
+        return texts | {name: self.fields[name] for name in ("system", "media", "parser") if self.fields.get(name)}
+
+
+@cache
+def load_presets() -> dict[str, Preset]:
+    """Return the presets by name."""
+    entries = module_yaml(__file__)
+    stand_in = entries.pop("stand_in")
+    return {
+        name: Preset(name, entry["source"], stand_in | entry, tuple(field for field in stand_in if field not in entry))
+        for name, entry in entries.items()
+    }
+
+
+def chosen_preset() -> Preset | None:
+    """Return the preset that ``LMMS_EGOPLAN_PROTOCOL`` names; None without this variable.
+
+    Raises:
+        LmmsEgoplanError: There is no such preset. The message lists the names.
+    """
+    name, presets = os.environ.get(PRESET, "").strip(), load_presets()
+    if name and name not in presets:
+        raise LmmsEgoplanError(f"{PRESET}={name}: EgoThink has no such preset; use one of {', '.join(presets)}")
+    return presets.get(name)
+
+
+def chosen_judge_protocol(name: str = "") -> JudgeProtocol:
+    """Return the judge's protocol with a name; without one, that of the environment, else of the preset.
+
+    Raises:
+        LmmsEgoplanError: There is no such protocol or preset.
+    """
+    preset = chosen_preset()
+    return chosen_protocol(PROTOCOLS, name, preset.fields["judge_prompt"] if preset else DEFAULT_PROTOCOL)
