@@ -16,7 +16,7 @@ from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.settings import PRESET
-from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory, left_out
+from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, Launcher, Plan, read_arguments
 from lmms_egoplan.launch.state import write_state
@@ -44,10 +44,7 @@ def run(
             help="Benchmark or task. Can be repeated, or a list with commas. Default: all prepared ones.",
         ),
     ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", envvar=PRESET, help="Preset of a published pipeline, such as `flageval`."),
-    ] = None,
+    protocol: Annotated[str | None, typer.Option(metavar="NAME", envvar=PRESET, help="Published pipeline.")] = None,
     backend: Annotated[
         str | None, typer.Option(help="The harness's backend, such as `hf_vlm`, `vllm_ranker` or `async_openai`.")
     ] = None,
@@ -86,6 +83,9 @@ def run(
     `DIR/report`. To resume an interrupted run, repeat the command: answers in `DIR/cache` are reused. To watch it:
     `lmms-egoplan show DIR`.
 
+    `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`. `docs/comparing.md` lists
+    the names.
+
     Options after `--` go to the harness unchanged.
 
     Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink --model-args dtype=bfloat16
@@ -95,13 +95,12 @@ def run(
     problems: list[str] = []
     backend = backend or (VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS)[harness]
     known = _collected(problems, find_backend, harness, backend)
-    ranks = known is None or known.ranks
     plan = Plan(
         model=model,
         backend_name=backend,
         model_args=_collected(problems, read_arguments, model_args) or {},
         harness=harness,
-        tasks=_collected(problems, choose_tasks, harness, names, ranks=ranks, preset=protocol) or [],
+        tasks=_collected(problems, choose_tasks, harness, names, protocol, ranks=known is None or known.ranks) or [],
         limit=limit,
         launcher=launcher,
         processes=processes or (1 if launcher == "none" else len(gpu_memory()) or 1),
@@ -114,7 +113,7 @@ def run(
         _collected(problems, Asking, prices=prices)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):
         raise LmmsEgoplanError("\n".join(lines))
-    for remark in (*coverage_remarks(plan), *(() if names else left_out(plan))):
+    for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
     if check:
         typer.echo("Nothing is missing.")

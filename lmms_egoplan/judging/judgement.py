@@ -113,11 +113,18 @@ def version_under(protocol: str | None, version: Any, preset: str = "") -> Any:
     >>> version_under("authors", 1.3, "official"), version_under("paper", "1.3-authors+official")
     ('1.3-authors+official', '1.3+official')
     """
-    base, _, named = version.partition("+") if isinstance(version, str) else (version, "", "")
-    base = base.partition("-")[0] if isinstance(base, str) else base
-    end = "" if protocol in (None, DEFAULT_PROTOCOL) else f"-{protocol}"
-    end += f"+{preset or named}" if preset or named else ""
+    base, preset = base_version(version), preset or str(version).partition("+")[2]
+    end = ("" if protocol in (None, DEFAULT_PROTOCOL) else f"-{protocol}") + (f"+{preset}" if preset else "")
     return base if base is None or not end else f"{base}{end}"
+
+
+def base_version(version: Any) -> Any:
+    """Return the version of a task without the names of a judge's protocol and of a preset.
+
+    >>> base_version("1.4-authors+official"), base_version("1.4+official"), base_version("1.4"), base_version(1.4)
+    ('1.4', '1.4', '1.4', 1.4)
+    """
+    return re.split("[-+]", version, maxsplit=1)[0] if isinstance(version, str) else version
 
 
 @dataclass(frozen=True)

@@ -127,13 +127,11 @@ class JudgeSettings:
         return replace(self, protocol=protocol.name, **{name: limits[name] for name in ("parameters", "max_tokens")})
 
 
-def chosen_protocol(
-    protocols: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL
-) -> JudgeProtocol:
+def chosen_protocol(of: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL) -> JudgeProtocol:
     """Return the protocol with a name.
 
     Args:
-        protocols: a benchmark's protocols by name.
+        of: a benchmark's protocols by name.
         name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or `default` without this variable.
         default: the name without both.
 
@@ -141,9 +139,9 @@ def chosen_protocol(
         LmmsEgoplanError: there is no protocol with this name. The message lists the names.
     """
     name = name or _first((PROTOCOL,)) or default
-    if name not in protocols:
-        raise LmmsEgoplanError(f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(protocols)}")
-    return protocols[name]
+    if name not in of:
+        raise LmmsEgoplanError(f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(of)}")
+    return of[name]
 
 
 def judge_settings(default_model: str) -> JudgeSettings | None:

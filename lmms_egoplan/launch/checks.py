@@ -16,7 +16,6 @@ from urllib.request import urlopen
 import psutil
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
@@ -44,9 +43,7 @@ def find_problems(plan: Plan) -> list[str]:
 
     Only `check_checkpoint` and `_judge` use the network, the former only for a checkpoint that is not in a folder.
     """
-    checks: list[Callable[[Plan], Iterator[str]]] = [
-        *(_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out),
-    ]
+    checks = (_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out)
     with ThreadPoolExecutor(len(checks)) as pool:
         return list(dict.fromkeys(chain.from_iterable(pool.map(partial(_lines, plan), checks))))
 
@@ -161,14 +158,6 @@ def coverage_remarks(plan: Plan) -> Iterator[str]:
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"
             yield f"{benchmark}/{split}: only {counts} are prepared; results do not cover the others"
-
-
-def left_out(plan: Plan) -> Iterator[str]:
-    """Yield a line for each prepared benchmark without the preset of a run of all benchmarks."""
-    used = {task.benchmark.name for task in plan.leaves.values()}
-    for benchmark in BENCHMARKS:
-        if plan.protocol and benchmark.name not in used and not benchmark.absence():
-            yield f"{benchmark.title}: left out; it has no preset {plan.protocol}"
 
 
 def _encoder(plan: Plan) -> Iterator[str]:

@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from loguru import logger
+
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
-
-_BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,15 @@ class Task:
     path: Path
 
 
-def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool, preset: str | None = None) -> list[str]:
+def choose_tasks(harness: str, names: Sequence[str], preset: str | None = None, *, ranks: bool) -> list[str]:
     """Return the tasks and groups of benchmarks, tasks and groups; without names, those of all prepared benchmarks.
 
     Args:
         harness: ``lmms-eval`` or ``lm-eval``.
         names: Names of benchmarks, tasks and groups. With a preset, only names of benchmarks.
+        preset: Name of a preset. A benchmark then means its tasks that follow it. Prepared benchmarks without it are
+            logged if there are no names.
         ranks: Whether the backend ranks. If not, a benchmark means its tasks with written answers.
-        preset: Name of a preset. A benchmark then means its tasks that follow it.
 
     Raises:
         LmmsEgoplanError: A name or the preset is unknown, a benchmark does not have the preset, or there are no names
@@ -55,14 +56,16 @@ def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool, preset: str
         benchmark.name: [task for task in benchmark.suite if ranks or not _ranks(harness, task)]
         for benchmark in BENCHMARKS
     }
-    known = _files(harness)
     if preset is not None:
-        suites, known = _of_preset(harness, names, preset), {}
+        suites = _of_preset(harness, names, preset)
     if not names:
-        names = [name for name, tasks in suites.items() if tasks and not _BY_NAME[name].absence()]
+        prepared = [benchmark for benchmark in BENCHMARKS if benchmark.suite and not benchmark.absence()]
+        if skipped := [benchmark.title for benchmark in prepared if benchmark.name not in suites]:
+            logger.warning(f"--protocol {preset}: skipping {', '.join(skipped)}, without this preset")
+        names = [benchmark.name for benchmark in prepared if benchmark.name in suites]
         if not names:
-            kind = "benchmark" if preset is None else f"benchmark with the preset {preset}"
-            raise LmmsEgoplanError(f"data: no {kind} is prepared; prepare one: lmms-egoplan data prepare --help")
+            raise LmmsEgoplanError(f"data: prepare one of {', '.join(suites)}: lmms-egoplan data prepare --help")
+    known = _files(harness)
     for name in names:
         if name not in suites and name not in known:
             near = get_close_matches(name, [*suites, *known], n=3)
@@ -71,14 +74,13 @@ def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool, preset: str
     return list(dict.fromkeys(task for name in names for task in suites.get(name, [name])))
 
 
-def _of_preset(harness: str, names: Sequence[str], preset: str) -> dict[str, list[str]]:
+def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, list[str]]:
     """Return the tasks that follow a preset, by benchmark, after a check of the names."""
-    tasks = {name: {preset: [*_BY_NAME[name].suite] for preset in _BY_NAME[name].presets} for name in _BY_NAME}
-    for task in _files(harness):
-        name, separator, of_task = task.partition("__")
-        if separator:
-            tasks[name][of_task] = [task]
-    if preset not in (known := sorted({known for presets in tasks.values() for known in presets})):
+    tasks = {benchmark.name: {name: [*benchmark.suite] for name in benchmark.presets} for benchmark in BENCHMARKS}
+    for benchmark, _, name in (task.partition("__") for task in _files(harness) if "__" in task):
+        tasks[benchmark][name] = [f"{benchmark}__{name}"]
+    known = sorted({name for presets in tasks.values() for name in presets})
+    if preset not in known:
         near = "".join(f"did you mean {name}? " for name in get_close_matches(preset, known, n=1))
         raise LmmsEgoplanError(f"--protocol {preset}: no such preset; {near}use one of {', '.join(known)}")
     for name in names:
@@ -104,7 +106,7 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         for member in content["task"]:
             yield from _leaves(harness, member)
         return
-    benchmark = _BY_NAME[path.parent.name]
+    benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
     yield Task(
         name,
         benchmark,

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeVar
 
+from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.report import statistics
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
 from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
-from lmms_egoplan.report.run import Run, age, base_task, base_version, package_versions
+from lmms_egoplan.report.run import Run, age, base_task, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
 from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
 from lmms_egoplan.text import join_list

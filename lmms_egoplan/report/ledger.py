@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.run import base_version, package_versions
+from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.scores import Mean, ScoredTask
 from lmms_egoplan.report.tables import Row, Table, counted, read_columns, read_notes
 from lmms_egoplan.text import join_list

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, module_yaml
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
@@ -196,18 +197,8 @@ def version_text(version: Any) -> str:
 
 def age(version: str | None) -> tuple[bool, list[int], bool, str]:
     """Return a sort key that puts the newest version last, after its variants, and an unknown one first."""
-    base = base_version(version) or ""
-    is_variant = base != (version or "")
-    return version is not None, [int(number) for number in re.findall(r"\d{1,9}", base)], not is_variant, version or ""
-
-
-def base_version(version: str | None) -> str | None:
-    """Return a version without the names of the judge's protocol and of a preset.
-
-    >>> base_version("1.4-authors+official"), base_version("1.4+official"), base_version("1.4")
-    ('1.4', '1.4', '1.4')
-    """
-    return version and re.split("[-+]", version, maxsplit=1)[0]
+    base = base_version(version)
+    return version is not None, [int(x) for x in re.findall(r"\d{1,9}", base or "")], base == version, version or ""
 
 
 def package_versions() -> dict[str, str]:

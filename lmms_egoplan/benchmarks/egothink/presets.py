@@ -7,7 +7,6 @@ the judge's protocol. Without it, the tasks follow the paper.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
@@ -23,15 +22,14 @@ class Preset:
 
     Attributes:
         name: Name of the pipeline, such as ``official``.
-        source: Repository and commit, or paper.
-        fields: Values by field. ``prompt`` (text with ``{question}``, or ``{stripped_question}`` without surrounding
-            white space) and ``decoding`` (generation arguments) are by dimension. ``parser`` is the text after which
-            the answer begins, "" for none. ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is optional.
+        fields: Values by field. ``source`` is a repository and commit, or a paper. ``prompt`` (text with ``{question}``, or
+            ``{stripped_question}`` without surrounding white space) and ``decoding`` (generation arguments) are by
+            dimension. ``parser`` is the text after which the answer begins, "" for none. ``judge_prompt`` is a name in
+            `PROTOCOLS`. ``system`` is optional.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
     """
 
     name: str
-    source: str
     fields: Mapping[str, Any]
     unknown: tuple[str, ...]
 
@@ -45,15 +43,12 @@ class Preset:
         return texts | {name: self.fields[name] for name in ("system", "media", "parser") if self.fields.get(name)}
 
 
-@cache
-def load_presets() -> dict[str, Preset]:
-    """Return the presets by name."""
-    entries = module_yaml(__file__)
-    stand_in = entries.pop("stand_in")
-    return {
-        name: Preset(name, entry["source"], stand_in | entry, tuple(field for field in stand_in if field not in entry))
-        for name, entry in entries.items()
-    }
+_ENTRIES = module_yaml(__file__)
+_STAND_IN = _ENTRIES.pop("stand_in")
+PRESETS = {
+    name: Preset(name, _STAND_IN | entry, tuple(field for field in _STAND_IN if field not in entry))
+    for name, entry in _ENTRIES.items()
+}
 
 
 def chosen_preset() -> Preset | None:
@@ -62,10 +57,10 @@ def chosen_preset() -> Preset | None:
     Raises:
         LmmsEgoplanError: There is no such preset. The message lists the names.
     """
-    name, presets = os.environ.get(PRESET, "").strip(), load_presets()
-    if name and name not in presets:
-        raise LmmsEgoplanError(f"{PRESET}={name}: EgoThink has no such preset; use one of {', '.join(presets)}")
-    return presets.get(name)
+    name = os.environ.get(PRESET, "").strip()
+    if name and name not in PRESETS:
+        raise LmmsEgoplanError(f"{PRESET}={name}: EgoThink has no such preset; use one of {', '.join(PRESETS)}")
+    return PRESETS.get(name)
 
 
 def chosen_judge_protocol(name: str = "") -> JudgeProtocol:

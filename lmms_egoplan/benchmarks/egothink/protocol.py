@@ -13,8 +13,6 @@ from lmms_egoplan.paths import module_yaml
 
 _QUESTION = "{question}"
 _IMAGE = "<image>"
-AFTER_TEXT = "image after the text"
-"""Position of the image in a preset's settings."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +93,8 @@ def prompts_name(settings: Mapping[str, str], *, is_system_turn: bool) -> str:
     """
     block = {name: settings[name] for name in ("prompt", "system") if name in settings}
     names = (family.name for family in FAMILIES for kind in (False, True) if _block(family, planning=kind) == block)
-    name = settings.get("name") or next(names, "own")
-    if "system" not in settings:
-        return name
-    return f"{name}, {'system turn' if is_system_turn else 'in the user turn'}"
+    turn = ", system turn" if is_system_turn else ", in the user turn"
+    return (settings.get("name") or next(names, "own")) + (turn if "system" in settings else "")
 
 
 def _block(family: PromptFamily, *, planning: bool) -> dict[str, str]:
@@ -126,13 +122,14 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
     Args:
         question: Text of the question.
         image: Value for ``url``.
-        settings: ``prompt`` and optionally ``system``. With ``media``, the position of the image, ``<image>`` is text.
+        settings: ``prompt`` and optionally ``system``. With ``media`` (``image``, ``image before the text`` or ``image
+            after the text``), ``<image>`` is text.
     """
-    prompt = settings["prompt"]
-    before, placeholder, after = ("", "", prompt) if "media" in settings else prompt.rpartition(_IMAGE)
+    text = settings["prompt"]
+    before, mark, after = ("", "", text) if "media" in settings else text.rpartition(_IMAGE)
     content = [_text(_filled(before, question)), {"type": "image", "url": image}, _text(_filled(after, question))]
-    content = content if placeholder else content[1:]
-    user = {"role": "user", "content": content[::-1] if settings.get("media") == AFTER_TEXT else content}
+    content = content if mark else content[1:]
+    user = {"role": "user", "content": content[::-1] if "after" in settings.get("media", "") else content}
     return [{"role": "system", "content": [_text(settings["system"])]}, user] if "system" in settings else [user]
 
 

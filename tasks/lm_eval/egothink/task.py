@@ -9,7 +9,6 @@ from datasets import Dataset
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.protocol import (
-    AFTER_TEXT,
     backend_of_model_type,
     model_blocks,
     prompt_text,
@@ -96,7 +95,7 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
     text = prompt_text(doc["question"], block)
     if IMAGE_PLACEHOLDER in prompt_text("", block):
         return text
-    return text + IMAGE_PLACEHOLDER if block.get("media") == AFTER_TEXT else IMAGE_PLACEHOLDER + text
+    return text + IMAGE_PLACEHOLDER if "after" in block.get("media", "") else IMAGE_PLACEHOLDER + text
 
 
 def _block(prompts: str, dimension: str) -> Mapping[str, str]:

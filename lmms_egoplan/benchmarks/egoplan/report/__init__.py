@@ -284,6 +284,8 @@ class _ChoiceReport(BenchmarkReport[Series]):
             yield f"{task.inexact}; the run is neither ranked nor compared."
         if ranking_note := task.text("ranking_note"):
             yield f"{ranking_note}."
+        if (unknown := task.text("unknown_fields") or "none") != "none":
+            yield note("unknown_fields", fields=unknown)
 
     def gaps(self) -> Iterator[str]:
         """Yield problems with the prepared data."""

@@ -20,6 +20,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
 )
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
+from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -211,6 +212,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield note("demo")
         if unlogged := [name for name, task_run in dimensions if task_run.samples is None]:
             yield note("no_samples", dimensions=", ".join(unlogged))
+        if (preset := PRESETS.get((task.task_run.version or "").partition("+")[2])) and preset.unknown:
+            yield note("unknown_fields", fields=", ".join(preset.unknown).replace("_", " "))
         if task.left_out:
             yield note("left_out", tasks=", ".join(task.left_out))
 
