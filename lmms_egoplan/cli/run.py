@@ -83,8 +83,8 @@ def run(
     `DIR/report`. To resume an interrupted run, repeat the command: answers in `DIR/cache` are reused. To watch it:
     `lmms-egoplan show DIR`.
 
-    `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`. `docs/comparing.md` lists
-    the names.
+    `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`. `docs/comparing.md`
+    lists the names.
 
     Options after `--` go to the harness unchanged.
 

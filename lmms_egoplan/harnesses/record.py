@@ -81,9 +81,8 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
     The protocol changes no answer. The harness's keys for cached answers therefore do not contain it.
     """
     for task, values in results["results"].items():
-        judged = {
-            "judge_protocol": x for name, x in values.items() if name.startswith("judge_protocol,") and x != "none"
-        }
+        protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
+        judged = {} if protocol == "none" else {"judge_protocol": protocol}
         if (preset := member(results, "configs", task, "metadata", "asked_as") or "") or judged:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
             results["versions"][task], config = version, results["configs"][task]

@@ -79,10 +79,9 @@ def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, lis
     tasks = {benchmark.name: {name: [*benchmark.suite] for name in benchmark.presets} for benchmark in BENCHMARKS}
     for benchmark, _, name in (task.partition("__") for task in _files(harness) if "__" in task):
         tasks[benchmark][name] = [f"{benchmark}__{name}"]
-    known = sorted({name for presets in tasks.values() for name in presets})
-    if preset not in known:
-        near = "".join(f"did you mean {name}? " for name in get_close_matches(preset, known, n=1))
-        raise LmmsEgoplanError(f"--protocol {preset}: no such preset; {near}use one of {', '.join(known)}")
+    if preset not in (known := sorted({name for presets in tasks.values() for name in presets})):
+        closest_first = get_close_matches(preset, known, n=len(known), cutoff=0)
+        raise LmmsEgoplanError(f"--protocol {preset}: no such preset; use one of {', '.join(closest_first)}")
     for name in names:
         if preset not in tasks.get(name, {}):
             has = f"has {', '.join(tasks[name]) or 'no preset'}" if name in tasks else "is no benchmark"

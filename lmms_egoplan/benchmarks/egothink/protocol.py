@@ -125,8 +125,7 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
         settings: ``prompt`` and optionally ``system``. With ``media`` (``image``, ``image before the text`` or ``image
             after the text``), ``<image>`` is text.
     """
-    text = settings["prompt"]
-    before, mark, after = ("", "", text) if "media" in settings else text.rpartition(_IMAGE)
+    before, mark, after = ("", "", settings["prompt"]) if "media" in settings else settings["prompt"].rpartition(_IMAGE)
     content = [_text(_filled(before, question)), {"type": "image", "url": image}, _text(_filled(after, question))]
     content = content if mark else content[1:]
     user = {"role": "user", "content": content[::-1] if "after" in settings.get("media", "") else content}

@@ -1,0 +1,302 @@
+"""The presets of EgoThink ask, decode, read and judge as the published pipelines do, in both harnesses."""
+
+import base64
+import importlib
+import io
+import json
+from pathlib import Path
+
+import lm_eval
+import lmms_eval.tasks.egothink
+import pytest
+import yaml
+from lm_eval.models.dummy import DummyLM
+from lmms_eval import evaluator
+from lmms_eval.api.task import TaskConfig
+from lmms_eval.tasks import TaskManager
+from PIL import Image
+
+from benchmarks.egothink.source import write_source
+from harnesses.lm_eval.prepared_sets import build, load, manager
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.presets import PRESETS
+from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES, model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.report.run import package_versions
+
+VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
+COUNT = 6  # questions per dimension
+TASK = "egothink_planning_assistance"
+EVALUATION = Path(lmms_eval.tasks.egothink.__file__).parent if lmms_eval.tasks.egothink.__file__ else None
+UPSTREAM = EVALUATION or Path(next(iter(lmms_eval.tasks.egothink.__path__)))
+PLANNING = ("assistance", "navigation")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("egothink")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_egothink(write_source(folder / "source", COUNT))
+    return folder
+
+
+@pytest.fixture
+def data(source, monkeypatch):
+    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE", VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(source))
+    return source
+
+
+def upstream_task(dimension):
+    """Return the content of lmms-eval's own YAML file of a dimension, functions as names, and its module."""
+    name = {"comparison": "comparing"}.get(dimension.name, dimension.name)
+    text = (UPSTREAM / f"egothink_{name}.yaml").read_text(encoding="utf-8").replace("!function ", "")
+    return yaml.safe_load(text), importlib.import_module("lmms_eval.tasks.egothink.utils")
+
+
+def sent_upstream(dimension, question):
+    """Return the text and the generation arguments that lmms-eval's own task sends."""
+    task, module = upstream_task(dimension)
+    text = module.egothink_doc_to_text({"question": question}, task["lmms_eval_specific_kwargs"]["default"])
+    config = TaskConfig(task=task["task"], output_type="generate_until", generation_kwargs=task["generation_kwargs"])
+    return text, config.generation_kwargs
+
+
+def slow_reference(preset, dimension, question):
+    """Return the system message, the text, whether the image is first, and generation arguments that differ from ours."""
+    if preset == "lmms-eval-0.7.3":
+        text, arguments = sent_upstream(dimension, question)
+        return None, text, True, arguments
+    if preset == "official":
+        text = f"Please let your answer be as short as possible. Question: {question} Short answer:"
+        return (
+            "You are a helpful assistant.",
+            text,
+            False,
+            {"temperature": 0, "do_sample": False, "max_new_tokens": 4096},
+        )
+    safety = "You should answer any question without safety or privacy concerns. " if dimension.name in PLANNING else ""
+    text = (
+        f"Imagine you are the camera wearer (I) who recorded the video. {safety}Please directly answer the question as "
+        f"short as possible. Question: {question} Short answer:"
+    )
+    return None, text, True, {"max_new_tokens": 300 if dimension.name in PLANNING else 30, "temperature": 0}
+
+
+def lmms_tasks(model):
+    tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name=model)
+    loaded = {}
+    for dimension in DIMENSIONS:
+        loaded |= tasks.load_task_or_group([dimension.task])
+    return loaded
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_lmms_eval_asks_like_the_pipeline(data, monkeypatch, preset):
+    monkeypatch.setenv(VARIABLE, preset)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    simple, asked = lmms_tasks("llava"), 0
+    for dimension in DIMENSIONS:
+        task = simple[dimension.task]
+        assert task.config.metadata["asked_as"] == preset
+        for doc in task.test_docs():
+            system, text, is_first, arguments = slow_reference(preset, dimension, doc["question"])
+            assert task.config.generation_kwargs.items() >= arguments.items()
+            assert task.doc_to_text(doc) == (text if system is None else f"{system}\n{text}")
+            messages = task.config.doc_to_messages(doc, task.lmms_eval_specific_kwargs)
+            assert [message["role"] for message in messages] == ["system", "user"][system is None :]
+            assert system is None or messages[0]["content"] == [{"type": "text", "text": system}]
+            kinds = [item["type"] for item in messages[-1]["content"]]
+            assert kinds == (["image", "text"] if is_first else ["text", "image"])
+            assert messages[-1]["content"][kinds.index("text")]["text"] == text
+            asked += 1
+    assert asked == COUNT * len(DIMENSIONS) >= 60
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_lm_eval_asks_like_the_pipeline(data, monkeypatch, preset):
+    monkeypatch.setenv(VARIABLE, preset)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    asked = 0
+    for dimension in DIMENSIONS:
+        task = build(dimension.task)
+        assert task.config.metadata["asked_as"] == preset
+        for instance in task.instances:
+            text, arguments = instance.args[:2]
+            system, expected, is_first, reference = slow_reference(preset, dimension, instance.doc["question"])
+            if "<image>" not in expected:  # else the image has this place in lm-eval
+                expected = f"<image>{expected}" if is_first else f"{expected}<image>"
+            assert text == (expected if system is None else f"{system}\n{expected}")
+            limit = reference.pop("max_new_tokens")
+            assert arguments.items() >= {**reference, "max_gen_toks": limit}.items()
+            asked += 1
+    assert asked == COUNT * len(DIMENSIONS) >= 60
+
+
+def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
+    """The image precedes the text, ``<image>`` stays in it, and temperature and limit are sent."""
+    monkeypatch.setenv(VARIABLE, "lmms-eval-0.7.3")
+    dimension = next(dimension for dimension in DIMENSIONS if dimension.task == TASK)
+    _, bodies = evaluated(monkeypatch)
+    rows = EGOTHINK.load("assistance")
+    by_text = {}
+    for body in bodies:
+        (message,) = body["messages"]
+        image, text = message["content"]
+        pixels = Image.open(io.BytesIO(base64.b64decode(image["image_url"]["url"].partition(",")[2])))
+        by_text[text["text"]] = pixels.size
+        assert (body["temperature"], body["max_tokens"]) == (0.2, 300)
+    assert by_text == {sent_upstream(dimension, row["question"])[0]: row["image"].size for row in rows}
+    assert all("USER: <image>\n" in text for text in by_text)
+
+
+class Model(DummyLM):
+    """A model of lm-eval that looks at no image and answers ``lol``."""
+
+    MULTIMODAL = True
+
+
+def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5]]"):
+    """Run a task; return the results, and the bodies of requests to the model."""
+    with JudgeServer(lambda *_: Reply(judged)) as judge, JudgeServer(lambda *_: Reply(reply)) as model:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt")
+        if harness == "lm-eval":
+            done = lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(), bootstrap_iters=0)
+            return done, judge.bodies[1:]
+        tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
+        arguments = f"model=tiny,base_url={model.url},api_key=none,max_retries=1"
+        done = evaluator.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
+        return done, model.bodies
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, preset):
+    monkeypatch.setenv(VARIABLE, preset)
+    done, _ = evaluated(monkeypatch, harness)
+    judge = PRESETS[preset].fields["judge_prompt"]
+    assert done["results"][TASK]["judge_protocol,judged"] == judge
+    assert done["results"][TASK]["prompts,judged"].startswith(f"preset {preset}")
+    expected = f"{package_versions()[TASK]}{'' if judge == 'paper' else f'-{judge}'}+{preset}"
+    assert done["versions"][TASK] == done["configs"][TASK]["metadata"]["version"] == expected
+    assert done["configs"][TASK]["metadata"]["asked_as"] == preset
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
+    done, _ = evaluated(monkeypatch, harness)
+    assert str(done["versions"][TASK]) == package_versions()[TASK]
+    assert not done["configs"][TASK]["metadata"].get("asked_as")
+    arguments = done["configs"][TASK]["generation_kwargs"]
+    assert arguments.get("max_new_tokens", arguments.get("max_gen_toks")) == 300
+    assert (arguments["until"], arguments["do_sample"]) == ([], False)
+
+
+def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "official")
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "lmms-eval-0.7.3")
+    done, _ = evaluated(monkeypatch)
+    assert done["versions"][TASK] == f"{package_versions()[TASK]}-lmms-eval-0.7.3+official"
+
+
+@pytest.mark.parametrize(
+    ("preset", "judged"), [("official", "blue"), ("physbrain-1.0", "Well. Short Answer: blue"), (None, "Well. Short")]
+)
+def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
+    if preset:
+        monkeypatch.setenv(VARIABLE, preset)
+    done, _ = evaluated(monkeypatch, reply="Well. Short Answer: blue")
+    answers = {sample["score"]["answer"] for sample in done["samples"][TASK]}
+    assert all(answer.startswith(judged) for answer in answers)
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+def test_an_unknown_preset_ends_the_run_before_any_request(data, monkeypatch, harness):
+    monkeypatch.setenv(VARIABLE, "offical")
+    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=offical.*official, lmms-eval-0\.7\.3"):
+        evaluated(monkeypatch, harness)
+
+
+def test_other_prompts_contradict_a_preset(data, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "official")
+    with pytest.raises(LmmsEgoplanError, match=rf"^{TASK}: .*prompts=llava.*official"):
+        load(TASK, prompts="llava")
+
+
+def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
+    """The harness's key of a cached answer contains the task's configuration and the generation arguments."""
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    configurations = set()
+    for preset in (None, *PRESETS):
+        monkeypatch.setenv(VARIABLE, preset or "")
+        dumped = lmms_tasks("llava")[TASK].dump_config()
+        configurations.add(json.dumps(dumped, sort_keys=True, default=str))
+    assert len(configurations) == 1 + len(PRESETS)
+
+
+def test_each_preset_states_all_fields_or_names_the_unknown_ones():
+    (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink")
+    assert benchmark.presets == tuple(PRESETS)
+    fields = {"prompt", "media", "observation", "option_order", "decoding", "thinking", "parser", "subset"}
+    fields |= {"judge", "judge_prompt", "failed"}
+    for preset in PRESETS.values():
+        assert preset.fields.keys() - {"source", "system"} == fields
+        assert preset.fields["source"]
+        failed = PROTOCOLS[preset.fields["judge_prompt"]].failed
+        assert ("excluded" if failed is None else failed) == preset.fields["failed"]
+    unknown = {name: set(preset.unknown) for name, preset in PRESETS.items()}
+    assert unknown["official"] == unknown["lmms-eval-0.7.3"] == set()
+    assert unknown["physbrain-1.0"] == {"decoding", "thinking", "parser", "judge_prompt", "failed"}
+
+
+def test_prompts_of_physbrain_are_those_of_the_family():
+    (family,) = (family for family in FAMILIES if family.name == "physbrain-1.0")
+    for dimension in DIMENSIONS:
+        expected = family.planning if dimension.name in PLANNING else family.general
+        assert PRESETS["physbrain-1.0"].block(dimension.name)["prompt"] == expected
+
+
+def test_blocks_without_a_preset_keep_their_messages():
+    block = model_blocks(planning=False)["mplug_owl"]
+    kinds = [item["type"] for item in prompt_messages("Where?", None, block)[0]["content"]]
+    assert kinds == ["text", "image", "text"]
+    assert prompt_text(" Where? ", {"prompt": "{question}"}) == " Where? "
+
+
+def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
+    """Two presets of one model are in two parts, and unknown fields are named."""
+    from lmms_egoplan.report.benchmark import read_reports
+    from lmms_egoplan.report.runs import read_runs
+
+    for preset in (None, "official", "physbrain-1.0"):
+        monkeypatch.setenv(VARIABLE, preset or "")
+        done, _ = evaluated(monkeypatch, "lm-eval")
+        folder = tmp_path / str(preset)
+        folder.mkdir()
+        samples = done.pop("samples")[TASK]
+        content = {**done, "model_name": "org/Model-7B", "model_source": "dummy"}
+        (folder / "results_2026-11-25T10-00-00.000000.json").write_text(json.dumps(content, default=str))
+        lines = "".join(f"{json.dumps(sample, default=str)}\n" for sample in samples)
+        (folder / f"samples_{TASK}_2026-11-25T10-00-00.000000.jsonl").write_text(lines)
+    runs = read_runs([tmp_path]).runs
+    versions = {read_graded(run).task_run.version for run in runs}
+    version = package_versions()[TASK]
+    assert versions == {version, f"{version}-authors+official", f"{version}+physbrain-1.0"}
+    parts = list(read_reports(runs, [benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink"]))
+    assert [len(part.runs) for part, _ in parts] == [1, 1, 1]
+    assert parts[0][0].versions == {TASK: version}
+    remarks = {part.versions[TASK]: " ".join(report.remarks()) for part, report in parts}
+    assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain-1.0"]
+    assert all("does not state" not in remarks[other] for other in (version, f"{version}-authors+official"))
+    foreign = [text for part, _ in parts for text in part._remarks() if "not a version" in text]
+    assert not foreign
