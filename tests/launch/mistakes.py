@@ -198,6 +198,28 @@ MISTAKES = [
         ("/egoplan_val: ", "start the run in another folder"),
         make=lambda folder: (folder / "egoplan_val").mkdir(),
     ),
+    Mistake(
+        "preset misspelt",
+        (CHECKPOINT, "--protocol", "offical"),
+        ("--protocol offical", "use one of official,", "lmms-eval-0.7.3"),
+    ),
+    Mistake(
+        "preset of another benchmark",
+        (CHECKPOINT, "--benchmarks", "actplan", "--protocol", "official"),
+        ("--benchmarks actplan", "--protocol official", "no preset"),
+    ),
+    Mistake(
+        "task with a preset",
+        (CHECKPOINT, "--benchmarks", "egothink,egoplan_val", "--protocol", "official"),
+        ("--benchmarks egoplan_val", "--protocol official", "no benchmark"),
+    ),
+    Mistake(
+        "other preset",
+        (*EGOTHINK, "--protocol", "official", "--model-args", "dtype=float32", "--out", "runs"),
+        ("--out runs", "(protocol: none, now official)"),
+        {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"},
+        make=write_other_run,
+    ),
     Mistake("launcher forgotten", (*EGOPLAN, "--processes", "2"), ("--processes", "--launcher")),
     Mistake("prices misspelt", (*EGOPLAN, "--prices", "price.json"), ("price.json",)),
 ]

@@ -1,12 +1,17 @@
 """``lmms-egoplan run --check`` names each mistake in one line, before a model class is imported."""
 
+import shlex
 import shutil
 
 import pytest
+from loguru import logger
 from typer.testing import CliRunner
 
-from launch.mistakes import MISTAKES, environment_of, prepare_folder
+from launch.mistakes import CHECKPOINT, MISTAKES, environment_of, prepare_folder
 from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch.tasks import choose_tasks
+from lmms_egoplan.paths import TASK_FOLDERS
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,44 @@ def test_each_mistake_gives_one_line(mistake, run):
     for fact in mistake.facts:
         assert fact in line
     assert result.stdout == ""
+
+
+def test_a_preset_is_in_the_printed_command(run):
+    arguments = ("--benchmarks", "egothink", "--protocol", "official", "--dry-run")
+    judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
+    for harness in ("lmms-eval", "lm-eval"):
+        result = run(CHECKPOINT, *arguments, "--harness", harness, environment=judge)
+        assert result.exit_code == 0, result.output
+        variable, *command = shlex.split(result.stdout)
+        assert variable == "LMMS_EGOPLAN_PROTOCOL=official"
+        assert command[command.index("--tasks") + 1] == "egothink_bench"
+    # The variable selects it, too. A script exports it.
+    variables = judge | {"LMMS_EGOPLAN_PROTOCOL": "official"}
+    launcher = ("--launcher", "slurm", "--processes", "2")
+    script = run(CHECKPOINT, "--benchmarks", "egothink", *launcher, "--dry-run", environment=variables)
+    assert "\nexport LMMS_EGOPLAN_PROTOCOL=official\n" in script.stdout
+
+
+@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+def test_a_preset_means_the_tasks_of_the_benchmarks_that_have_it(run, harness, caplog):
+    run("--help")  # sets the data's folder
+    messages: list[str] = []
+    sink = logger.add(lambda message: messages.append(message.record["message"]))
+    tasks = choose_tasks(harness, [], "official", ranks=True)
+    logger.remove(sink)
+    has_tasks = (TASK_FOLDERS[harness] / "egoplan" / "egoplan__official.yaml").is_file()
+    assert tasks == [*(["egoplan__official"] if has_tasks else []), "egothink_bench"]
+    (message,) = messages
+    assert "--protocol official" in message
+    assert "ActPlan-1K" in message
+    assert ("EgoPlan" in message) != has_tasks
+    if not has_tasks:
+        pytest.skip("the tasks of the presets of EgoPlan-Bench do not exist")
+    assert choose_tasks(harness, ["egoplan_bench2"], "flageval", ranks=False) == ["egoplan_bench2__flageval"]
+    with pytest.raises(LmmsEgoplanError, match=r"egoplan.*has lmms-eval-0\.7\.3, official"):
+        choose_tasks(harness, ["egoplan"], "flageval", ranks=True)
+    with pytest.raises(LmmsEgoplanError, match="egoplan_bench2: lmms-egoplan data prepare"):
+        choose_tasks(harness, [], "mimo", ranks=True)
 
 
 def test_all_problems_are_named_at_once(run):

@@ -21,9 +21,10 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.ledger import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.paths import LMMS_EVAL_TASKS, module_yaml
 from lmms_egoplan.report import ledger
 from lmms_egoplan.report.ledger import LEDGER, checkpoint_names, read_ledger
+from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
 from shared_data import DATA
@@ -200,7 +201,12 @@ def test_facts_agree_with_the_registry():
 def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist(benchmark):
     spec = benchmark.load_report().SPEC
     tasks = Path(__file__).parents[2] / "tasks" / "lmms_eval" / benchmark.name
-    assert {path.stem for path in tasks.glob("*.yaml")} >= spec.ledger_fields.keys()
+    names = {path.stem for path in tasks.glob("*.yaml")}
+    has_presets = any("__" in name for name in names)
+    for field in spec.ledger_fields:
+        task, _, preset = field.partition("+")
+        assert task in names or ("__" in task and not has_presets)
+        assert preset in ("", *benchmark.presets)
     assert set(benchmark.tasks) <= spec.ledger_fields.keys()
     assert all(fields.keys() <= set(FACTS[benchmark.name]["fields"]) for fields in spec.ledger_fields.values())
     assert spec.subsets.keys() <= FACTS[benchmark.name]["subsets"].keys()
@@ -478,6 +484,50 @@ def test_a_changed_task_has_unknown_fields(tmp_path, kind):
     (row,) = rows_of(table)
     assert (row["same"], row["different"]) == ("questions: 3355", None)
     assert {"thinking", "parser"} <= set(row["unknown"].split(", "))
+
+
+@pytest.mark.parametrize("preset", ["physbrain-1.0", "official"])
+def test_the_prompts_of_egothinks_presets_are_known(tmp_path, preset):
+    def edit(content):
+        for name in content["configs"]:
+            content["versions"][name] = f"{content['versions'][name]}+{preset}"
+            content["configs"][name]["metadata"]["version"] = content["versions"][name]
+
+    tasks = egothink_bench(4, 0.5, judge="GPT-4 (version not printed)")
+    (table,) = tables_of(tmp_path, "egothink", "org/LLaVA-1.5-7B", tasks, edit)
+    for row in rows_of(table):
+        prompt, judge = "prompt: camera wearer, as short as possible", "judge: GPT-4 (version not printed)"
+        assert row["same"] == (f"{prompt}; {judge}" if preset.startswith("physbrain") else judge)
+        assert ("official EgoThink API prompt" in (row["different"] or "")) == (preset == "official")
+
+
+@pytest.mark.skipif(
+    not (LMMS_EVAL_TASKS / "egoplan" / "egoplan__seed-bench-r1.yaml").is_file(),
+    reason="the tasks of the presets do not exist",
+)
+def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
+    task = "egoplan__seed-bench-r1"
+
+    def edit(content):
+        for name in ("results", "configs", "versions"):
+            content[name][task] = content[name].pop("egoplan_val_generate")
+        content["versions"][task] = content["configs"][task]["metadata"]["version"] = package_versions()[task]
+        content["results"][task]["unknown_fields,none"] = "media, thinking"
+
+    tasks = {"egoplan_val_generate": egoplan_replies(3355, 0.4, 1)}
+    (table,) = tables_of(tmp_path, "egoplan", "org/Qwen2-VL-7B", tasks, edit)
+    rows = [row for row in rows_of(table) if row["source"] == "SEED-Bench-R1"]
+    assert rows
+    fields = {
+        "prompt": "think and answer tags",
+        "frames": "4-16 at 2 per second, and the observation image",
+        "thinking": "on",
+        "parser": "first letter in answer tags",
+    }
+    assert all("; ".join(f"{name}: {text}" for name, text in fields.items()) in row["same"] for row in rows)
+    (report,) = [x.load_report() for x in BENCHMARKS if x.name == "egoplan"]
+    remarks = [*report(read_runs([tmp_path]).runs).remarks()]
+    assert sum("media, thinking" in remark for remark in remarks) == 1
 
 
 def test_frames_of_a_public_copy_are_not_the_same(tmp_path):

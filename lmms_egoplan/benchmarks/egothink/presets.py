@@ -25,8 +25,7 @@ class Preset:
         fields: Values by field. ``source`` is a repository and commit, or a paper. ``prompt`` (text with
             ``{question}``, or ``{stripped_question}`` without surrounding white space) and ``decoding`` (generation
             arguments) are by dimension. ``parser`` is the text after which the answer begins, "" for none.
-            ``judge_prompt`` is a name in
-            `PROTOCOLS`. ``system`` is optional.
+            ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is optional.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
     """
 

@@ -72,7 +72,7 @@ def sent_upstream(dimension, question):
 
 
 def slow_reference(preset, dimension, question):
-    """Return the system message, the text, whether the image is first, and generation arguments that differ from ours."""
+    """Return the system message, the text, whether the image is first, and the generation arguments."""
     if preset == "lmms-eval-0.7.3":
         text, arguments = sent_upstream(dimension, question)
         return None, text, True, arguments
