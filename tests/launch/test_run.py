@@ -189,3 +189,22 @@ def test_scripts_for_several_nodes_are_valid(folder, judge, arguments, facts):
     for fact in (*facts, "--tasks egoplan_val", "'runs/a b/results'"):
         assert fact in printed.stdout
     assert not (folder / "runs" / "a b").exists()
+
+
+@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge, harness):
+    arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", harness, "--out", f"runs/preset-{harness}")
+    result = run(folder, judge, *arguments, "--protocol", "physbrain-1.0")
+    assert result.returncode == 0, result.stderr
+    assert "\n$ LMMS_EGOPLAN_PROTOCOL=physbrain-1.0 " in result.stdout
+    out = folder / "runs" / f"preset-{harness}"
+    assert read_state(out).settings["protocol"] == "physbrain-1.0"
+    results = next(path for path in sorted(out.rglob("*.json"), reverse=True) if "results" in path.name)
+    versions = json.loads(results.read_text())["versions"]
+    tasks = {task: str(version) for task, version in versions.items() if not task.startswith("egothink_bench")}
+    assert len(tasks) == 12
+    assert all(version.endswith("+physbrain-1.0") for version in tasks.values())
+    assert "does not state" in (out / "report" / "index.html").read_text()
+    other = run(folder, judge, *arguments)
+    assert other.returncode == 1
+    assert "protocol: physbrain-1.0, now none" in other.stderr

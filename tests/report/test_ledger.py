@@ -515,7 +515,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
         content["results"][task]["unknown_fields,none"] = "media, thinking"
 
     tasks = {"egoplan_val_generate": egoplan_replies(3355, 0.4, 1)}
-    (table,) = tables_of(tmp_path, "egoplan", "org/Qwen2-VL-7B", tasks, edit)
+    (table,) = tables_of(tmp_path, "egoplan", "org/Qwen2-VL-7B-Instruct", tasks, edit)
     rows = [row for row in rows_of(table) if row["source"] == "SEED-Bench-R1"]
     assert rows
     fields = {
