@@ -126,7 +126,8 @@ class AnswerGenerator:
 
         Args:
             requests: Requests whose ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
-                ``do_sample``, ``temperature``, ``top_p``, ``top_k``, ``num_beams``, ``repetition_penalty``.
+                ``do_sample`` (None leaves sampling to the checkpoint's generation config), ``temperature``, ``top_p``,
+                ``top_k``, ``num_beams``, ``repetition_penalty``.
             load: Loads the question of a request. Must be thread-safe.
             batch_size: Maximum number of questions per batch.
             defaults: Generation arguments that a request may override.
@@ -225,11 +226,11 @@ class AnswerGenerator:
             logger.warning(f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}")
         new_tokens = arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS))
         sampling = {name: arguments[name] for name in _SAMPLING_ARGUMENTS if arguments.get(name)}
-        do_sample = bool(arguments.get("do_sample", sampling.get("temperature")))
-        if not do_sample:
-            sampling = dict.fromkeys(_SAMPLING_ARGUMENTS)
+        do_sample = arguments.get("do_sample", bool(sampling.get("temperature")))
+        if do_sample is not None:
+            sampling = {"do_sample": bool(do_sample), **(sampling if do_sample else dict.fromkeys(_SAMPLING_ARGUMENTS))}
         passed_on = {name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None}
-        return {"max_new_tokens": int(new_tokens), "do_sample": do_sample, **sampling, **passed_on}
+        return {"max_new_tokens": int(new_tokens), **sampling, **passed_on}
 
     def _count_tokens(self, ids: torch.Tensor) -> int:
         """Count the generated tokens, excluding the end of text and any padding after it."""

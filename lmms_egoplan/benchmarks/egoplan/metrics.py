@@ -13,7 +13,9 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
+from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import NUM_CLIPS
@@ -284,11 +286,49 @@ def score_published_letter(doc: Doc, replies: Sequence[str]) -> Values:
     >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
     (1.0, 0.0, 'A')
     """
-    values = score_planning_letter(doc, replies)
-    letter = first_letter(replies[0])
-    right = _scored(doc, letter == doc["golden_choice_idx"])
-    by_first = {"acc": right, DOMAIN_METRIC[doc["domain"]]: right, "predictions": _prediction(doc, letter)}
-    return values | by_first | {"acc_clear": values["acc"]}
+    return _read_otherwise(doc, score_planning_letter(doc, replies), first_letter(replies[0]))
+
+
+def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) -> Values:
+    """Score one question that was asked as a published pipeline does.
+
+    Args:
+        benchmark: ``egoplan`` or ``egoplan_bench2``.
+        name: Name of the pipeline in `load_presets`.
+        doc: Row of the prepared dataset. In lm-eval, ``shown`` contains the settings of its visual input.
+        replies: A list of one reply as generated, with its thoughts. If the pipeline ranks, the responses for
+            `score_published_ranking`.
+
+    Returns:
+        - As for `score_published_ranking` if the pipeline ranks. Else as for `score_reply` or `score_planning_letter`,
+          but the accuracies, the prediction and ``unparsed`` are those of the pipeline's reader. The accuracy of the
+          letter that a reply clearly claims is ``acc_clear``.
+        - ``unknown_fields``: the fields of the preset that the source does not state, and whether images are shown
+          instead of the pipeline's video; ``none`` without any
+
+    Raises:
+        LmmsEgoplanError, ValueError: As for `score_published_ranking`.
+
+    >>> doc = {
+    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ... }
+    >>> values = score_preset("egoplan_bench2", "flageval", doc, ["Let me see. B"])
+    >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
+    (0.0, 0.0, 'L')
+    >>> score_preset("egoplan_bench2", "physbrain-evalkit", doc, ["B"])["unknown_fields"]
+    {'fields': 'media'}
+    """
+    preset = load_presets(benchmark)[name]
+    if preset.parser == LIKELIHOOD:
+        values = score_published_ranking(doc, replies)
+    else:
+        values = (score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter)(doc, replies)
+        letter = READERS[preset.parser](replies[0])
+        values = _read_otherwise(doc, values, letter) | {"unparsed": _scored(doc, letter is None)}
+    shown_as_images = doc.get("shown", {}).get("media", preset.media["media"]) != preset.media["media"]
+    unknown = [*preset.unknown, *(["video (shown as images)"] if shown_as_images else [])]
+    return values | {"unknown_fields": {"fields": ", ".join(unknown) or "none"}}
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:
@@ -326,6 +366,13 @@ def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> 
         "unparsed": _scored(doc, letter is None),
         "predictions": _prediction(doc, letter),
     } | _counts(doc, official, scored=True)
+
+
+def _read_otherwise(doc: Doc, values: Values, letter: str | None) -> Values:
+    """Replace accuracies and prediction with those of another reader's letter; the accuracy becomes ``acc_clear``."""
+    part = DOMAIN_METRIC[doc["domain"]] if doc.get("domain") else SOURCE_METRIC[doc["video_source"]]
+    right = _scored(doc, letter == doc["golden_choice_idx"])
+    return values | {"acc": right, part: right, "predictions": _prediction(doc, letter), "acc_clear": values["acc"]}
 
 
 def _rank(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, tuned_opening
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.paths import module_yaml
 
@@ -69,13 +69,14 @@ def prompt_of(preset: Preset, doc: Doc) -> str:
     """Return the prompt of a question.
 
     Fields of the template: ``question`` (the record's), ``goal``, ``options`` (lines ``A. text``), ``progress`` ("the
-    progress shown in the video and ", empty without past actions), ``task`` (the opening of lmms-eval's task).
+    progress shown in the video and ", empty without past actions), ``task`` (`tuned_opening` with the goal as it is,
+    as in lmms-eval's task).
     """
     goal = doc["task_goal"]
     options = "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True))
     progress = "the progress shown in the video and " if doc["past_actions"] else ""
-    task = f"My current task is to {goal}. "  # TODO
-    return preset.prompt.format(question=doc["question"], goal=goal, options=options, progress=progress, task=task)
+    fields = {"goal": goal, "options": options, "progress": progress, "task": tuned_opening(goal)}
+    return preset.prompt.format(question=doc["question"], **fields)
 
 
 def rotated(doc: Doc, shift: int) -> dict[str, Any]:

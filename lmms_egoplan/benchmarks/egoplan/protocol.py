@@ -91,11 +91,21 @@ def tuned_question(doc: Doc, _settings: Any = None) -> str:
     >>> tuned_question({"task_goal": "The goal is to Make coffee."})[:38]
     'My current task is to make coffee. The'
     """
-    goal = doc["task_goal"].strip(string.punctuation + " ").lower()
+    return tuned_opening(doc["task_goal"].strip(string.punctuation + " ").lower()) + _TUNED_END
+
+
+def tuned_opening(goal: str) -> str:
+    """Return the first sentence of `tuned_question`, with the text after the first "to" if the goal contains "goal".
+
+    The authors' code and lmms-eval's fail if there is no "to"; here, the goal is then kept.
+
+    >>> tuned_opening("Making coffee"), tuned_opening("The goal is to Make tea")
+    ('I am tasked with Making coffee. ', 'My current task is to Make tea. ')
+    """
     if "goal" in goal and "to" in goal:
         goal = goal.partition("to")[2].strip()
-    is_gerund = goal.partition(" ")[0].endswith("ing")
-    return _TUNED[0 if is_gerund else 1].format(goal=goal) + _TUNED_END
+    is_gerund = goal.lstrip().partition(" ")[0].endswith("ing")
+    return _TUNED[0 if is_gerund else 1].format(goal=goal)
 
 
 def narrated_question(doc: Doc) -> str:

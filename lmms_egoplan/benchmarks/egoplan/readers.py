@@ -1,8 +1,106 @@
-"""Read a written answer as each published pipeline does, wrong behaviour included."""
+r"""Read a written answer as each published pipeline does, wrong behaviour included.
 
+`presets.yaml` names the pipelines and their commits. A reader gets a reply as generated, with its thoughts.
+"""
+
+import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.reply import OPENINGS, first_letter, parse_letter
 
-READERS: Mapping[str, Callable[[str], str | None]] = {"clear": parse_letter, "first_letter": first_letter}
-"""Readers by name. Each takes a reply as generated, with its thoughts, and returns A to D, or None for no letter."""
+# extract_characters_regex in lmms-eval's tasks/egoplan/utils.py removes only the first six of eval.py's openings.
+_LMMS_EVAL_OPENINGS = OPENINGS[:6]
+# strip_answer and process_multiple_choice in flagevalmm/evaluator/pre_process.py. Its patterns "[INST]" and "[/INST]"
+# are sets of characters, and each of them is removed.
+_REMOVED = ("The", "If", *"INST/")
+_KEY_WORDS = (
+    *("boxed", "Answer:", "Answer is", "answer is", "option is", "Correct option", "correct option", "Answer"),
+    *("answer", "故选", "选择", "正确选项为", "答案选", "答案为", "答案是", "因此", "答案"),
+)
+_THOUGHT_END = "</think>"
+# A box may contain one level of brackets.
+_BOX = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+_BRACKETED = re.compile(r"\(([A-D])\)", re.IGNORECASE)
+_ANSWER_BRACKETED = re.compile(rf"Answer[:\s]*{_BRACKETED.pattern}", re.IGNORECASE)
+_WORD = re.compile(r"\b([A-D])\b", re.IGNORECASE)
+_ANSWER_TAG = re.compile(r"<answer>\s*([A-Z]?).*?</answer>", re.DOTALL)
+
+
+def first_capital(reply: str) -> str | None:
+    """Read a reply as FlagEvalMM does: the first capital after the last key word, whichever letter it is.
+
+    The first ``</think>`` ends the thought. "The", "If" and each of the letters I, N, S and T are removed first. If the
+    rest starts with ``X.``, the letter is X. A reply of one character is that character in upper case.
+
+    >>> first_capital("Answer: B. Because"), first_capital("Based on the video, A"), first_capital("Let me see. B")
+    ('B', 'B', 'L')
+    >>> first_capital("b"), first_capital("I would pick B"), first_capital("The tap")
+    ('B', 'B', None)
+    """
+    reply = reply.split(_THOUGHT_END, 1)[-1]
+    if len(reply) == 1:
+        reply = reply.upper()
+    else:
+        for text in _REMOVED:
+            reply = reply.replace(text, "")
+        reply = reply.strip()
+        words = [] if re.match(r"[A-Z]\.", reply) else [word for word in _KEY_WORDS if word in reply]
+        reply = reply.split(words[0])[-1] if words else reply
+    letter = re.search("[A-Z]", reply)
+    return letter and letter[0]
+
+
+def boxed(reply: str) -> str | None:
+    r"""Read a reply as MiMo-Embodied does: the last box must contain the letter and nothing else, in either case.
+
+    Without a box, the text after the first ``</think>`` must be the letter; without that tag, the whole reply.
+
+    >>> boxed(r"A? No. \boxed{b}"), boxed("<think>A</think> C"), boxed("B."), boxed(r"\boxed{B. open}")
+    ('B', 'C', None, None)
+    """
+    text = (_BOX.findall(reply) or [reply])[-1].split(_THOUGHT_END, 1)[-1].strip().upper()
+    return text if text in tuple(LETTERS) else None
+
+
+def last_bracketed(reply: str) -> str | None:
+    """Read a reply as PhysBrainEvalKit does: the last ``Answer: (X)``, the last ``(X)``, or the first word A to D.
+
+    Thoughts and answer tags are removed first. Case does not matter, so the article "a" is an A. The file of this
+    benchmark was not seen: brackets in lower case are read as in the repository's benchmark/blink.py.
+
+    >>> last_bracketed("Answer: (B), not (C)"), last_bracketed("(B) or (C)"), last_bracketed("Take a cup. B")
+    ('B', 'C', 'A')
+    """
+    text = re.sub("</?answer>", "", reply.rpartition(_THOUGHT_END)[2])
+    letters = _ANSWER_BRACKETED.findall(text)[-1:] or _BRACKETED.findall(text)[-1:] or _WORD.findall(text)[:1]
+    return letters[0].upper() if letters else None
+
+
+def answer_tag(reply: str) -> str | None:
+    """Read a reply as SEED-Bench-R1 does: the first character in the first answer tag, if it is a capital.
+
+    infer.py also compares reply and right letter with math-verify. That never agrees: a bare letter is no expression
+    for its parser, so the right answer is always empty (tried with math-verify 0.5.2).
+
+    >>> answer_tag("<answer> B. open</answer>"), answer_tag("<answer>(B)</answer>"), answer_tag("B")
+    ('B', None, None)
+    """
+    answer = _ANSWER_TAG.search(reply)
+    return (answer and answer[1]) or None
+
+
+READERS: Mapping[str, Callable[[str], str | None]] = {
+    "clear": parse_letter,
+    "first_letter": first_letter,
+    "first_letter_lmms_eval": partial(first_letter, openings=_LMMS_EVAL_OPENINGS),
+    "first_capital": first_capital,
+    "boxed": boxed,
+    "last_bracketed": last_bracketed,
+    "answer_tag": answer_tag,
+}
+"""Readers by name. Each takes a reply as generated, with its thoughts, and returns the capital that it reads, or None.
+
+A capital after D is a wrong answer.
+"""

@@ -26,7 +26,7 @@ _LOOK_BACK = 300
 
 # Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source
 # joins by a missing comma, so "Best answer: C" is read as B.
-_OPENINGS = (
+OPENINGS = (
     *("The best answer is", "The correct answer is", "The answer is", "The answer"),
     *("The best option isThe correct option is", "Best answer:Best option:", "Answer:", "Option:"),
     *("The correct answer", "The correct option"),
@@ -73,13 +73,16 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     return _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
 
 
-def first_letter(reply: str) -> str | None:
+def first_letter(reply: str, openings: Sequence[str] = OPENINGS) -> str | None:
     """Read a reply as extract_characters_regex in EgoPlan-Bench2's eval.py does: the first capital A to D anywhere.
+
+    Args:
+        openings: Texts that are removed first, in this order.
 
     >>> first_letter("The answer is B."), first_letter("Answer: B"), first_letter("Add it, so B"), first_letter("none")
     ('B', 'B', 'A', None)
     """
-    for opening in _OPENINGS:
+    for opening in openings:
         reply = reply.replace(opening, "")
     letter = re.search("[ABCD]", reply)
     return letter and letter[0]

@@ -42,6 +42,8 @@ _VIDEO_FPS = 4
 _VIDEO_FRAMES = 256
 # Limit for frames by rate, as teams report it.
 MOST_FRAMES = 256
+APART = "apart"
+"""The ``observation`` that is also shown as an image after the frames."""
 
 Segment = tuple[int, int]
 
@@ -80,32 +82,45 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
         return f"{settings['num_clips']} clips of {settings.get('frames_per_clip')}{end}"
     if settings.get("fps") is not None:
         return f"{settings['fps']:g} a second, at most {settings.get('max_frames')}"
-    return f"{settings['num_frames']}{end}"
+    return f"{settings['num_frames']}{end}{', without the end' if settings.get('without_end') else ''}"
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
     """Count the images of a question, without reading a frame.
 
     Args:
-        settings: As for `Visuals.visual_input`, without ``media``: those of ``clip_frames`` or of ``frames``.
+        settings: As for `Visuals.visual_input`: those of ``clip_frames`` or of ``frames``; ``media`` is optional.
     """
     if settings.get("num_clips") is not None:
         return sum(map(len, _clips_of(doc, progress_of(doc), {"media": "clip_frames", **settings}))) + 1
-    return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
+    frames, apart = _frames_of(progress_of(doc), {"media": "frames", **settings})
+    return len(frames) + len(apart)
 
 
-def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
-    """Return evenly spaced frames, by number or by rate."""
+def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return evenly spaced frames, by number or by rate, and the observation if it is also shown apart."""
+    apart = [progress.observation] if settings.get("observation") == APART else []
+    if apart and settings.get("needs_actions") and not progress.past:
+        return [], apart
     fps = settings.get("fps")
     if fps is None:
         count = count_setting(settings, "num_frames")
+        if settings.get("without_end"):
+            return frames_without_end(progress.first, progress.observation, count), apart
         if settings.get("as_published"):
-            return published_frames(progress.first, progress.observation, count)
-        return progress.uniform_frames(count)
+            return published_frames(progress.first, progress.observation, count), apart
+        return progress.uniform_frames(count), apart
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise LmmsEgoplanError(f"visual settings: fps must be a number above 0, got {fps!r}")
+    most = count_setting(settings, "max_frames")
+    if settings.get("min_frames") is not None:
+        length = progress.observation - progress.first + 1
+        count = paired_frames(
+            length, length / progress.fps * Fraction(fps), count_setting(settings, "min_frames"), most
+        )
+        return evenly_spaced(progress.first, progress.observation, count), apart
     seconds = Fraction(progress.observation - progress.first) / progress.fps
-    return progress.uniform_frames(min(count_setting(settings, "max_frames"), int(seconds * Fraction(fps)) + 1))
+    return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), apart
 
 
 def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
@@ -206,6 +221,41 @@ def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRA
     return [first + i * (observation - first) // gaps for i in range(gaps)] + [observation]
 
 
+def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
+    """Return the frames that FlagEvalMM shows of a video: read_video_pyav in flagevalmm/common/video_utils.py.
+
+    Returns:
+        All numbers from `first` to `last` if they are at most `num_frames`; else `num_frames` numbers, rounded down,
+        which begin with `first` and end before `last`.
+
+    >>> frames_without_end(0, 3, 4), frames_without_end(0, 10, 4)
+    ([0, 1, 2, 3], [0, 2, 5, 8])
+    """
+    length = last - first + 1
+    return (
+        [first + i * length // num_frames for i in range(num_frames)]
+        if length > num_frames
+        else [*range(first, last + 1)]
+    )
+
+
+def paired_frames(length: int, wanted: Fraction, least: int, most: int) -> int:
+    """Return the number of frames that Qwen's preprocessing shows of a video: smart_nframes in qwen_vl_utils.
+
+    Args:
+        length: Number of frames of the video.
+        wanted: Its duration times the requested rate.
+        least, most: Limits. A shorter video has fewer frames than `least`.
+
+    Returns:
+        An even number. A video of one frame, at which smart_nframes fails, is shown twice.
+
+    >>> [paired_frames(length, Fraction(length, 15), 4, 16) for length in (1, 3, 30, 75, 900)]
+    [2, 2, 4, 4, 16]
+    """
+    return max(2, int(min(max(wanted, Fraction(least)), Fraction(min(most, length)))) // 2 * 2)
+
+
 def published_clips(
     past: Sequence[Segment], num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP, *, is_epic: bool
 ) -> list[list[int]]:
@@ -270,17 +320,32 @@ class Visuals:
                   in the source. A clip of one image has none.
                 - ``clip_frames``: the images of ``clips`` in one flat list.
 
+                - ``video``: the path of an H.264 file of the progress.
+
                 With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames as the authors' code
                 does (`published_frames`, `published_clips`). Only these clips may continue after the observation.
-                - ``video``: the path of an H.264 file of the progress.
+
+                Settings of ``frames`` and ``timed_frames``: ``without_end`` selects frames as `frames_without_end`
+                does, and ``min_frames`` (with ``fps``) as many as `paired_frames`. ``size`` (width, height) resizes all
+                images.
+
+                With the ``observation`` `APART`, the current observation follows ``frames``, ``timed_frames`` and
+                ``video`` as an image. It is then the only one with ``needs_actions``, if there are no past actions.
 
         Raises:
             LmmsEgoplanError: ``media`` is unknown, or a count is missing or not a positive integer.
             FrameError: A frame is missing or cannot be decoded.
         """
         match settings.get("media"):
-            case "frames":
-                return list(self.read_frames(doc, _frames_of(progress_of(doc), settings)))
+            case "frames" | "timed_frames" as media:
+                progress = progress_of(doc)
+                frames, apart = _frames_of(progress, settings)
+                shown = self.read_frames(doc, [*frames, *apart])
+                if (size := settings.get("size")) is not None:
+                    shown = [image.resize(tuple(size)) for image in shown]
+                if media == "frames" or not frames:
+                    return [*shown]
+                return [Clip(shown[: len(frames)], frame_rate(frames, progress.fps)), *shown[len(frames) :]]
             case "clips" | "clip_frames" as media:
                 progress = progress_of(doc)
                 numbers = _clips_of(doc, progress, settings)
@@ -288,10 +353,11 @@ class Visuals:
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
                 return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
             case "video":
-                return [self._progress_video(doc)]
+                apart = [progress_of(doc).observation] if settings.get("observation") == APART else []
+                return [self._progress_video(doc), *self.read_frames(doc, apart)]
             case media:
                 raise LmmsEgoplanError(
-                    f"visual settings: media must be frames, clips, clip_frames or video, got {media!r}"
+                    f"visual settings: media must be frames, timed_frames, clips, clip_frames or video, got {media!r}"
                 )
 
     def _progress_video(self, doc: Doc) -> str:

@@ -54,6 +54,20 @@ class Letters(_OnFrames, TogetherScoredTask):
         return [answer.text for answer in answers]
 
 
+class PresetLetters(Letters):
+    """Ask and read letters as a published pipeline does. Its metadata name the preset and all visual settings."""
+
+    _NAMES = ("preset", "media", "num_frames", "as_published", "without_end", "fps", "min_frames", "max_frames")
+
+    def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the preset and of the settings that it has."""
+        return tuple(name for name in (*self._NAMES, "size", "needs_actions", "observation") if name in metadata), ()
+
+    def score(self, _answers: Sequence[Answered]) -> list[str]:
+        """Return the answers as generated, with their thoughts."""
+        return [instance.resps[0] or "" for instance in self.instances]
+
+
 def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc) -> LazyImages:
     """Return the frames that the document's settings select, ending with the observation.
 

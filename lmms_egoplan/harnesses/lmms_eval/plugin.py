@@ -185,7 +185,8 @@ def _test_judges_early(tasks: ModuleType) -> None:
         matched = match_tasks(self, *args, **kwargs)
         paths = list(_package_files(self, matched))
         names = {name for path in paths for name in (path.name, path.parent.name)}
-        model, published = getattr(self, "model_name", None), [path for path in paths if "_published" in path.stem]
+        model = getattr(self, "model_name", None)
+        published = [path for path in paths if "closed_choices" in path.read_text(encoding="utf-8")]
         if model and published and _PACKAGE_BACKENDS and model not in _PACKAGE_BACKENDS:
             raise LmmsEgoplanError(f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm")
         load_scorers(names)

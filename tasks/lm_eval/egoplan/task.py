@@ -1,7 +1,11 @@
 """Define EgoPlan's lm-eval classes and functions, which this folder's YAML files reference."""
 
+from functools import partial
+
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
     THINKING,
     closed_choices,
@@ -32,6 +36,12 @@ class Replies(choices.Letters):
     PREPARED = splits.EGOPLAN
 
 
+class Presets(choices.PresetLetters):
+    """Ask and read letters as other pipelines do."""
+
+    PREPARED = splits.EGOPLAN
+
+
 def doc_to_image(doc: Doc) -> LazyImages:
     """Return frames of the progress, with the observation last."""
     return frames("EgoPlan", visuals.EGOPLAN.visual_input, doc)
@@ -45,3 +55,14 @@ def doc_to_lettered_text(doc: Doc) -> str:
 def doc_to_thinking_text(doc: Doc) -> str:
     """Return the question with lettered choices for a model that thinks first, after its images."""
     return after_frames(doc, lettered_question(doc, THINKING))
+
+
+def doc_to_preset_text(doc: Doc) -> str:
+    """Return the prompt of the task's preset after its images."""
+    return after_frames(doc, prompt_of(load_presets("egoplan")[doc["shown"]["preset"]], doc))
+
+
+score_official = partial(score_preset, "egoplan", "official")
+score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
+score_seed_bench_r1 = partial(score_preset, "egoplan", "seed-bench-r1")
+score_physbrain = partial(score_preset, "egoplan", "physbrain-1.0")

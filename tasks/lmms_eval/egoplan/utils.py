@@ -11,7 +11,8 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_preset, score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, closed_choices, lettered_question  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
@@ -52,6 +53,17 @@ def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapp
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """Return the question with lettered choices for a model that thinks first."""
     return lettered_question(doc, THINKING)
+
+
+def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
+    """Return the prompt of the task's preset."""
+    return prompt_of(load_presets("egoplan")[lmms_eval_specific_kwargs["preset"]], doc)
+
+
+score_official = partial(score_preset, "egoplan", "official")
+score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
+score_seed_bench_r1 = partial(score_preset, "egoplan", "seed-bench-r1")
+score_physbrain = partial(score_preset, "egoplan", "physbrain-1.0")
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

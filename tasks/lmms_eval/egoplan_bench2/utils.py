@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
@@ -36,3 +38,17 @@ def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapp
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """Return the prompt for a model that thinks first."""
     return bench2_prompt(doc, BENCH2_THINKING)
+
+
+def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
+    """Return the prompt of the task's preset."""
+    return prompt_of(load_presets("egoplan_bench2")[lmms_eval_specific_kwargs["preset"]], doc)
+
+
+score_official = partial(score_preset, "egoplan_bench2", "official")
+score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
+score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
+score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
+score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")
+score_seed_bench_r1 = partial(score_preset, "egoplan_bench2", "seed-bench-r1")
+score_physbrain = partial(score_preset, "egoplan_bench2", "physbrain-1.0")
