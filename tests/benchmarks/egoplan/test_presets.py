@@ -1,0 +1,352 @@
+"""Compare prompts, frames, letters, scores and YAML of the presets with the slow references."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from lmms_eval.tasks.egoplan import utils as upstream
+from PIL import Image
+
+from benchmarks.egoplan import published_reference as published
+from benchmarks.egoplan.bench2_questions import LEAD
+from benchmarks.egoplan.derived_questions import available, derive
+from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
+from lmms_egoplan.benchmarks.aggregations import tallied
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
+from lmms_egoplan.benchmarks.egoplan.presets import FIELDS, LIKELIHOOD, load_presets, prompt_of, rotated
+from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.media.frames import Clip
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
+from lmms_egoplan.report.run import read_task_file
+
+CORPUS = Path(__file__).with_name("replies.yaml")
+BENCHMARKS = ("egoplan", "egoplan_bench2")
+PRESETS = [(benchmark, name) for benchmark in BENCHMARKS for name in load_presets(benchmark)]
+FPS = {"EpicKitchens": 60, "Ego4D": 30}
+# Replies that readers read differently. The letters are those of `readers_of_letters`, in its order.
+AWKWARD = {
+    "Answer: B": ("A", "B", None, "B", None),
+    "Let me see. B": ("B", "L", None, "B", None),
+    "Based on the video, A": ("B", "B", None, "A", None),
+    "(B)": ("B", "B", None, "B", None),
+    "Answer: B. Because it is open": ("A", "B", None, "B", None),
+    "I would pick B": ("B", "B", None, "B", None),
+    "B.": ("B", "B", None, "B", None),
+    "B. open": ("B", "B", None, "B", None),
+    "b": (None, "B", "B", "B", None),
+    "a cup, so B": ("B", "B", None, "A", None),
+    "The best answer is C": ("C", "C", None, "C", None),
+    "The tap is open. If so, (C), not (D)": ("C", "C", None, "D", None),
+    "Answer: (A) and then (D)": ("A", "A", None, "A", None),
+    r"\boxed{B}": ("B", "B", "B", "B", None),
+    r"A \boxed{\text{B}} C \boxed{ c }": ("A", None, "C", "A", None),
+    r"\boxed{B. open}": ("B", "B", None, "B", None),
+    "<think>A, (D)</think>\n C": ("A", "C", "C", "C", None),
+    "<think>A</think> the bag</think> D": ("A", "D", None, "D", None),
+    "<think>A</think><answer>B. open</answer>": ("A", None, None, "B", "B"),
+    "<answer>(B)</answer>": ("B", None, None, "B", None),
+    "<answer>b</answer>": (None, None, None, "B", None),
+    "<answer></answer><answer>B</answer>": ("B", None, None, "B", None),
+    "<answer>E</answer>": (None, None, None, None, "E"),
+    "<answer>B": ("B", "B", None, "B", None),
+    "Sit. STOP IN D": ("D", "O", None, "D", None),
+    "Correct option: D (A is done)": ("C", "D", None, "D", None),
+    "答案是B": ("B", "B", None, None, None),
+    "none": (None, None, None, None, None),
+    "": (None, None, None, None, None),
+}
+readers_of_letters = ("first_letter_lmms_eval", "first_capital", "boxed", "last_bracketed", "answer_tag")
+
+
+def replies():
+    """Return all replies of the tests' corpus, and the awkward ones."""
+    corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
+    texts = [*corpus["claims"], *corpus["unclear"], *corpus["no_claim"], *AWKWARD, *READ]
+    letters = {"l": "B", "s": "b", "f": "\uff22", "t": "open the drawer"}
+    answers = [answer.format(**letters) for answer in corpus["answers"]]
+    return [*texts, *(around.format(answer) for around in corpus["around"].values() for answer in answers)]
+
+
+REPLIES = replies()
+
+
+@pytest.mark.parametrize(("reply", "letters"), AWKWARD.items())
+def test_known_replies(reply, letters):
+    assert tuple(READERS[name](reply) for name in readers_of_letters) == letters
+
+
+@pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+def test_letters_equal_the_reference(benchmark, name):
+    read = READERS[load_presets(benchmark)[name].parser]
+    letters = [read(reply) or "" for reply in REPLIES]
+    assert letters == [published.PIPELINE_LETTERS[name](reply) for reply in REPLIES]
+    assert len(set(letters)) > 1
+    assert letters != [parse_letter(reply) or "" for reply in REPLIES]  # some are misread
+
+
+@given(
+    st.lists(st.sampled_from([*WORDS, *AWKWARD, *published.OPENINGS, "\n", "</think>", "("]), max_size=6).map(" ".join)
+)
+def test_letters_of_random_replies_equal_the_references(reply):
+    for benchmark, name in published.PIPELINES:
+        read = READERS[load_presets(benchmark)[name].parser]
+        assert (read(reply) or "") == published.PIPELINE_LETTERS[name](reply), name
+
+
+def test_letters_equal_lmms_evals_own_function():
+    read = READERS["first_letter_lmms_eval"]
+    assert [read(reply) or "" for reply in REPLIES] == [upstream.extract_characters_regex(reply) for reply in REPLIES]
+
+
+def as_doc(benchmark, record):
+    """Return a record as a row of the prepared data."""
+    return {
+        "video_id": "v",
+        "video_source": "Ego4D",
+        **record,
+        "domain": record.get("domain", "Work") if benchmark == "egoplan_bench2" else None,
+        "question": record.get("question") or published.QUESTION.format(**record),
+        "choices": [record[f"choice_{letter}"] for letter in "abcd"],
+        "past_actions": record["task_progress_metadata"],
+        "first_frame": record.get("task_start_frame"),
+        "split_size": 3355 if benchmark == "egoplan" else 1321,
+    }
+
+
+def questions(benchmark):
+    """Return at least 60 records of a benchmark's format, some without past actions and with awkward goals."""
+    made = [dict(record) for record in derive(160)]
+    for number, record in enumerate(made):
+        if number % 9 == 4:
+            record["task_progress_metadata"] = []
+        goals = ("The goal is to {}", "Making {}!", "{}. {{}}")
+        if number % 5 == 0:
+            record["task_goal"] = goals[number // 5 % 3].format(record["task_goal"])
+        if benchmark == "egoplan_bench2":
+            actions = record["task_progress_metadata"]
+            first = actions[0]["start_frame"] if actions else record["current_observation_frame"] - 40 * (number % 3)
+            record["task_start_frame"] = max(0, first - LEAD)
+            del record["question"]
+    return [record for record in made if benchmark == "egoplan" or record["video_source"] == "Ego4D"]
+
+
+needs_annotations = pytest.mark.skipif(not available(), reason="needs the public annotations")
+
+
+@needs_annotations
+@pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+def test_prompts_equal_the_reference(benchmark, name):
+    preset, asked = load_presets(benchmark)[name], questions(benchmark)
+    assert len(asked) >= 60
+    for record in asked:
+        assert prompt_of(preset, as_doc(benchmark, record)) == published.PROMPTS[benchmark, name](record)
+
+
+@needs_annotations
+def test_the_prompt_equals_lmms_evals_own_function():
+    preset = load_presets("egoplan")["lmms-eval-0.7.3"]
+    for record in questions("egoplan"):
+        assert prompt_of(preset, as_doc("egoplan", record)) == upstream.egoplan_doc_to_text(record)
+
+
+class Numbered(visuals.Visuals):
+    """A reader of the frames' numbers instead of images."""
+
+    def read_frames(self, _doc, numbers):
+        return [NumberedImage(number) for number in numbers]
+
+    def _progress_video(self, _doc):
+        return "file.mp4"
+
+
+class NumberedImage:
+    def __init__(self, number, size=None):
+        self.number, self.size = number, size
+
+    def resize(self, size):
+        return NumberedImage(self.number, size)
+
+
+def shown(benchmark, name, record):
+    """Return kind of media, numbers of the frames, and numbers of the images apart, as in the reference."""
+    settings = load_presets(benchmark)[name].visual_settings
+    media = Numbered(benchmark).visual_input(as_doc(benchmark, record), settings)
+    size = (252, 252) if name == "seed-bench-r1" else None
+    if settings["media"] == "frames":
+        apart = settings["observation"] == "apart"
+        numbers = [image.number for image in media]
+        return "images", numbers[: len(numbers) - apart], numbers[len(numbers) - apart :]
+    if settings["media"] == "video":
+        assert media == ["file.mp4"]
+        return "file", [], []
+    clips, images = [item for item in media if isinstance(item, Clip)], [m for m in media if not isinstance(m, Clip)]
+    assert {image.size for item in [*clips, images] for image in item} == {size}
+    return "video", [image.number for clip in clips for image in clip], [image.number for image in images]
+
+
+@needs_annotations
+@pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+def test_frames_equal_the_reference(benchmark, name):
+    asked = questions(benchmark)
+    for record in asked:
+        fps = FPS.get(record["video_source"], 30)
+        if record["video_source"] == "EpicKitchens":
+            fps = float(visuals.progress_of(as_doc(benchmark, record)).fps)
+        assert shown(benchmark, name, record) == published.media_of(name, record, fps)
+
+
+@given(records(source="Ego4D"))
+def test_frames_of_random_questions_equal_the_references(record):
+    record |= {"task_goal": "make tea", **{f"choice_{letter}": letter for letter in "abcd"}}
+    for benchmark, name in published.PIPELINES:
+        asked = {key: value for key, value in record.items() if benchmark != "egoplan" or key != "task_start_frame"}
+        assert shown(benchmark, name, asked) == published.media_of(name, asked, 30)
+
+
+def test_the_observation_follows_a_video_file():
+    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "current_observation_frame": 9}
+    doc = as_doc("egoplan", record | {"task_progress_metadata": []})
+    path, image = Numbered("egoplan").visual_input(doc, {"media": "video", "observation": "apart"})
+    assert (path, image.number) == ("file.mp4", 9)
+
+
+@given(st.integers(1, 900), st.sampled_from([Fraction(24), Fraction(30), Fraction(60000, 1001)]))
+def test_numbers_of_frames_equal_qwens(length, fps):
+    qwen = pytest.importorskip("qwen_vl_utils.vision_process", reason="needs qwen-vl-utils")
+    count = visuals.paired_frames(length, length / fps * 2, 4, 16)
+    if length > 1:
+        assert count == qwen.smart_nframes({"fps": 2, "min_frames": 4, "max_frames": 16}, length, float(fps))
+
+
+def test_the_size_is_what_qwens_preprocessing_makes_of_256():
+    qwen = pytest.importorskip("qwen_vl_utils.vision_process", reason="needs qwen-vl-utils")
+    assert list(qwen.smart_resize(256, 256, 28)) == load_presets("egoplan")["seed-bench-r1"].media["size"]
+
+
+def test_images_are_resized():
+    class Photographs(visuals.Visuals):
+        def read_frames(self, _doc, numbers):
+            return [Image.new("RGB", (64, 48)) for _ in numbers]
+
+    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "current_observation_frame": 90}
+    doc = as_doc("egoplan", record | {"task_progress_metadata": [{"start_frame": 1, "stop_frame": 80}]})
+    clip, image = Photographs("egoplan").visual_input(doc, load_presets("egoplan")["seed-bench-r1"].visual_settings)
+    assert {image.size, *(frame.size for frame in clip)} == {(252, 252)}
+
+
+@pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+def test_scores_equal_the_reference(benchmark, name):
+    part = {"egoplan": "acc_ego4d", "egoplan_bench2": "acc_work"}[benchmark]
+    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "task_progress_metadata": []}
+    record |= {"sample_id": 1, "current_observation_frame": 9}
+    misread = 0
+    for number, reply in enumerate(REPLIES):
+        doc = as_doc(benchmark, record) | {"golden_choice_idx": "ABCD"[number % 4]}
+        values = score_preset(benchmark, name, doc, [reply])
+        letter = published.PIPELINE_LETTERS[name](reply)
+        assert values["acc"] == values[part] == {"score": float(letter == "ABCD"[number % 4]), "video_id": "v"}
+        assert values["predictions"]["prediction"] == (letter or None)
+        assert values["unparsed"]["score"] == (letter == "")
+        clear = parse_letter(reply, doc["choices"])
+        assert values["acc_clear"]["score"] == (clear == "ABCD"[number % 4])
+        misread += (clear or "") != letter
+    assert misread > 5
+
+
+UNKNOWN = {
+    ("egoplan", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
+    ("egoplan_bench2", "official"): "decoding",
+    ("egoplan_bench2", "lmms-eval-0.7.3"): "prompt, media",
+    ("egoplan_bench2", "physbrain-evalkit"): "media",
+    ("egoplan_bench2", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
+}
+
+
+@pytest.mark.parametrize(("benchmark", "name"), PRESETS)
+def test_unknown_fields_are_named(benchmark, name):
+    preset = load_presets(benchmark)[name]
+    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "task_progress_metadata": []}
+    doc = as_doc(benchmark, record | {"sample_id": 1, "current_observation_frame": 9}) | {"golden_choice_idx": "A"}
+    use = PathUse("full", "image")
+    responses = [
+        LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use)) for loss in (1.0, 2.0, 3.0, 4.0)
+    ]
+    responses = responses if preset.parser == LIKELIHOOD else ["A"]
+    expected = UNKNOWN.get((benchmark, name), "none")
+    values = score_preset(benchmark, name, doc, responses)
+    assert tallied([values["unknown_fields"]] * 2) == expected
+    assert values["acc"]["score"] == float(name != "seed-bench-r1")
+    shown_in_lm_eval = read_task_file(LM_EVAL_TASKS / benchmark / f"{benchmark}__{name}.yaml")["metadata"]
+    values = score_preset(benchmark, name, doc | {"shown": shown_in_lm_eval}, responses)
+    images = "video (shown as images)"
+    named = [*([] if expected == "none" else [expected]), *([images] if preset.media["media"] != "frames" else [])]
+    assert values["unknown_fields"] == {"fields": ", ".join(named) or "none"}
+
+
+def test_every_preset_has_a_task_in_both_harnesses():
+    names = {f"{benchmark}__{name}" for benchmark, name in PRESETS}
+    assert len(names) == 11
+    for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
+
+
+@pytest.mark.parametrize(("benchmark", "name"), PRESETS)
+def test_tasks_have_the_settings_of_their_preset(benchmark, name):
+    preset, task = load_presets(benchmark)[name], f"{benchmark}__{name}"
+    for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        content = read_task_file(folder / benchmark / f"{task}.yaml")
+        metadata = content["metadata"]
+        assert (content["task"], metadata["preset"], metadata["version"]) == (task, name, 1.0)
+        assert content["tag"] == "egocentric_planning_presets"
+        assert content["process_results"].split(".")[-1] == "score_" + {"physbrain-1.0": "physbrain"}.get(
+            name, name.removesuffix("-0.7.3").replace("-", "_")
+        )
+        if preset.parser == LIKELIHOOD:
+            assert "generation_kwargs" not in content
+            continue
+        decoding = dict(content["generation_kwargs"])
+        assert decoding.pop("until") == []
+        limit = decoding.pop("max_new_tokens" if folder == LMMS_EVAL_TASKS else "max_gen_toks")
+        assert {"max_new_tokens": limit, **decoding} == preset.decoding
+    settings = read_task_file(LMMS_EVAL_TASKS / benchmark / f"{task}.yaml")["lmms_eval_specific_kwargs"]
+    named = {} if preset.parser == LIKELIHOOD else {"preset": name}
+    assert settings == {"default": named | preset.visual_settings}
+    expected = dict(preset.visual_settings)
+    if preset.media["media"] == "video":
+        expected = {"media": "frames", "num_frames": 8, "as_published": True, "observation": expected["observation"]}
+    elif preset.media["media"] == "timed_frames":
+        expected |= {"media": "frames"}
+    shown = {key: value for key, value in metadata.items() if key not in ("version", "benchmark", "preset")}
+    assert shown | {"observation": expected["observation"]} == expected
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_decoding_equals_the_reference(benchmark):
+    for name, preset in load_presets(benchmark).items():
+        if preset.parser != LIKELIHOOD:
+            limit, samples, others = published.SAMPLING[name]
+            assert (preset.decoding["max_new_tokens"], preset.decoding["do_sample"]) == (limit, samples)
+            assert others.items() <= preset.decoding.items()
+
+
+@pytest.mark.parametrize(("benchmark", "name"), PRESETS)
+def test_presets_state_all_fields(benchmark, name):
+    preset = load_presets(benchmark)[name]
+    assert (preset.name, preset.benchmark) == (name, benchmark)
+    assert preset.source
+    assert all(getattr(preset, field) is not None for field in FIELDS)
+    assert preset.parser == LIKELIHOOD or preset.parser in READERS
+
+
+@given(st.integers(-9, 9))
+def test_rotation_keeps_the_right_text(shift):
+    doc = {"choices": ["w", "x", "y", "z"], "golden_choice_idx": "B"}
+    moved = rotated(doc, shift)
+    assert moved["choices"]["ABCD".index(moved["golden_choice_idx"])] == "x"
+    assert rotated(moved, -shift) == doc
