@@ -1,6 +1,7 @@
 """Compare prompts, frames, letters, scores and YAML of the presets with the slow references."""
 
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -119,9 +120,12 @@ def as_doc(benchmark, record):
     }
 
 
+derived = cache(derive)
+
+
 def questions(benchmark):
     """Return at least 60 records of a benchmark's format, some without past actions and with awkward goals."""
-    made = [dict(record) for record in derive(160)]
+    made = [dict(record) for record in derived(160)]
     for number, record in enumerate(made):
         if number % 9 == 4:
             record["task_progress_metadata"] = []
@@ -316,7 +320,11 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         assert {"max_new_tokens": limit, **decoding} == preset.decoding
     settings = read_task_file(LMMS_EVAL_TASKS / benchmark / f"{task}.yaml")["lmms_eval_specific_kwargs"]
     named = {} if preset.parser == LIKELIHOOD else {"preset": name}
-    assert settings == {"default": named | preset.visual_settings}
+    if preset.media["media"] == "timed_frames":
+        assert settings["hf_vlm"] == named | preset.visual_settings
+        assert settings["default"] == settings.pop("hf_vlm") | {"media": "frames"}
+    else:
+        assert settings == {"default": named | preset.visual_settings}
     expected = dict(preset.visual_settings)
     if preset.media["media"] == "video":
         expected = {"media": "frames", "num_frames": 8, "as_published": True, "observation": expected["observation"]}

@@ -1,0 +1,211 @@
+"""Run the presets of other pipelines in both harnesses, and compare what is sent and scored with slow references."""
+
+import json
+
+import pytest
+from transformers import AutoProcessor, GenerationMixin
+
+from benchmarks.egoplan import published_reference as published
+from judge_server import JudgeServer, Reply, images_in
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from media.files import SIZE, read_numbers, write_numbered_video
+from patience import FOREVER_S
+from runs.answerer import save_attentive_answerer
+from runs.both_harnesses import in_lm_eval, in_lmms_eval
+from runs.harness import log, metric, start
+
+pytestmark = pytest.mark.whole
+
+QUESTIONS = 64
+VIDEO = "0a1b-2c"
+FRAMES = 150
+# Replies, and the letters that they claim.
+CLAIMED = {
+    "Let me see. B": "B",
+    "Based on the video, A": "A",
+    "Answer: B": "B",
+    "<think>A or (D)</think><answer>C</answer>": "C",
+    r"\boxed{d}": "D",
+    "(B)": "B",
+    "a cup": "",
+    "B": "B",
+}
+REPLIES = [*CLAIMED]
+by_task = pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+
+
+def record_of(number):
+    """Return a question with up to two past actions, whose observation is up to 5 seconds after its start."""
+    first, last = 1 + number % 20, 30 + number % 20 + 7 * (number % 10)
+    actions = [(first, first + 8), (first + 9, last)][: (2, 2, 1, 0)[number % 4]]
+    choices = [f"{verb} the cup {number}" for verb in ("take", "wash", "fill", "drop")]
+    return {
+        "sample_id": number,
+        "video_source": "Ego4D",
+        "video_id": VIDEO,
+        "task_goal": ("brew tea", "Making tea.", "The goal is to brew Tea")[number % 3],
+        "question": f"What should I do next, question {number}?",
+        **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
+        "golden_choice_idx": "ABCD"[number % 4],
+        "answer": choices[number % 4],
+        "current_observation_frame": last,
+        "task_progress_metadata": [
+            {"narration_text": "fill the kettle", "start_frame": start, "stop_frame": stop} for start, stop in actions
+        ],
+    }
+
+
+def bench2_record_of(number):
+    record = record_of(number)
+    video = record["video_id"]
+    for name in ("video_source", "video_id", "question"):
+        del record[name]
+    domain = ("Daily life", "Work", "Hobbies", "Recreation")[number % 4]
+    extra = {"domain": domain, "scenario": "kitchen", "task_start_frame": number % 20}
+    return record | extra | {"sample_id": f"{video}_{number}"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+        for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+            patch.delenv(name, raising=False)
+        write_numbered_video(folder / "ego4d" / f"{VIDEO}.mp4", FRAMES)
+        media = Media({"Ego4D": folder / "ego4d"})
+        (folder / "val.json").write_text(json.dumps([record_of(number) for number in range(QUESTIONS)]))
+        prepare_egoplan(folder / "val.json", "val", media)
+        (folder / "bench2.json").write_text(json.dumps([bench2_record_of(number) for number in range(QUESTIONS)]))
+        prepare_egoplan_bench2(folder / "bench2.json", media)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    return save_attentive_answerer(data / "answerer", REPLIES)
+
+
+def asked(benchmark):
+    """Return the records by sample id, as the references expect them."""
+    make = record_of if benchmark == "egoplan" else bench2_record_of
+    records = [make(number) for number in range(QUESTIONS)]
+    if benchmark == "egoplan_bench2":
+        records = [record | {"question": published.QUESTION.format(**record)} for record in records]
+    return {record["sample_id"]: record for record in records}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Record the arguments of each call of transformers' `generate`, which then generates few tokens."""
+    recorded = []
+    generate = GenerationMixin.generate
+
+    def recording(self, *args, **kwargs):
+        recorded.append(kwargs)
+        return generate(self, *args, **kwargs | {"max_new_tokens": 4})
+
+    monkeypatch.setattr(GenerationMixin, "generate", recording)
+    return recorded
+
+
+def assert_scored(run, task, benchmark, name):
+    """Compare letters and scores of the stored replies with the reference."""
+    records, right, misread = asked(benchmark), [], 0
+    assert len(run.samples[task]) == QUESTIONS
+    for sample in run.samples[task]:
+        values = sample["predictions"]
+        reply = "".join(sample["filtered_resps"])
+        assert reply == "".join(part for parts in sample["resps"] for part in parts)  # thoughts are kept
+        letter = published.PIPELINE_LETTERS[name](reply)
+        assert (values["prediction"] or "") == letter
+        right.append(letter == records[values["sample_id"]]["golden_choice_idx"])
+        misread += letter != CLAIMED.get(reply, letter)
+    results = run.results[task]
+    assert metric(results, "acc") == pytest.approx(sum(right) / QUESTIONS)
+    assert metric(results, "num_questions") == QUESTIONS
+    unknown = load_presets(benchmark)[name].unknown
+    assert metric(results, "unknown_fields").startswith(", ".join(unknown) or ("none", "video"))
+    return misread
+
+
+def assert_sampling(call, name):
+    """Compare the arguments as passed to `generate` with the reference."""
+    limit, samples, others = published.SAMPLING[name]
+    assert call["max_new_tokens"] == limit
+    assert call.get("do_sample") is samples
+    assert ("do_sample" in call) == (samples is not None)
+    passed = {key: call.get(key) for key in ("temperature", "top_p", "top_k", "repetition_penalty", "num_beams")}
+    assert {key: value for key, value in passed.items() if value is not None} == others
+
+
+@by_task
+def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmark, name):
+    task = f"{benchmark}__{name}"
+    run = in_lmms_eval(checkpoint, task, batch_size=8)
+    assert_scored(run, task, benchmark, name)
+    assert calls
+    tokens = []
+    for call in calls:
+        assert_sampling(call, name)
+        tokens += call["input_ids"].tolist()
+    texts = [AutoProcessor.from_pretrained(checkpoint).tokenizer.decode(ids) for ids in tokens]
+    assert len(texts) == QUESTIONS
+    for record in asked(benchmark).values():
+        (text,) = (text for text in texts if published.PROMPTS[benchmark, name](record).strip() in text)
+        kind, frames, apart = published.media_of(name, record, 30)
+        videos = text.count("<|vision_start|><|video_pad|>")
+        images = text.count("<|vision_start|><|image_pad|>")
+        if kind == "images":
+            assert (videos, images) == (0, len(frames) + len(apart))
+        else:
+            assert (videos, images) == (int(kind == "file" or bool(frames)), len(apart))
+
+
+@by_task
+def test_a_server_gets_prompt_frames_and_sampling(data, benchmark, name):
+    if load_presets(benchmark)[name].media["media"] == "video":
+        pytest.skip("the harness's backend reads the file")
+    task = f"{benchmark}__{name}"
+    with JudgeServer(lambda prompt, _: Reply(REPLIES[len(prompt) % len(REPLIES)])) as server:
+        run = in_lmms_eval(f"model=tiny,base_url={server.url},api_key=none,max_retries=1", task, model="openai")
+    assert assert_scored(run, task, benchmark, name)
+    limit, _, others = published.SAMPLING[name]
+    sent = dict(zip(server.prompts, server.bodies, strict=True))
+    assert len(sent) == QUESTIONS
+    for record in asked(benchmark).values():
+        body = sent[published.PROMPTS[benchmark, name](record)]
+        _, frames, apart = published.media_of(name, record, 30)
+        assert read_numbers([image.resize(SIZE) for image in images_in(body)]) == [*frames, *apart]
+        assert (body["max_tokens"], body["temperature"]) == (limit, others.get("temperature", 0))
+
+
+@pytest.mark.parametrize("name", ["flageval", "seed-bench-r1", "mimo", "physbrain-evalkit"])
+def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
+    benchmark, task = "egoplan_bench2", f"egoplan_bench2__{name}"
+    run = in_lm_eval(checkpoint, task, batch_size=8)
+    assert_scored(run, task, benchmark, name)
+    for call in calls:
+        assert_sampling(call, name)
+    is_images = load_presets(benchmark)[name].media["media"] == "frames"
+    assert ("video (shown as images)" in metric(run.results[task], "unknown_fields")) != is_images
+    if name in ("flageval", "physbrain-evalkit"):
+        lmms_run = in_lmms_eval(checkpoint, task, batch_size=8)
+        if name == "physbrain-evalkit":  # greedy
+            assert metric(lmms_run.results[task], "acc") == metric(run.results[task], "acc")
+
+
+def test_the_official_preset_ranks_like_the_published_task(data, checkpoint):
+    for evaluate in (in_lmms_eval, in_lm_eval):
+        run = evaluate(checkpoint, "egoplan__official", "egoplan_val_published", limit=9)
+        preset, task = (run.samples[name] for name in ("egoplan__official", "egoplan_val_published"))
+        assert [sample["predictions"] for sample in preset] == [sample["predictions"] for sample in task]
+        assert metric(run.results["egoplan__official"], "unknown_fields") == "none"
+
+
+def test_a_backend_that_does_not_score_the_end_is_refused(data):
+    process = start(data, "--model", "qwen2_5_vl", "--tasks", "egoplan__official")
+    process.wait(FOREVER_S)
+    assert "egoplan__official: qwen2_5_vl does not score the end" in log(data)
