@@ -1,8 +1,9 @@
 """Compute how this project's tasks deviate from the published pipelines: `python docs/deviations.py`.
 
 The table replaces the lines between the marks in comparing.md. The published side comes from the slow references in the
-tests. The questions are the official annotation files in ../shared/data/egoplan. If they are absent, questions in the
-same format are made from the annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
+tests; that of the presets from presets.yaml, which the tests compare with such references. The questions are the
+official annotation files in ../shared/data/egoplan. If they are absent, questions in the same format are made from the
+annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
 """
 
 import json
@@ -19,6 +20,8 @@ from benchmarks.egoplan import published_reference as published  # noqa: E402
 from benchmarks.egoplan.bench2_questions import LEAD  # noqa: E402
 from benchmarks.egoplan.derived_questions import DATA, available, derive  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan import protocol, visuals  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, prompt_of  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan.readers import READERS  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
 from lmms_egoplan.paths import LMMS_EVAL_TASKS  # noqa: E402
@@ -133,6 +136,62 @@ def letters() -> str:
     return share(sum((parse_letter(reply) or "") != published.bench2_letter(reply) for reply in replies), len(replies))
 
 
+def preset_frames(preset: Preset, record: Record) -> list[int]:
+    """Return the numbers of all images that a preset shows; none for a video file."""
+    numbers: list[int] = []
+
+    class Reader(visuals.Visuals):
+        def read_frames(self, _doc: Any, requested: Any) -> list[Any]:
+            numbers.extend(requested)
+            return list(requested)
+
+        def _progress_video(self, _doc: Any) -> str:
+            return ""
+
+    settings = {name: value for name, value in preset.visual_settings.items() if name != "size"}
+    Reader(preset.benchmark).visual_input(doc_of(record), settings)
+    return numbers
+
+
+def preset_column(preset: Preset, task: str, records: list[Record], replies: list[str]) -> tuple[str, ...]:
+    """Return the column of a preset, compared with a default task."""
+    total = different = prompts = 0
+    for record in records:
+        expected, actual = preset_frames(preset, record), frames(task, record)
+        total += len(expected)
+        different += sum(index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected))
+        prompts += prompt_of(preset, doc_of(record)) != text(task, record)
+    letters = "-" if preset.parser == LIKELIHOOD else "not stated"
+    if "parser" not in preset.unknown and preset.parser != LIKELIHOOD:
+        read = READERS[preset.parser]
+        letters = share(sum((read(reply) or "") != (parse_letter(reply) or "") for reply in replies), len(replies))
+    return (
+        f"`{preset.benchmark}__{preset.name}`",
+        f"{len(records):,}",
+        "not stated" if "media" in preset.unknown else "a file" if not total else share(different, total),
+        "not stated" if "prompt" in preset.unknown else share(prompts, len(records)),
+        letters,
+        ", ".join(preset.unknown) or "none",
+    )
+
+
+def preset_table(task: str, records: list[Record]) -> str:
+    """Return the table of a benchmark's presets, one column each."""
+    corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
+    replies = [*corpus["claims"], *corpus["unclear"]]
+    benchmark = "egoplan" if task == "egoplan_val" else task
+    presets = load_presets(benchmark)
+    columns = [preset_column(preset, task, records, replies) for preset in presets.values()]
+    labels = (
+        *("task", "questions", f"frames that differ from `{task}`", f"prompts that differ from `{task}`"),
+        "replies of the tests that `acc_clear` reads differently",
+        "unknown fields",
+    )
+    rows = [("", *(f"`{name}`" for name in presets)), ("---",) * (len(columns) + 1)]
+    rows += [(label, *(column[row] for column in columns)) for row, label in enumerate(labels)]
+    return "\n".join([f"| {' | '.join(row)} |" for row in rows])
+
+
 def table() -> str:
     """Return the table with one column per published pipeline, and the sentence that says what was compared."""
     first, second, origin = questions()
@@ -173,7 +232,9 @@ def table() -> str:
         ("replies of the tests in which `acc_clear` reads another letter than `acc`", "-", "-", letters()),
     ]
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([f"Computed from {origin}.", "", *lines, ""])
+    presets = ["Presets of EgoPlan-Bench:", preset_table("egoplan_val", first)]
+    presets += ["Presets of EgoPlan-Bench2:", preset_table("egoplan_bench2", second)]
+    return "\n".join([f"Computed from {origin}.", "", *lines, "", "\n\n".join(presets), ""])
 
 
 def page() -> str:

@@ -20,6 +20,7 @@ FILES = {
     "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
     "benchmarks/egointent/judge_protocol.yaml": "f9fd67e48d589fce",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
+    "benchmarks/egoplan/presets.yaml": "cff5710465ccf5ce",
     "benchmarks/egothink/judge_protocol.yaml": "82295ab77fa89346",
     "benchmarks/egothink/protocol.yaml": "e5556f8d478ae5c4",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",

@@ -27,4 +27,6 @@ def test_no_task_is_named_like_an_upstream_one():
         "actplan_normal",
         "actplan_counterfactual",
     }
-    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - excluded_tasks
+    presets = {name for name in package_tasks.all_subtasks if "__" in name}
+    assert set(index["egocentric_planning_presets"]["task"]) == presets
+    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - excluded_tasks - presets

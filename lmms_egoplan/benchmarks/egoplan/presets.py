@@ -24,7 +24,7 @@ class Preset:
         source: Repository and commit, or paper.
         prompt: Text with the fields that `prompt_of` describes.
         media: Settings of `Visuals.visual_input`, without the observation.
-        observation: ``last frame`` (of the media), ``apart`` (also an image after the media), or in words.
+        observation: ``last frame`` (of the media), ``separate`` (also an image after the media), or in words.
         option_order: ``stored``, or in words.
         decoding: Generation arguments, by transformers' names. ``do_sample: null`` leaves sampling to the model.
         thinking: Whether the model thinks first: ``off``, ``on``, ``asked for`` (by the prompt), ``per checkpoint``.

@@ -42,7 +42,7 @@ _VIDEO_FPS = 4
 _VIDEO_FRAMES = 256
 # Limit for frames by rate, as teams report it.
 MOST_FRAMES = 256
-APART = "apart"
+SEPARATE = "separate"
 """The ``observation`` that is also shown as an image after the frames."""
 
 Segment = tuple[int, int]
@@ -93,23 +93,23 @@ def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
     """
     if settings.get("num_clips") is not None:
         return sum(map(len, _clips_of(doc, progress_of(doc), {"media": "clip_frames", **settings}))) + 1
-    frames, apart = _frames_of(progress_of(doc), {"media": "frames", **settings})
-    return len(frames) + len(apart)
+    frames, separate = _frames_of(progress_of(doc), {"media": "frames", **settings})
+    return len(frames) + len(separate)
 
 
 def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Return evenly spaced frames, by number or by rate, and the observation if it is also shown apart."""
-    apart = [progress.observation] if settings.get("observation") == APART else []
-    if apart and settings.get("needs_actions") and not progress.past:
-        return [], apart
+    """Return evenly spaced frames, by number or by rate, and the observation if it is also a separate image."""
+    separate = [progress.observation] if settings.get("observation") == SEPARATE else []
+    if separate and settings.get("needs_actions") and not progress.past:
+        return [], separate
     fps = settings.get("fps")
     if fps is None:
         count = count_setting(settings, "num_frames")
         if settings.get("without_end"):
-            return frames_without_end(progress.first, progress.observation, count), apart
+            return frames_without_end(progress.first, progress.observation, count), separate
         if settings.get("as_published"):
-            return published_frames(progress.first, progress.observation, count), apart
-        return progress.uniform_frames(count), apart
+            return published_frames(progress.first, progress.observation, count), separate
+        return progress.uniform_frames(count), separate
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise LmmsEgoplanError(f"visual settings: fps must be a number above 0, got {fps!r}")
     most = count_setting(settings, "max_frames")
@@ -118,9 +118,9 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[in
         count = paired_frames(
             length, length / progress.fps * Fraction(fps), count_setting(settings, "min_frames"), most
         )
-        return evenly_spaced(progress.first, progress.observation, count), apart
+        return evenly_spaced(progress.first, progress.observation, count), separate
     seconds = Fraction(progress.observation - progress.first) / progress.fps
-    return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), apart
+    return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), separate
 
 
 def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
@@ -329,7 +329,7 @@ class Visuals:
                 does, and ``min_frames`` (with ``fps``) as many as `paired_frames`. ``size`` (width, height) resizes all
                 images.
 
-                With the ``observation`` `APART`, the current observation follows ``frames``, ``timed_frames`` and
+                With the ``observation`` `SEPARATE`, the current observation follows ``frames``, ``timed_frames`` and
                 ``video`` as an image. It is then the only one with ``needs_actions``, if there are no past actions.
 
         Raises:
@@ -339,13 +339,13 @@ class Visuals:
         match settings.get("media"):
             case "frames" | "timed_frames" as media:
                 progress = progress_of(doc)
-                frames, apart = _frames_of(progress, settings)
-                shown = self.read_frames(doc, [*frames, *apart])
+                frames, separate = _frames_of(progress, settings)
+                images = self.read_frames(doc, [*frames, *separate])
                 if (size := settings.get("size")) is not None:
-                    shown = [image.resize(tuple(size)) for image in shown]
+                    images = [image.resize(tuple(size)) for image in images]
                 if media == "frames" or not frames:
-                    return [*shown]
-                return [Clip(shown[: len(frames)], frame_rate(frames, progress.fps)), *shown[len(frames) :]]
+                    return [*images]
+                return [Clip(images[: len(frames)], frame_rate(frames, progress.fps)), *images[len(frames) :]]
             case "clips" | "clip_frames" as media:
                 progress = progress_of(doc)
                 numbers = _clips_of(doc, progress, settings)
@@ -353,8 +353,8 @@ class Visuals:
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
                 return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
             case "video":
-                apart = [progress_of(doc).observation] if settings.get("observation") == APART else []
-                return [self._progress_video(doc), *self.read_frames(doc, apart)]
+                separate = [progress_of(doc).observation] if settings.get("observation") == SEPARATE else []
+                return [self._progress_video(doc), *self.read_frames(doc, separate)]
             case media:
                 raise LmmsEgoplanError(
                     f"visual settings: media must be frames, timed_frames, clips, clip_frames or video, got {media!r}"

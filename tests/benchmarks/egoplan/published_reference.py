@@ -225,9 +225,9 @@ def mimo_letter(reply: str) -> str:
 def physbrain_letter(reply: str) -> str:
     """Return the last letter in brackets, or the first word that is a letter."""
     reply = reply.split("</think>")[-1].replace("<answer>", "").replace("</answer>", "").upper()
-    for found in (re.findall(r"ANSWER[:\s]*\(([A-D])\)", reply), re.findall(r"\(([A-D])\)", reply)):
-        if found:
-            return found[-1]
+    for letters in (re.findall(r"ANSWER[:\s]*\(([A-D])\)", reply), re.findall(r"\(([A-D])\)", reply)):
+        if letters:
+            return letters[-1]
     return next((word for word in re.findall(r"\w+", reply) if word in ("A", "B", "C", "D")), "")
 
 
@@ -274,7 +274,7 @@ SAMPLING = {
 
 
 def media_of(name: str, record: Record, fps: float) -> tuple[str, list[int], list[int]]:
-    """Return a pipeline's kind of media (images, video or file), its frames, and the frame that is shown apart."""
+    """Return a pipeline's kind of media (images, video or file), its frames, and the separate image's frame."""
     last = record["current_observation_frame"]
     if name == "seed-bench-r1":
         return "video", seed_frames(record, fps), [last]

@@ -177,15 +177,15 @@ class NumberedImage:
         return NumberedImage(self.number, size)
 
 
-def shown(benchmark, name, record):
-    """Return kind of media, numbers of the frames, and numbers of the images apart, as in the reference."""
+def media_shown(benchmark, name, record):
+    """Return kind of media, numbers of the frames, and numbers of the separate images, as in the reference."""
     settings = load_presets(benchmark)[name].visual_settings
     media = Numbered(benchmark).visual_input(as_doc(benchmark, record), settings)
     size = (252, 252) if name == "seed-bench-r1" else None
     if settings["media"] == "frames":
-        apart = settings["observation"] == "apart"
+        separate = settings["observation"] == "separate"
         numbers = [image.number for image in media]
-        return "images", numbers[: len(numbers) - apart], numbers[len(numbers) - apart :]
+        return "images", numbers[: len(numbers) - separate], numbers[len(numbers) - separate :]
     if settings["media"] == "video":
         assert media == ["file.mp4"]
         return "file", [], []
@@ -202,7 +202,7 @@ def test_frames_equal_the_reference(benchmark, name):
         fps = FPS.get(record["video_source"], 30)
         if record["video_source"] == "EpicKitchens":
             fps = float(visuals.progress_of(as_doc(benchmark, record)).fps)
-        assert shown(benchmark, name, record) == published.media_of(name, record, fps)
+        assert media_shown(benchmark, name, record) == published.media_of(name, record, fps)
 
 
 @given(records(source="Ego4D"))
@@ -210,13 +210,13 @@ def test_frames_of_random_questions_equal_the_references(record):
     record |= {"task_goal": "make tea", **{f"choice_{letter}": letter for letter in "abcd"}}
     for benchmark, name in published.PIPELINES:
         asked = {key: value for key, value in record.items() if benchmark != "egoplan" or key != "task_start_frame"}
-        assert shown(benchmark, name, asked) == published.media_of(name, asked, 30)
+        assert media_shown(benchmark, name, asked) == published.media_of(name, asked, 30)
 
 
 def test_the_observation_follows_a_video_file():
     record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "current_observation_frame": 9}
     doc = as_doc("egoplan", record | {"task_progress_metadata": []})
-    path, image = Numbered("egoplan").visual_input(doc, {"media": "video", "observation": "apart"})
+    path, image = Numbered("egoplan").visual_input(doc, {"media": "video", "observation": "separate"})
     assert (path, image.number) == ("file.mp4", 9)
 
 
@@ -330,17 +330,17 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         expected = {"media": "frames", "num_frames": 8, "as_published": True, "observation": expected["observation"]}
     elif preset.media["media"] == "timed_frames":
         expected |= {"media": "frames"}
-    shown = {key: value for key, value in metadata.items() if key not in ("version", "benchmark", "preset")}
-    assert shown | {"observation": expected["observation"]} == expected
+    visual = {key: value for key, value in metadata.items() if key not in ("version", "benchmark", "preset")}
+    assert visual | {"observation": expected["observation"]} == expected
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_decoding_equals_the_reference(benchmark):
     for name, preset in load_presets(benchmark).items():
         if preset.parser != LIKELIHOOD:
-            limit, samples, others = published.SAMPLING[name]
+            limit, samples, arguments = published.SAMPLING[name]
             assert (preset.decoding["max_new_tokens"], preset.decoding["do_sample"]) == (limit, samples)
-            assert others.items() <= preset.decoding.items()
+            assert arguments.items() <= preset.decoding.items()
 
 
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
