@@ -340,12 +340,12 @@ class Visuals:
             case "frames" | "timed_frames" as media:
                 progress = progress_of(doc)
                 frames, separate = _frames_of(progress, settings)
-                images = self.read_frames(doc, [*frames, *separate])
+                pictures = self.read_frames(doc, [*frames, *separate])
                 if (size := settings.get("size")) is not None:
-                    images = [image.resize(tuple(size)) for image in images]
+                    pictures = [image.resize(tuple(size)) for image in pictures]
                 if media == "frames" or not frames:
-                    return [*images]
-                return [Clip(images[: len(frames)], frame_rate(frames, progress.fps)), *images[len(frames) :]]
+                    return [*pictures]
+                return [Clip(pictures[: len(frames)], frame_rate(frames, progress.fps)), *pictures[len(frames) :]]
             case "clips" | "clip_frames" as media:
                 progress = progress_of(doc)
                 numbers = _clips_of(doc, progress, settings)
