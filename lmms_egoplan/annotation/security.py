@@ -14,19 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation.pages import message_page
 from lmms_egoplan.annotation.store import Person, Store
+from lmms_egoplan.paths import module_yaml
 
 # Maximum size of a form in bytes, and its maximum number of fields.
 _LARGEST = 200_000
 _MOST_FIELDS = 5000
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
-    "script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_HEADERS: dict[str, str] = module_yaml(__file__)
 
 Sent = dict[str, list[str]]
 """The fields of a form that a browser sent, each with its values."""

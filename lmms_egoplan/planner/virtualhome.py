@@ -16,16 +16,12 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.planner.planner import Outcome
 from lmms_egoplan.validation import Checked, read_as
 
 # The actions on an object by the property that allows them: words, and the script's action.
-_VERBS = {
-    "CAN_OPEN": (("open the {}", "open"), ("close the {}", "close")),
-    "HAS_SWITCH": (("turn on the {}", "switchon"), ("turn off the {}", "switchoff")),
-    "GRABBABLE": (("take the {}", "grab"),),
-    "SITTABLE": (("sit on the {}", "sit"),),
-}
+_VERBS: dict[str, dict[str, str]] = module_yaml(__file__)
 # The relations that these actions change. Others, such as CLOSE, change whenever the character walks.
 _RELATIONS = ("HOLDS_RH", "HOLDS_LH", "SITTING")
 _TIMEOUT_S = 120.0
@@ -145,7 +141,7 @@ def _scripts(graph: _Graph) -> dict[str, list[str]]:
     scripts: dict[str, list[str]] = {}
     for node in graph.nodes:
         name, target = node.class_name, f"<{node.class_name}> ({node.id})"
-        for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, ())):
+        for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, {}).items()):
             lines = [f"<char0> [{step}] {target}" for step in ("walk", act)]
             scripts.setdefault(verb.format(name.replace("_", " ")), lines)
     return scripts

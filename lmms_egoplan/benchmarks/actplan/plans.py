@@ -13,19 +13,13 @@ from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.text import without_thinking
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, quoted, read_as
 
 # Labels: verdicts (sec. 4.1) and types of errors (in the order of sec. 5.6).
 VERDICTS = ("correct", "commonsense")
-ERRORS = {
-    "missing_actions": "Missing actions",
-    "object": "Mistake of object property or function",
-    "event": "Mistake of event cause or effect",
-    "form": "Incorrect form",
-    "extra_tools": "Hallucination of extra tools",
-    "image": "Incorrect image understanding",
-}
+ERRORS: dict[str, str] = module_yaml(__file__)
 # The file of labelled plans in an export.
 PLANS = "plans.jsonl"
 

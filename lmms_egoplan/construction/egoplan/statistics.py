@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.construction.egoplan.questions import Question
 from lmms_egoplan.construction.egoplan.wording import content, near_key
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 
 # The values of `--drop`.
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Columns and rows of Table 2.
-COLUMNS = ("split", "questions", "task goals", "action plans (verb+object)", "verbs", "objects", "scenes")
-TABLE_2 = (
-    ("EgoPlan-Val", 3355, 2407, 2538, 202, 496, 279),
-    ("EgoPlan-Test", 1584, 902, 1492, 160, 313, 317),
-    ("EgoPlan-Bench", 4939, 3269, 3185, 234, 558, 419),
-)
+COLUMNS, *TABLE_2 = module_yaml(__file__)
 # Numbers of verbs, and objects per verb, in Figure 4.
 _VERBS, _OBJECTS = 20, 8
 # Number of words in Figure 5. The paper does not state it.

@@ -25,10 +25,6 @@ CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
 _CAPTION_UPDATES = (700, 250)
-_NOTE = (
-    "A tiny model is trained on captions of rendered scenes, then tuned on a rendered EgoPlan-IT. The questions "
-    "show other colours and rooms. Do not compare these scores with published ones.\n"
-)
 
 Accuracies = Mapping[str, float]
 """Percentages by ``id``, ``od`` and ``all``, as in Table 3."""
@@ -102,7 +98,7 @@ def run_learning_demo(out: Path, console: Console) -> None:
     """
     demo = LearningDemo(out, console, 0, _DEMO["steps"])
     folder = demo.folder
-    console.print(_NOTE, markup=False, highlight=False)
+    console.print(_DEMO["note"], markup=False, highlight=False)
     rows: dict[str, Accuracies] = {"chance": CHANCE}
     with folder.status:
         for step in (demo.train_base, demo.render, demo.prepare):
