@@ -9,18 +9,10 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.harnesses.adapter import (
-    BASE,
-    CONFIG,
-    INSTALL,
-    WEIGHTS,
-    check_names,
-    identity,
-    load_tuned,
-    stored_names,
-)
+from lmms_egoplan.harnesses import adapter
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import naming
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
@@ -28,14 +20,8 @@ from lmms_egoplan.training.settings import Lora
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# Other models' names for Llama's layers: one name each, or a single layer for queries, keys and values.
-_FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "att_proj", "in_proj", "qkv")
-_ALIASES = {
-    "q_proj": ("q", "query", "wq", *_FUSED),
-    "k_proj": ("k", "key", "wk", *_FUSED),
-    "v_proj": ("v", "value", "wv", *_FUSED),
-    "o_proj": ("out_proj", "o", "wo", "attn_out", "dense", "c_proj"),
-}
+# Other models' names for Llama's layers.
+_ALIASES: dict[str, list[str]] = module_yaml(__file__)
 
 
 def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
@@ -50,7 +36,7 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
         from peft import LoraConfig, get_peft_model
         from peft.utils.constants import DUMMY_TARGET_MODULES
     except ImportError as error:
-        raise LmmsEgoplanError(INSTALL) from error
+        raise LmmsEgoplanError(adapter.INSTALL) from error
     parts = find_parts(model)
     targets = DUMMY_TARGET_MODULES
     if lora is not None:
@@ -98,9 +84,9 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:
     """Write a peft folder: LoRA, the modules trained whole, and values that identify the base."""
-    with naming(folder / WEIGHTS):
+    with naming(folder / adapter.WEIGHTS):
         tuned.save_pretrained(folder)
-    write_whole(folder / BASE, json.dumps(identity(tuned.get_base_model()), indent=1) + "\n")
+    write_whole(folder / adapter.BASE, json.dumps(adapter.identity(tuned.get_base_model()), indent=1) + "\n")
 
 
 def load_weights(tuned: "PeftModel", folder: Path) -> None:
@@ -108,8 +94,8 @@ def load_weights(tuned: "PeftModel", folder: Path) -> None:
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    check_names(tuned, stored_names(folder), folder)
-    set_peft_model_state_dict(tuned, load_file(folder / WEIGHTS))
+    adapter.check_names(tuned, adapter.stored_names(folder), folder)
+    set_peft_model_state_dict(tuned, load_file(folder / adapter.WEIGHTS))
 
 
 def write_merged(folder: Path, name: str | None, out: Path) -> None:
@@ -125,11 +111,13 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
     """
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    if not (folder / CONFIG).is_file():
-        raise LmmsEgoplanError(f"{folder}: not an adapter: {CONFIG} is missing")
-    name = name or read_json(folder / CONFIG, "adapter's settings").get("base_model_name_or_path")
+    if not (folder / adapter.CONFIG).is_file():
+        raise LmmsEgoplanError(f"{folder}: not an adapter: {adapter.CONFIG} is missing")
+    name = name or read_json(folder / adapter.CONFIG, "adapter's settings").get("base_model_name_or_path")
     if not name:
-        raise LmmsEgoplanError(f"{folder}: {CONFIG} names no base_model_name_or_path; pass the base with --model")
+        raise LmmsEgoplanError(
+            f"{folder}: {adapter.CONFIG} names no base_model_name_or_path; pass the base with --model"
+        )
     try:
         base = AutoModelForImageTextToText.from_pretrained(name, dtype="auto")
         processor = AutoProcessor.from_pretrained(name)
@@ -137,5 +125,5 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
         raise LmmsEgoplanError(
             f"{name}: cannot load the base ({str(error).strip().splitlines()[0]}); pass its name or folder with --model"
         ) from error
-    load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
+    adapter.load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
     processor.save_pretrained(out)

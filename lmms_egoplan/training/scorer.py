@@ -12,15 +12,7 @@ from torch import nn
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from lmms_egoplan.ranking import CandidateRanker
-from lmms_egoplan.ranking.decoder import (
-    DecoderPasses,
-    MaskKinds,
-    RotaryLimits,
-    UnsupportedPathError,
-    entries_of,
-    forget_earlier_questions,
-)
+from lmms_egoplan.ranking import CandidateRanker, decoder
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.equivalence import FLOAT32_TOLERANCE, HALF_PRECISION_TOLERANCE
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
@@ -44,7 +36,7 @@ class AnswerPasses:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         seq2seq = encoder_decoder_of(model)
-        self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        self._passes = decoder.DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._text_config = model.config.get_text_config(decoder=True)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
@@ -67,14 +59,14 @@ class AnswerPasses:
             logits = self._row_logits(question, self._passes)
         return [token_logprobs(*pair) for pair in zip(question.candidates, logits, strict=True)]
 
-    def _row_logits(self, question: EncodedQuestion, passes: DecoderPasses) -> list[torch.Tensor]:
+    def _row_logits(self, question: EncodedQuestion, passes: decoder.DecoderPasses) -> list[torch.Tensor]:
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         tokens = [token for row in rows for token in row]
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
-                inputs[name] = torch.cat([value, entries_of(name, value, tokens)], dim=1)
-        forget_earlier_questions(self._model)
+                inputs[name] = torch.cat([value, decoder.entries_of(name, value, tokens)], dim=1)
+        decoder.forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
         model = passes.model_for(question)
         with self._isolated([len(row) for row in rows], question):
@@ -91,21 +83,21 @@ class AnswerPasses:
 
         The context keeps the model's own positions, and the model's own mask, in which images may see more tokens.
         """
-        masks = MaskKinds(self._text_config)
-        limits = RotaryLimits(self._text_config)
+        masks = decoder.MaskKinds(self._text_config)
+        limits = decoder.RotaryLimits(self._text_config)
         context, total = question.prefix_length, question.prefix_length + sum(row_lengths)
 
         def isolate(module: torch.nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
             states = keywords.get("inputs_embeds")
             states = keywords.get("input_ids") if states is None else states
             if states is None or states.shape[1] != total:
-                raise UnsupportedPathError(f"{type(module).__name__} does not get all tokens in one call")
+                raise decoder.UnsupportedPathError(f"{type(module).__name__} does not get all tokens in one call")
             positions = keywords.get("position_ids")
             if positions is None:
                 positions = torch.arange(total, device=states.device)[None]
             start = positions[..., context : context + 1]
             if limits.change_within(int(start.max()), question.longest_candidate):
-                raise UnsupportedPathError("rotary frequencies change within the candidates")
+                raise decoder.UnsupportedPathError("rotary frequencies change within the candidates")
             offsets = torch.cat([torch.arange(length, device=positions.device) for length in row_lengths])
             positions = torch.cat([positions[..., :context], start + offsets], dim=-1)
             packed = masks.packed(row_lengths, context, self._model)
@@ -198,7 +190,7 @@ class AnswerScorer(nn.Module):
                     scores = [logprobs.mean().item() for logprobs in self._passes.shared(question)]
                 difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
                 problem = None if difference <= tolerance else f"scores differ by {difference:.2g} nats"
-            except UnsupportedPathError as error:
+            except decoder.UnsupportedPathError as error:
                 problem = str(error)
             if problem and not self._is_forced:
                 logger.warning("Using a separate pass for every answer: %s", problem)
@@ -211,7 +203,7 @@ class AnswerScorer(nn.Module):
         if self.way == "shared":
             try:
                 return self._passes.shared(question)
-            except UnsupportedPathError:
+            except decoder.UnsupportedPathError:
                 if self._is_forced:
                     raise
         return self._passes.separate(question)

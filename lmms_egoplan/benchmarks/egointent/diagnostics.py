@@ -21,17 +21,10 @@ from PIL import Image
 from pydantic import model_validator
 
 from lmms_egoplan.benchmarks.aggregations import Values
+from lmms_egoplan.benchmarks.egointent import scoring
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import (
-    KEPT,
-    JudgedStep,
-    Prediction,
-    Rating,
-    assumed_predictions,
-    check_judged,
-)
 from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.judge import Judge
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
@@ -75,7 +68,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis(JudgedStep):
+class Diagnosis(scoring.JudgedStep):
     """A step's prediction and its reference-free scores.
 
     Attributes:
@@ -86,9 +79,9 @@ class Diagnosis(JudgedStep):
     RATINGS = "scores"
     RATED = SCORES
 
-    scores: dict[str, Rating | None]
+    scores: dict[str, scoring.Rating | None]
 
-    _check = model_validator(mode="after")(check_judged)
+    _check = model_validator(mode="after")(scoring.check_judged)
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
@@ -106,7 +99,7 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
     )
 
 
-def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
+def diagnose(predictions: Sequence[scoring.Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
     """Rate the four `SCORES` of each prediction with a judge that sees the frames; return the diagnoses in order.
 
     Each score takes one request. If a field of the score is missing, the score is 0, without a request. If a score
@@ -128,7 +121,7 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
             )
         ]
         _log_cost(predictions, prompts, settings)
-        judge = Judge("EgoIntent diagnostics", settings, KEPT)
+        judge = Judge("EgoIntent diagnostics", settings, scoring.KEPT)
         for start in range(0, len(predictions), _CHUNK):
             requests: list[tuple[int, str, JudgeRequest]] = []
             for index in range(start, min(start + _CHUNK, len(predictions))):
@@ -153,10 +146,12 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
     """Add the requests for answers like the references to the estimate of `settings`, with all frames of a step."""
-    diagnose(assumed_predictions(rows), settings)
+    diagnose(scoring.assumed_predictions(rows), settings)
 
 
-def _log_cost(predictions: Sequence[Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings) -> None:
+def _log_cost(
+    predictions: Sequence[scoring.Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings
+) -> None:
     requests = sum(map(len, prompts))
     images = sum(
         min(step.frames_shown, MAX_IMAGES) * len(texts) for step, texts in zip(predictions, prompts, strict=True)

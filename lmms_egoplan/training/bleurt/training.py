@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.actplan.bleurt import (
-    PlanClassifier,
-    PlanPair,
-    encode_pair,
-    in_split,
-    labelled_pairs,
-    load_model,
-    load_weights,
-    score_by_source,
-    score_verdicts,
-    unknown_activities,
-)
+from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -68,7 +57,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> "tuple[PreTrainedMode
         config.max_pair_length = min(max_length, config.max_position_embeddings)
         tokenizer = AutoTokenizer.from_pretrained(encoder)
         set_seed(seed)
-        model, lacking = load_weights(encoder, config)
+        model, lacking = bleurt.load_weights(encoder, config)
     except LmmsEgoplanError:
         raise
     except Exception as error:  # raised by the loaders of many file formats
@@ -151,12 +140,12 @@ def train_bleurt(
     model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
     trainer, seconds = _fit(folder, model, tokenizer, train, val, recipe, notify)
     arguments, best = trainer.args, trainer.state.best_global_step
-    model, tokenizer = load_model(folder.checkpoint(best))
+    model, tokenizer = bleurt.load_model(folder.checkpoint(best))
     scores = {
         "settings": {"encoder": encoder, **asdict(recipe), "device": arguments.device.type, "bf16": arguments.bf16},
         "data": counts,
         "best_epoch": best * recipe.epochs // trainer.state.max_steps,
-        **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),
+        **_scores(bleurt.PlanClassifier(model, tokenizer), train.epoch(0), val),
         "history": _history(trainer),
         "seconds": seconds,
     }
@@ -167,11 +156,11 @@ def train_bleurt(
     return scores
 
 
-def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
+def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:
     """Read the training instances and the labelled pairs of val, and count both."""
     instances, splits = read_labelled_plans(plans), read_activities(activities)
-    train, val = (in_split(instances, splits, split) for split in ("train", "val"))
-    pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
+    train, val = (bleurt.in_split(instances, splits, split) for split in ("train", "val"))
+    pairs, labelled = TrainingPairs(train, recipe), bleurt.labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
             raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} according to {activities}")
@@ -180,18 +169,20 @@ def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs,
         "without_pair": pairs.without_pair,
         "val_instances": len(val),
         "val_plans": len(labelled),
-        "unknown_activities": unknown_activities(instances, splits),
+        "unknown_activities": bleurt.unknown_activities(instances, splits),
     }
     return pairs, labelled, counts
 
 
-def _scores(classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPair]) -> dict[str, Any]:
+def _scores(
+    classifier: bleurt.PlanClassifier, train: list[bleurt.PlanPair], val: list[bleurt.PlanPair]
+) -> dict[str, Any]:
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in train + val])
     on_train, on_val = verdicts[: len(train)], verdicts[len(train) :]
     return {
-        "train": asdict(score_verdicts([pair.correct for pair in train], on_train)),
-        "val": {model: asdict(scores) for model, scores in score_by_source(val, on_val).items()},
-        "val_accuracy": score_verdicts([pair.correct for pair in val], on_val).accuracy,
+        "train": asdict(bleurt.score_verdicts([pair.correct for pair in train], on_train)),
+        "val": {model: asdict(scores) for model, scores in bleurt.score_by_source(val, on_val).items()},
+        "val_accuracy": bleurt.score_verdicts([pair.correct for pair in val], on_val).accuracy,
     }
 
 
@@ -205,7 +196,7 @@ def _fit(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     train: TrainingPairs,
-    val: Sequence[PlanPair],
+    val: Sequence[bleurt.PlanPair],
     recipe: Recipe,
     notify: Callable[[str], None],
 ) -> "tuple[Trainer, float]":
@@ -267,7 +258,7 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
 class _Pairs:
     """A dataset of pairs, encoded on demand. `pairs` may be replaced by the same number of other pairs."""
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", max_length: int, pairs: Sequence[PlanPair]) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", max_length: int, pairs: Sequence[bleurt.PlanPair]) -> None:
         self.pairs = pairs
         self._tokenizer, self._max_length = tokenizer, max_length
 
@@ -276,7 +267,7 @@ class _Pairs:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        tokens, _ = encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
+        tokens, _ = bleurt.encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
         return tokens | {"labels": int(pair.correct)}
 
 

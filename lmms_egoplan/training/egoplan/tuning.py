@@ -14,16 +14,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training import instructions
-from lmms_egoplan.training.egoplan.data import (
-    InstructionRecord,
-    find_frames,
-    hold_out,
-    plan_samples,
-    read_instructions,
-    read_recognition,
-    recognition_of,
-    recognition_samples,
-)
+from lmms_egoplan.training.egoplan import data
 from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.run_folder import render_card
@@ -47,22 +38,22 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     Raises:
         LmmsEgoplanError: A file is invalid, frames are missing, or as for `tune`.
     """
-    records = read_instructions(settings.data)
+    records = data.read_instructions(settings.data)
     where = str(settings.data)
     roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
-    footage = find_frames(records, roots, settings.num_clips, where)
-    trained, withheld = hold_out(records, settings.held_out, settings.seed)
+    footage = data.find_frames(records, roots, settings.num_clips, where)
+    trained, withheld = data.hold_out(records, settings.held_out, settings.seed)
     if withheld:
         share = len(withheld) / len(records)
         notify(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
-    parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
+    parts = {PLAN: data.plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
         parts[RECOGNITION] = _recognition(settings, trained, withheld, roots, footage)
     for path in settings.instructions:
         if path.stem in parts:
             raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
         parts[path.stem] = instructions.read_instructions(path, settings.instruction_media)
-    held_out = plan_samples(withheld, footage, settings.visuals, where)
+    held_out = data.plan_samples(withheld, footage, settings.visuals, where)
     mix = Mix(parts, settings.proportions, settings.seed)
     tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
     counts = {name: len(samples) for name, samples in parts.items()}
@@ -81,20 +72,22 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
 
 def _recognition(
     settings: EgoPlanTuning,
-    trained: Sequence[InstructionRecord],
-    withheld: Sequence[InstructionRecord],
+    trained: Sequence[data.InstructionRecord],
+    withheld: Sequence[data.InstructionRecord],
     roots: dict[str, Path | None],
     footage: dict[Id, Footage],
 ) -> list[Sample]:
     """Return action recognition on the clips that are not held out, from its own file if there is one."""
     path = settings.recognition_data
     if path is None:
-        records = recognition_of(trained, settings.num_clips)
-        return recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
+        records = data.recognition_of(trained, settings.num_clips)
+        return data.recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
     held_out = {(record.video_source, record.video_id) for record in withheld}
-    recorded = [record for record in read_recognition(path) if (record.video_source, record.video_id) not in held_out]
-    frames = find_frames(recorded, roots, settings.num_clips, str(path))
-    return recognition_samples(recorded, frames, settings.visuals, str(path))
+    recorded = [
+        record for record in data.read_recognition(path) if (record.video_source, record.video_id) not in held_out
+    ]
+    frames = data.find_frames(recorded, roots, settings.num_clips, str(path))
+    return data.recognition_samples(recorded, frames, settings.visuals, str(path))
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.egointent import diagnostics, metrics
+from lmms_egoplan.benchmarks.egointent import diagnostics, metrics, scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import (
     SCORES,
     Diagnosis,
@@ -220,7 +220,7 @@ def test_refusing_judge_stops_requests_and_keeps_ratings(log, monkeypatch):
     assert all(set(diagnosis.scores.values()) == {None} for diagnosis in diagnoses[3:])
     assert all("no images here" in error for diagnosis in diagnoses[3:] for error in diagnosis.errors.values())
     assert loaded == [0, 1, 2, 3]
-    assert sum(diagnostics.KEPT in line for line in log) == 1
+    assert sum(scoring.KEPT in line for line in log) == 1
     assert "sk-secret" not in "".join(log)
 
 
