@@ -5,6 +5,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -103,6 +104,11 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
             (folder / _LOCK).unlink()
             if not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file's contents, in hexadecimal."""
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def file_version(status: os.stat_result) -> str:

@@ -223,25 +223,20 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
 
     In the table of annotators, missing ratings are empty cells. The other tables omit unfinished questions.
     """
-    people = [
-        name for name in labelled.people if any(label.person == name for labels in rated.values() for label in labels)
-    ]
+    ratings = {
+        question: {label.person: _rating(label.values) for label in labels} for question, labels in rated.items()
+    }
+    people = [name for name in labelled.people if any(name in row for row in ratings.values())]
     if not people:
         return Export([f"{model}: no ratings yet"], {})
-    complete = {question: labels for question, labels in rated.items() if len(labels) >= labelled.per_item}
-    by_person = [
-        [question, *(next((_rating(label.values) for label in labels if label.person == name), "") for name in people)]
-        for question, labels in rated.items()
-    ]
-    by_position = [
-        [question, *(_rating(label.values) for label in labels[: labelled.per_item])]
-        for question, labels in complete.items()
-    ]
-    means = [[question, fmean(_rating(label.values) for label in labels)] for question, labels in complete.items()]
-    ratings = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
+    complete = {question: list(row.values()) for question, row in ratings.items() if len(row) >= labelled.per_item}
+    by_person = [[question, *(row.get(name, "") for name in people)] for question, row in ratings.items()]
+    by_position = [[question, *row[: labelled.per_item]] for question, row in complete.items()]
+    means = [[question, fmean(row)] for question, row in complete.items()]
+    numbered = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
     tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
         "annotators": (people, by_person, "one column per annotator"),
-        "ratings": (ratings, by_position, "one column each for the first, second, ... rating of an answer"),
+        "ratings": (numbered, by_position, "one column each for the first, second, ... rating of an answer"),
         "pooled": (["people"], means, "mean ratings"),
     }
     lines = [f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"]

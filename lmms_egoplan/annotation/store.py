@@ -8,18 +8,7 @@ from hashlib import sha256
 from statistics import median
 
 from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
-from lmms_egoplan.annotation.database import (
-    ANNOTATOR,
-    LEAD,
-    QUERIES,
-    SENIOR,
-    Database,
-    StoreError,
-    add_people,
-    as_json,
-    digest,
-    now,
-)
+from lmms_egoplan.annotation.database import ANNOTATOR, QUERIES, Database, StoreError, add_people, as_json, digest, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -146,10 +135,8 @@ class Store:
 
     def people(self) -> list[Person]:
         """Return the lead, then seniors, then annotators."""
-        rows = self.database.rows("SELECT name, role, token, called, is_closed FROM people")
-        people = [Person(name, role, token, called, bool(is_closed)) for name, role, token, called, is_closed in rows]
-        roles = (LEAD, SENIOR, ANNOTATOR)
-        return sorted(people, key=lambda person: (roles.index(person.role), len(person.name), person.name))
+        rows = self.database.rows(QUERIES["people"])
+        return [Person(name, role, token, called, bool(is_closed)) for name, role, token, called, is_closed in rows]
 
     def call(self, person: str, called: str) -> None:
         """Set the displayed name of a person; "" removes it.

@@ -65,21 +65,19 @@ def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
 def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
     """Return the names of the layers for LoRA. The default targets may have other names in the model."""
     layers = layer_names(model, parts)
-    if absent := [name for name in lora.targets if name not in layers]:
-        names = [name for name in lora.targets if name in layers]
-        problem = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
-        if lora.targets != Lora().targets:
-            raise LmmsEgoplanError(f"lora.targets: {problem}; it has {', '.join(sorted(layers)) or 'no linear layers'}")
-        aliases = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
-        names = list(dict.fromkeys([*names, *filter(None, aliases)]))
-        if not names:
-            raise LmmsEgoplanError(
-                f"lora.targets: {problem}; set its attention layers there: it has "
-                f"{', '.join(sorted(layers)) or 'no linear layers'}"
-            )
-        notify(f"LoRA: {problem}; using {', '.join(names)} instead")
-        return names
-    return lora.targets
+    absent = [name for name in lora.targets if name not in layers]
+    if not absent:
+        return lora.targets
+    problem = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
+    available = f"it has {', '.join(sorted(layers)) or 'no linear layers'}"
+    if lora.targets != Lora().targets:
+        raise LmmsEgoplanError(f"lora.targets: {problem}; {available}")
+    aliases = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
+    names = dict.fromkeys([*(name for name in lora.targets if name in layers), *filter(None, aliases)])
+    if not names:
+        raise LmmsEgoplanError(f"lora.targets: {problem}; set its attention layers there: {available}")
+    notify(f"LoRA: {problem}; using {', '.join(names)} instead")
+    return list(names)
 
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:

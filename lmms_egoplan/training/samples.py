@@ -164,6 +164,5 @@ class Mix:
 
     @lru_cache(maxsize=16)  # noqa: B019
     def _shuffled(self, name: str, rounds: int) -> np.ndarray:
-        return np.random.default_rng([self._seed, 2, self._names.index(name), rounds]).permutation(
-            len(self.parts[name])
-        )
+        generator = np.random.default_rng([self._seed, 2, self._names.index(name), rounds])
+        return generator.permutation(len(self.parts[name]))

@@ -13,14 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from lmms_egoplan.benchmarks.actplan import error_judge
-from lmms_egoplan.benchmarks.actplan.bleurt import (
-    BLEURT_VARIABLE,
-    SourceScores,
-    classifier_path,
-    evaluate_bleurt,
-    load_classifier,
-)
+from lmms_egoplan.benchmarks.actplan import bleurt, error_judge
 from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, instances_of, parse_id
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
@@ -29,6 +22,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
@@ -95,24 +89,16 @@ def prepare(
 
 
 def _print_gaps(summary: dict[str, Any]) -> None:
-    prepared, size, missing = summary["questions"], summary["split_size"], len(summary["missing"])
-    path = summary_path(summary["benchmark"], summary["split"])
-    typer.echo(
-        f"Gold plan 1 is missing in {summary['without_gold_plan_1']} of {prepared} prepared instances, gold plan 2 in "
-        f"{summary['without_gold_plan_2']}. Mean steps count gold plan 1; the paper does not say which one it counts."
-    )
-    if missing:
-        typer.echo(
-            f"Skipped: {size - prepared} instances ({missing} folders; {path} lists the reasons under missing). "
-            f"Results will cover {prepared} of {size} instances."
-        )
+    texts, path = _TITLES["gaps"], summary_path(summary["benchmark"], summary["split"])
+    prepared, skipped = summary["questions"], summary["split_size"] - summary["questions"]
+    typer.echo(texts["golds"].format(**summary))
+    if folders := len(summary["missing"]):
+        typer.echo(texts["skipped"].format(**summary, skipped=skipped, folders=folders, path=path))
     if differing := summary["images_outside"]:
         examples = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in differing[:_MOST_LISTED])
-        more = f" and {len(differing) - _MOST_LISTED} more, all listed under images_outside in {path}"
-        typer.echo(
-            f"The paper states 2 to 5 images per instance. {len(differing)} of {size} instances differ: {examples}"
-            f"{more if len(differing) > _MOST_LISTED else ''}. Only instances without any image are skipped for this."
-        )
+        num_more = len(differing) - _MOST_LISTED
+        more = f" and {num_more} more, all listed under images_outside in {path}" if num_more > 0 else ""
+        typer.echo(texts["images"].format(**summary, differing=len(differing), examples=examples, more=more))
     if count := summary["without_bddl"]:
         reasons = summary["bddl_missing"]
         more = f" ({len(reasons)} reasons, all listed under bddl_missing in {path})" if len(reasons) > 1 else ""
@@ -174,7 +160,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
-    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
+    scores = score_plans([entry.plan for entry in stored], classifier=bleurt.classifier_path())
     samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
     names = (*scores[0].measures(), "bleurt_correct", *VERDICTS)
     summary = {
@@ -241,7 +227,7 @@ def _print_scores(summary: dict[str, Any]) -> None:
         if summary[name]:
             typer.echo(f"{title}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
-    typer.echo(f"Classifier: {summary['classifier'] or f'none, {BLEURT_VARIABLE} is not set'}")
+    typer.echo(f"Classifier: {summary['classifier'] or f'none, {bleurt.BLEURT_VARIABLE} is not set'}")
 
 
 def judge(
@@ -276,7 +262,7 @@ def judge(
         raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; nothing to judge")
     judged = error_judge.judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
     settings.asking.finish_estimate()
-    write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: error_judge.judged_lines(judged)})
+    write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: json_lines(plan.model_dump() for plan in judged)})
     _print_errors(judged)
     unjudged = [plan for plan in judged if plan.judge is None]
     typer.echo(f"Skipped because people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
@@ -311,7 +297,7 @@ def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
     typer.echo(f"Plans judged: {rated} of {len(judged)}; shared, also marked by people: {shared}. Judge: {names}")
 
 
-def bleurt(
+def evaluate_classifier(
     model: Annotated[
         Path,
         typer.Argument(metavar="MODEL", help="Classifier folder written by `lmms-egoplan train actplan-bleurt`."),
@@ -326,15 +312,15 @@ def bleurt(
 
     Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
-    classifier = load_classifier(model)
-    scores, unknown = evaluate_bleurt(classifier, plans, activities, split)
+    classifier = bleurt.load_classifier(model)
+    scores, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, split)
     for activity, count in unknown.items():
         typer.echo(f"Skipped: {count} instances of {activity}, which is not listed in {activities}", err=True)
     _print_table(scores, split)
     typer.echo(f"Trained with {classifier.pairs}")
 
 
-def _print_table(by_model: dict[str, SourceScores], split: Literal["val", "test"]) -> None:
+def _print_table(by_model: dict[str, bleurt.SourceScores], split: Literal["val", "test"]) -> None:
     table = Table("", *by_model)
     scores = by_model.values()
     table.add_row("plans", *(str(score.plans) for score in scores))

@@ -10,7 +10,6 @@ from PIL import Image
 from lmms_egoplan.benchmarks.actplan.instances import ShownInstance, instance_key
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, StoredPlan
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import Agreement, agreement
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
@@ -157,8 +156,3 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
         in_both = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
         by_type[key] = (int(sum(people)), int(sum(judge)), in_both, agreement(people, judge, (0.0, 1.0)))
     return by_type
-
-
-def judged_lines(judged: Sequence[JudgedPlan]) -> str:
-    """Serialize the plans as JSON lines, one object per plan."""
-    return json_lines(plan.model_dump() for plan in judged)

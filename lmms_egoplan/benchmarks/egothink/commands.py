@@ -28,14 +28,10 @@ from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.storage import split_dir
 
-_COEFFICIENTS = {
-    "pearson": "Pearson's r",
-    "kappa_unweighted": "kappa",
-    "kappa_linear": "kappa, linear",
-    "krippendorff_alpha": "Krippendorff's alpha",
-}
+_TEXTS: dict[str, Any] = module_yaml(__file__)
 _PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}."
 # Width of the columns for the dimension and for each rater. Narrower columns would truncate numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
@@ -60,14 +56,9 @@ def prepare(
     """
     summaries = prepare_egothink(source)
     _print_dimensions(summaries)
-    questions = sum(summary["questions"] for summary in summaries)
-    typer.echo(
-        f"Words: mean per question and per answer. They match Table 4 of the paper if within {LENGTH_TOLERANCE}.\n"
-        "Question types: by the first interrogative word; questions without one are one type. The paper does not state "
-        "its rule. Concepts, scenes and videos of Table 4 cannot be counted, because the records do not name them.\n"
-        f"{questions} questions from {summaries[0]['source']}\n"
-        f"Written to {split_dir('egothink', summaries[0]['split']).parent}"
-    )
+    questions, folder = sum(summary["questions"] for summary in summaries), split_dir("egothink", summaries[0]["split"])
+    facts = {"tolerance": LENGTH_TOLERANCE, "questions": questions, "source": summaries[0]["source"]}
+    typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))
 
 
 @also_writes("{name}.partial")
@@ -212,12 +203,9 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
     if len(complete) == len(DIMENSION_NAMES):
         typer.echo(f"Average: {fmean(complete.values()):.1f}")
     else:
-        num_without_answers = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
-        example = f", e.g. {incomplete[0]}" if incomplete else ""
-        typer.echo(
-            f"Average: n/a. It requires a rating for every question of all {len(DIMENSION_NAMES)} dimensions. "
-            f"Dimensions without answers: {num_without_answers}. Incomplete dimensions: {len(incomplete)}{example}."
-        )
+        counts = {"dimensions": len(DIMENSION_NAMES), "incomplete": len(incomplete)}
+        counts["without_answers"] = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
+        typer.echo(_TEXTS["no_average"].format(**counts, example=f", e.g. {incomplete[0]}" if incomplete else ""))
     if failed := sum(answer.rating is None and answer.score is not None for answer in judged):
         typer.echo(f"Failed judgements, in the mean as -1: {failed}")
     typer.echo(f"Judge: {names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}")
@@ -281,7 +269,7 @@ def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
     for raters in dict.fromkeys(row.raters for row in rows):
         group = [row for row in rows if row.raters == raters]
         title = escape((" and " if len(raters) == 2 else ", ").join(raters))
-        heads = (_COEFFICIENTS[name] for name in group[0].coefficients)
+        heads = (_TEXTS["coefficients"][name] for name in group[0].coefficients)
         table = Table("dimension", Column("n", justify="right"), *heads, pad_edge=False, title=title)
         for row in group:
             questions = f"{row.questions}{'*' if row.undefined else ''}"
@@ -289,15 +277,9 @@ def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
         Console().print(table)
     typer.echo("n: number of questions. In brackets: 95 % interval.")
     if any(estimate is None for row in rows for estimate in row.coefficients.values()):
-        typer.echo(
-            f"n/a: fewer than {MIN_ITEMS} questions, all ratings of a rater are equal, or no kappa because a rater is "
-            "a mean of several raters"
-        )
+        typer.echo(_TEXTS["undefined"].format(fewest=MIN_ITEMS))
     if undefined := max(row.undefined or 0 for row in rows):
-        typer.echo(
-            f"* the interval excludes resamples in which a rater's ratings are all equal: up to {undefined} of "
-            f"{RESAMPLES}"
-        )
+        typer.echo(_TEXTS["excluded"].format(undefined=undefined, resamples=RESAMPLES))
 
 
 def _with_interval(estimate: Estimate | None) -> str:

@@ -10,7 +10,10 @@ from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import counted
+
+_TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def build(
@@ -80,24 +83,16 @@ def build(
     for key, conditions in built.unreached.items():
         typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
     if built.waiting and circumstances is None:
-        typer.echo(
-            f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
-            f"actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
-        )
+        typer.echo(_TEXTS["circumstances"].format(count=len(built.waiting), file=out / CIRCUMSTANCES))
     if images is None:
         typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
     elif built.untoured:
         typer.echo(f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}")
     if built.instances and plans is None:
-        typer.echo(
-            f"Next: let people write gold plans for {len(built.instances)} instances: lmms-egoplan annotate "
-            f"actplan-plans {out / INSTANCES} --db plans.sqlite"
-        )
+        typer.echo(_TEXTS["plans"].format(count=len(built.instances), file=out / INSTANCES))
     if built.finished:
         typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
+    counts = {"activities": len(built.activities), "instances": len(built.instances), "finished": built.finished}
     changed = sum(bool(activity.circumstance) for activity in built.activities)
-    typer.echo(
-        f"{len(built.activities)} activities described, {changed} of them changed by a circumstance; "
-        f"{len(built.instances)} instances with views, {built.finished} with gold plans; written to {out}"
-    )
+    typer.echo(_TEXTS["summary"].format(**counts, changed=changed, out=out))
     asking.finish()

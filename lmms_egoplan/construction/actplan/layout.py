@@ -1,6 +1,5 @@
 """Write finished instances in the layout of the full release, which ``data prepare actplan`` reads."""
 
-import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from lmms_egoplan.construction.actplan.activities import Activity
 from lmms_egoplan.construction.actplan.folders import read_export, replacing
 from lmms_egoplan.construction.actplan.views import Views
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_digest
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Text
 
@@ -83,7 +83,8 @@ def finished(
             rejections.append(Rejection("plan", UNKNOWN_INSTANCE, name))
         elif gold.description.strip() != instance.text.strip():
             rejections.append(Rejection("plan", OTHER_TEXT, name))
-        elif [Path(image).stem for image in gold.images] != [_digest(path) for path in instance.image_paths]:
+        # The annotation page names an image by the beginning of its digest.
+        elif [Path(image).stem for image in gold.images] != [file_digest(path)[:32] for path in instance.image_paths]:
             rejections.append(Rejection("plan", OTHER_IMAGES, name))
         elif len(gold.plans) < FEWEST_PLANS:
             rejections.append(Rejection("plan", TOO_FEW_PLANS, name, str(len(gold.plans))))
@@ -135,8 +136,3 @@ def _write_activity(folder: Path, activity: Activity, text: str) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="")
-
-
-def _digest(path: Path) -> str:
-    """Return the name, without suffix, under which the annotation page stores an image."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]

@@ -1,7 +1,7 @@
 """Find candidates for an instance's views in touring videos and folders of images: sharp and different (sec. 3.2)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -12,13 +12,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
-from lmms_egoplan.media.frames import (
-    FrameError,
-    check_video_frames,
-    frame_times,
-    read_video_frames,
-    stream_video_frames,
-)
+from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times, stream_video_frames
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.rejections import Rejection
 
@@ -163,7 +157,7 @@ def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
     """
     if not tour.is_video:
         return name, (tour.path / name).read_bytes()
-    (image,) = read_video_frames(tour.path, [int(name)])
+    (image,) = stream_video_frames(tour.path, [int(name)])
     content = BytesIO()
     image.save(content, "PNG")
     return f"{name}.png", content.getvalue()
@@ -194,7 +188,7 @@ def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
             raise LmmsEgoplanError(f"{tour.path}: {view}: expected seconds from 0 to {times[-1]:.2f}")
         frames.append(min(range(len(times)), key=lambda frame: abs(times[frame] - seconds)))
     frames = sorted(set(frames))
-    return _candidates(times, frames, read_video_frames(tour.path, frames))
+    return _candidates(times, frames, stream_video_frames(tour.path, frames))
 
 
 def _frames(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
@@ -239,7 +233,7 @@ def _image_paths(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in _IMAGES and not path.name.startswith("."))
 
 
-def _candidates(times: Sequence[float], frames: Sequence[int], images: Sequence[Image.Image]) -> list[Candidate]:
+def _candidates(times: Sequence[float], frames: Sequence[int], images: Iterable[Image.Image]) -> list[Candidate]:
     """Return candidates named by frame number, with five digits as in the release, or more if the video needs them."""
     digits = max(5, len(str(len(times))))
     return [_candidate(f"{frame:0{digits}}", times[frame], image) for frame, image in zip(frames, images, strict=True)]

@@ -11,17 +11,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from lmms_egoplan.construction.actplan import tours
 from lmms_egoplan.construction.actplan.activities import Activity
 from lmms_egoplan.construction.actplan.folders import replacing
 from lmms_egoplan.construction.actplan.prompts import object_names, seen_prompt
-from lmms_egoplan.construction.actplan.tours import (
-    Candidate,
-    Tour,
-    named_views,
-    read_candidates,
-    sharp_and_different,
-    view_file,
-)
+from lmms_egoplan.construction.actplan.tours import Candidate, Tour
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text
 from lmms_egoplan.judging.json_replies import NO_REPLY, ask_json
@@ -49,7 +43,7 @@ class View:
 
     file: File name in the instance's folder.
     time: Seconds in the touring video; None for an image from a folder.
-    sharpness: As in `tours.Candidate`.
+    sharpness: As in `Candidate`.
     objects: Objects that the language model saw in the view; None if people chose it.
     """
 
@@ -128,7 +122,7 @@ def read_choices(path: Path) -> dict[str, list[str]]:
 
 
 def choose_views(
-    tours: Sequence[tuple[Tour, Activity]], choices: Mapping[str, Sequence[str]], out: Path, settings: JudgeSettings
+    toured: Sequence[tuple[Tour, Activity]], choices: Mapping[str, Sequence[str]], out: Path, settings: JudgeSettings
 ) -> tuple[list[Views], list[Rejection]]:
     """Choose the views of tours, and store them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
@@ -143,27 +137,27 @@ def choose_views(
     """
     all_views: list[Views] = []
     rejections: list[Rejection] = []
-    for start in range(0, len(tours), _TOURS_PER_BATCH):
+    for start in range(0, len(toured), _TOURS_PER_BATCH):
         waiting: list[_Waiting] = []
-        for tour, activity in tours[start : start + _TOURS_PER_BATCH]:
+        for tour, activity in toured[start : start + _TOURS_PER_BATCH]:
             folder, objects, by_hand = out / str(tour.id), object_names(activity.problem), choices.get(str(tour.id))
             mark = _mark(tour, by_hand, objects, settings)
             record = _read_record(folder, mark)
             if record is None or (record.rejections and settings.asking.retry_rejected):
                 if by_hand is None:
-                    candidates, unreadable = read_candidates(tour)
-                    sharp = sharp_and_different(candidates, _MOST_CANDIDATES)
+                    candidates, unreadable = tours.read_candidates(tour)
+                    sharp = tours.sharp_and_different(candidates, _MOST_CANDIDATES)
                     if len(sharp) < FEWEST_VIEWS:
                         counts = f"{len(sharp)} of {len(candidates)} candidates"
                         rejections += [*unreadable, Rejection("views", TOO_FEW, str(tour.id), counts)]
                     else:
                         waiting.append(_Waiting(tour, objects, mark, sharp, unreadable))
                     continue
-                record = _write_views(folder, tour, mark, [(view, None) for view in named_views(tour, by_hand)])
+                record = _write_views(folder, tour, mark, [(view, None) for view in tours.named_views(tour, by_hand)])
             all_views.append(Views(tour, folder, record.views, record.unseen))
             rejections += record.rejections
         if waiting:
-            title = f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(tours))} of {len(tours)}"
+            title = f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(toured))} of {len(toured)}"
             seen, failures = _ask(waiting, settings, title)
             for entry in waiting:
                 tour_failures = (failure for failure in failures if failure.where.startswith(f"{entry.tour.id}, "))
@@ -248,7 +242,7 @@ def _write_views(
     views = []
     with replacing(folder) as scratch:
         for candidate, objects in chosen:
-            name, content = view_file(tour, candidate.name)
+            name, content = tours.view_file(tour, candidate.name)
             (scratch / name).write_bytes(content)
             time = None if candidate.time is None else round(candidate.time, 3)
             views.append(View(name, time, round(candidate.sharpness, 2), None if objects is None else tuple(objects)))

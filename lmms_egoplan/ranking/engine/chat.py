@@ -143,22 +143,14 @@ def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_st
         model: The server's name for the model.
         is_stored: Whether to send only the IDs of the images.
     """
-    settings = {"add_special_tokens": question.adds_special_tokens}
     messages = [_without_images(message) for message in question.messages] if is_stored else question.messages
+    settings = {"add_special_tokens": question.adds_special_tokens}
     if not request.takes_prompt_logprobs:
         return _body(model, messages) | settings | _forced(_prompt_and_forced(question, request)[1])
     assert request.candidate is not None
     answer = {"role": "assistant", "content": question.texts[request.candidate]}
-    return (
-        _body(model, [*messages, answer])
-        | settings
-        | {
-            "add_generation_prompt": False,
-            "continue_final_message": not question.is_closed,
-            "prompt_logprobs": 0,
-            "max_tokens": 1,
-        }
-    )
+    settings |= {"add_generation_prompt": False, "continue_final_message": not question.is_closed}
+    return _body(model, [*messages, answer]) | settings | {"prompt_logprobs": 0, "max_tokens": 1}
 
 
 def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> EngineResponse:

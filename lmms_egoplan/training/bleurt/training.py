@@ -12,7 +12,7 @@ import numpy as np
 from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
+from lmms_egoplan.files import file_digest, write_whole
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder, render_card
@@ -131,7 +131,7 @@ def train_bleurt(
         notify(f"Pairs are cut to {max_length} tokens instead of {recipe.max_length}, the encoder's maximum")
     learning_rate = recipe.learning_rate or paper_learning_rate(model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=max_length)
-    contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": digest}
+    contents = {"plans": file_digest(plans), "activities": file_digest(activities), "encoder": digest}
     folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
     scores = folder.scores()
     if scores is not None:
@@ -301,7 +301,3 @@ def _history(trainer: "Trainer") -> list[dict[str, float]]:
         if values:
             epochs.setdefault(round(entry["epoch"]), {}).update(values)
     return [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

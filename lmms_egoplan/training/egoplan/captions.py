@@ -74,13 +74,8 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     set_seed(seed)
     size = {"height": _SIDE, "width": _SIDE}
     images = CLIPImageProcessor(size=size, do_center_crop=False)
-    words = [
-        QUESTION,
-        PROGRESS_QUESTION,
-        NOTHING,
-        *(step for procedure in procedures() for step in procedure.steps),
-        *texts,
-    ]
+    steps = (step for procedure in procedures() for step in procedure.steps)
+    words = [QUESTION, PROGRESS_QUESTION, NOTHING, *steps, *texts]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
     model.config.vision_feature_layer = -1  # LLaVA-1.5 skips the last of many layers.

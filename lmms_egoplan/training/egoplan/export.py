@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
+from lmms_egoplan.files import file_digest, write_whole
 from lmms_egoplan.jsonl import json_lines, read_json
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
@@ -41,7 +40,7 @@ def export_preferences(
     records = read_instructions(data)
     footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
     versions = sorted((record, footage[record].version) for record in footage)
-    identity = fingerprint([sha256(data.read_bytes()).hexdigest(), form, seed, _VISUALS, versions])
+    identity = fingerprint([file_digest(data), form, seed, _VISUALS, versions])
     if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {"identity": identity}:
         raise LmmsEgoplanError(
             f"{out}: contains an export of other data, settings or frames; use another --out, or delete the folder"

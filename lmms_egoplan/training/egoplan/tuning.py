@@ -1,6 +1,5 @@
 """Run one tuning on EgoPlan-IT, from files to an adapter with its model card."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from accelerate import PartialState
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
+from lmms_egoplan.files import file_digest, write_whole
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training import instructions
@@ -61,9 +60,8 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     accuracies = [entry["eval_accuracy"] for entry in tuned["history"] if "eval_accuracy" in entry]
     if PartialState().is_main_process:
         write_whole(out / CONFIG, settings_text(settings))
-        write_whole(
-            out / "README.md", render_card(_CARD, {**settings.model_dump(), **summary, "accuracies": accuracies})
-        )
+        values = {**settings.model_dump(), **summary, "accuracies": accuracies}
+        write_whole(out / "README.md", render_card(_CARD, values))
     if accuracies:
         notify(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
     notify(f"Written to {out}")
@@ -93,6 +91,6 @@ def _recognition(
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """Return the values that identify a run's data and visual input. Files are identified by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
-    files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    files = {str(path): file_digest(path) for path in paths}
     choices = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
     return {"files": files, **choices}

@@ -14,13 +14,13 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
     JUDGED_ERRORS,
     JudgedPlan,
     agreements,
-    judged_lines,
     read_errors,
 )
 from lmms_egoplan.benchmarks.actplan.instances import find_instances
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.report.marks import read_judgements
 from lmms_egoplan.cli import app
+from lmms_egoplan.jsonl import json_lines
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
     judged = read_judgements([out])
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]
-    assert judged_lines(judged) == (out / JUDGED_ERRORS).read_text()
+    assert json_lines(plan.model_dump() for plan in judged) == (out / JUDGED_ERRORS).read_text()
     people, judge, both, agreement = agreements(judged)["form"]
     assert (people, judge, both, agreement.questions, agreement.kappa_unweighted) == (2, 2, 2, 3, None)
     people, judge, both, agreement = agreements(judged)["image"]
@@ -160,7 +160,7 @@ def judged_plan(people, judge, number=1, **fields):
 
 def test_another_version_of_the_prompt_is_named(tmp_path):
     plans = [judged_plan(None, {}, prompt=version) for version in ("1", "2")]
-    (tmp_path / JUDGED_ERRORS).write_text(judged_lines(plans))
+    (tmp_path / JUDGED_ERRORS).write_text(json_lines(plan.model_dump() for plan in plans))
     assert [plan.judge_name for plan in read_judgements([tmp_path])] == ["judge, prompt 1", "judge"]
 
 

@@ -65,7 +65,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield from self._ablation(people)
         yield self.published("table5", list(marks.table5_rows(people, self.tasks)))
         for key, rows in (
-            ("errors", marks.error_rows(marks.marked_by(people, judged))),
+            ("errors", list(marks.error_rows(marks.marked_by(people, judged)))),
             ("errors_agreement", list(marks.agreement_rows(judged))),
         ):
             yield self.table(key, rows) if rows else None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -204,9 +205,12 @@ def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[
     return marked
 
 
-def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
-    """Return types of errors by model (Fig. 6), each with an example (Table 8)."""
-    return [_row(key, title, model) for key, title in ERRORS.items() for model in marked]
+def error_rows(marked: Sequence[Marked]) -> Iterator[Mapping[str, Any]]:
+    """Yield types of errors by model (Fig. 6), each with an example (Table 8)."""
+    for (key, title), model in product(ERRORS.items(), marked):
+        row = {"error": title, "model": model.name, "plans": len(model.plans), "unmarked": model.unmarked}
+        row |= {"count": model.count(key), "share": model.share(key)}
+        yield row | dict(zip(("example", "steps"), next(_examples(key, model), ()), strict=False))
 
 
 def agreement_rows(judged: Sequence[JudgedPlan]) -> Iterator[dict[str, Any]]:
@@ -230,12 +234,6 @@ def errors_figure(marked: Sequence[Marked]) -> Figure | None:
     top = max(mean.value or 0 for bars in means.values() for mean in bars)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
     return Figure("actplan_errors", "Types of errors", note("errors_caption"), draw, spoken(_SHORT, means, 1))
-
-
-def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:
-    row = {"error": title, "model": marked.name, "plans": len(marked.plans), "unmarked": marked.unmarked}
-    row |= {"count": marked.count(key), "share": marked.share(key)}
-    return row | dict(zip(("example", "steps"), next(_examples(key, marked), ()), strict=False))
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:
