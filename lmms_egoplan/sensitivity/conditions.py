@@ -7,6 +7,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.visuals import SEPARATE
 from lmms_egoplan.errors import LmmsEgoplanError
 
 PRESET = "preset"
@@ -114,10 +115,10 @@ def _preset(presets: Mapping[str, Preset], preset: Preset) -> tuple[Asked, str]:
     """Return what a preset asks, by the first presets with equal fields, and its parser."""
     firsts = []
     for field in _FIELDS:
-        # Of the observations, only ``apart`` changes what is shown; the others describe the media.
-        values = {
-            x: vars(y)[field] == "apart" if field == "observation" else vars(y)[field] for x, y in presets.items()
-        }
+        # Of the observations, only `SEPARATE` changes what is shown; the others describe the media.
+        values = {x: getattr(y, field) for x, y in presets.items()}
+        if field == "observation":
+            values = {x: value == SEPARATE for x, value in values.items()}
         firsts.append(next(name for name, value in values.items() if value == values[preset.name]))
     prompt, media, observation, decoding = firsts
     asked = Asked(prompt, media, observation, decoding, ranked=preset.parser == LIKELIHOOD)
