@@ -68,3 +68,4 @@ def sensitivity(
         asking.ask({condition.asked for condition in chosen})
         if not check:
             effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, total=asking.total)
+            typer.echo(f"{len(asking.docs):,} of {asking.total:,} questions. Written to {out / 'sensitivity.html'}")

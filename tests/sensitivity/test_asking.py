@@ -36,9 +36,11 @@ def run(server, out, *arguments, count=3):
 
 
 def numbers_in(result):
-    """Return the numbers of the last line: asked, reused, failed, frame sets."""
+    """Return the numbers of the summary: asked, reused, failed, frame sets."""
     assert result.exit_code == 0, result.output
-    return [int(number) for number in re.findall(r"\d+", result.stdout.splitlines()[-1])[:4]]
+    return [
+        int(number) for number in re.search(r"(\d+) asked, (\d+) reused, (\d+) failed, (\d+) ", result.stdout).groups()
+    ]
 
 
 def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data, tmp_path):
