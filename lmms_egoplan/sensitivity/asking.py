@@ -28,8 +28,8 @@ from lmms_egoplan.sensitivity.conditions import Asked, Reply
 from lmms_egoplan.storage import fingerprint
 
 _SPLITS = {"egoplan": (EGOPLAN, "val"), "egoplan_bench2": (EGOPLAN_BENCH2, "test")}
-# Arguments of backends that change no reply.
-_HARMLESS = ("workers", "num_cpus", "num_concurrent", "timeout", "max_retries", "retry_backoff_s")
+# Arguments of backends that change no reply. A key must not be stored.
+_HARMLESS = ("api_key", "workers", "num_cpus", "num_concurrent", "timeout", "max_retries", "retry_backoff_s")
 # Questions per call of the backend. Their media are in memory together.
 _AT_ONCE = 4
 
@@ -49,6 +49,8 @@ class Asking:
         docs: Questions by sample id.
         total: Number of questions in the split.
         replies: All known replies.
+        truncated: Whether the limit on new tokens ended a reply; None if unknown.
+        failures: Errors of requests without a reply.
 
     Raises:
         LmmsEgoplanError: The stored replies have other settings, or are damaged.
@@ -76,6 +78,7 @@ class Asking:
         self._path = plan.out / "replies.sqlite"
         path = ":memory:" if is_check and not self._path.exists() else self._path
         self._database = sqlite3.connect(path, isolation_level=None)
+        self.truncated, self.failures = dict[Key, bool | None](), list[LmmsEgoplanError]()
         self.replies = self._read()
 
     def ask(self, all_asked: Collection[Asked]) -> None:
@@ -85,7 +88,8 @@ class Asking:
             all_asked: What to ask of each question.
 
         Raises:
-            LmmsEgoplanError: A question cannot be loaded or asked. Earlier replies are stored.
+            LmmsEgoplanError: A question cannot be loaded or asked, or a whole batch of requests failed. Earlier replies
+                are stored.
         """
         ordered = sorted(all_asked, key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding))
         numbers = {sample_id: -(-number // _AT_ONCE) for number, sample_id in enumerate(self.docs)}
@@ -117,17 +121,23 @@ class Asking:
         try:
             with progress_bar(total, "Asking", "reply") as bar:
                 for batch in batches:
-                    began, asked = time.monotonic(), asked + len(batch)
-                    for number, reply in replies_to(model, self._requests(batch)):
-                        self._store(batch[number], reply)
+                    began, asked, failed = time.monotonic(), asked + len(batch), len(self.failures)
+                    for number, reply, is_truncated in replies_to(model, self._requests(batch)):
+                        if isinstance(reply, LmmsEgoplanError):
+                            self.failures.append(reply)
+                        else:
+                            self._store(batch[number], reply, is_truncated=is_truncated)
                         bar.update()
                     self._media.clear()
+                    if len(self.failures) - failed == len(batch):
+                        raise self.failures[failed]
                     if asked == len(batch):
                         hours = (time.monotonic() - began) / asked * (total - asked) / 3600
                         typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
-            raise LmmsEgoplanError(f"sample_id {names}: {str(error) or type(error).__name__}") from error
+            place = "" if "sample_id " in str(error) else f"sample_id {names}: "
+            raise LmmsEgoplanError(f"{place}{str(error) or type(error).__name__}") from error
         finally:
             done, seconds = len(self.replies) - known, time.monotonic() - start
             counts = f"{done:,} asked, {num_stored:,} reused, {asked - done:,} failed"
@@ -143,6 +153,8 @@ class Asking:
 
     def _decode(self, key: Key) -> VisualInput:
         media, observation = self._presets[key[0].media].media, self._presets[key[0].observation].observation
+        if media["media"] == "timed_frames" and self._plan.backend_name != "hf_vlm":
+            media = {**media, "media": "frames"}  # other backends take a video only as a file
         try:
             return self._visuals.visual_input(self.docs[key[1]], {**media, "observation": observation})
         except (LmmsEgoplanError, OSError, ValueError) as error:
@@ -159,22 +171,23 @@ class Asking:
 
     def _read(self) -> dict[Key, Reply]:
         try:
-            self._database.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
-            self._database.execute("INSERT OR IGNORE INTO replies VALUES ('{}', ?)", [json.dumps(self._settings)])
-            rows = {key: json.loads(reply) for key, reply in self._database.execute("SELECT key, reply FROM replies")}
+            self._database.execute("CREATE TABLE IF NOT EXISTS replies (key PRIMARY KEY, reply NOT NULL, truncated)")
+            self._database.execute("INSERT OR IGNORE INTO replies VALUES ('{}', ?, NULL)", [json.dumps(self._settings)])
+            rows = {key: (json.loads(reply), x) for key, reply, x in self._database.execute("SELECT * FROM replies")}
         except (sqlite3.Error, ValueError) as error:
             raise LmmsEgoplanError(f"{self._path}: damaged ({error}); move it away, or set another --out") from error
-        earlier = rows.pop("{}")
-        changed = [name for name, value in self._settings.items() if earlier[name] != value]
-        if changes := "; ".join(f"{name}: {earlier[name]}, now {self._settings[name]}" for name in changed):
+        earlier, _ = rows.pop("{}")
+        changed = [name for name, value in self._settings.items() if earlier.get(name) != value]
+        if changes := "; ".join(f"{name}: {earlier.get(name)}, now {self._settings[name]}" for name in changed):
             raise LmmsEgoplanError(f"{self._path}: replies with other settings ({changes}); set another --out")
-        replies = ((json.loads(key), reply) for key, reply in rows.items())
-        return {(Asked(**x), id_): y if isinstance(y, str) else tuple(map(tuple, y)) for (x, id_), y in replies}
+        replies = {(Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]}
+        self.truncated = {key: None if x is None else bool(x) for key, (_, x) in replies.items()}
+        return {key: y if isinstance(y, str) else tuple(map(tuple, y)) for key, (y, _) in replies.items()}
 
-    def _store(self, key: Key, reply: Reply) -> None:
-        row = json.dumps([asdict(key[0]), key[1]]), json.dumps(reply)
-        self._database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", row)
-        self.replies[key] = reply
+    def _store(self, key: Key, reply: Reply, *, is_truncated: bool | None) -> None:
+        row = json.dumps([asdict(key[0]), key[1]]), json.dumps(reply), is_truncated
+        self._database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+        self.replies[key], self.truncated[key] = reply, is_truncated
 
 
 def _frame_set(key: Key) -> tuple[str, str, str]:

@@ -57,7 +57,7 @@ def sensitivity(
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
     if not known.is_own:
-        typer.echo(f"{backend} does not rank: scoring by likelihood is not measured; use hf_vlm", err=True)
+        typer.echo(f"{backend}: no likelihoods, and some decoding settings may not be sent; use hf_vlm", err=True)
     from lmms_egoplan.sensitivity.asking import Asking  # loads lmms-eval
 
     with ExitStack() as stack:
@@ -67,5 +67,8 @@ def sensitivity(
         asking = Asking(plan, benchmark, questions, is_check=check)
         asking.ask({condition.asked for condition in chosen})
         if not check:
-            effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, total=asking.total)
+            counts = {"total": asking.total, "truncated": asking.truncated}
+            effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, **counts)
             typer.echo(f"{len(asking.docs):,} of {asking.total:,} questions. Written to {out / 'sensitivity.html'}")
+        if failures := asking.failures:
+            raise LmmsEgoplanError(f"{failures[0]}. Replies not received: {len(failures)}; repeat the command")

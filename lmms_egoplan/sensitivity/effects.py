@@ -184,7 +184,7 @@ def _published(benchmark: str, model: str, presets: Sequence[Mapping[str, Any]])
 
 
 def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition], docs: Mapping[str, Doc],
-          replies: Replies, *, total: int) -> None:  # fmt: skip
+          replies: Replies, *, total: int, truncated: Mapping[Any, bool | None] | None = None) -> None:  # fmt: skip
     """Print the main tables, and write ``sensitivity.html``, ``sensitivity.md`` and ``sensitivity.json``.
 
     Args:
@@ -192,15 +192,19 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
         benchmark: Name of the benchmark.
         model: Name of the checkpoint, to look up published scores.
         conditions, docs, replies: See `effects_of`. A preset's level is its name.
+        truncated: Whether the limit on new tokens ended a reply, by the keys of the replies; None if unknown.
         total: Number of questions in the prepared split.
 
     Raises:
         OSError: The folder is not writable.
     """
     effects, stated = effects_of(conditions, docs, replies), load_presets(benchmark)
-    for preset, cells in ((stated[x.condition.level], x.cells) for x in effects if x.condition.factor == PRESET):
-        unknown = [f"{x}: {' '.join(str(getattr(preset, x)).split()):.80}" for x in preset.unknown] or ["none"]
-        cells["unknown"] = "; ".join(unknown)
+    for condition, cells in ((x.condition, x.cells) for x in effects):
+        ends = [x for x in ((truncated or {}).get((condition.asked, key)) for key in docs) if x is not None]
+        cells["truncated"] = 100 * fmean(ends) if ends else None
+        if preset := stated[condition.level] if condition.factor in (PRESET, BASE) else None:
+            unknown = [f"{x}: {' '.join(str(getattr(preset, x)).split()):.80}" for x in preset.unknown] or ["none"]
+            cells["unknown"] = "; ".join(unknown)
     rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
     presets, levels = ([x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False))
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]
@@ -208,6 +212,7 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
     tables = [*(_table(key, part) for key, part in parts.items() if part), _published(benchmark, model, presets)]
     about = {"benchmark": benchmark, "model": model, "questions": len(docs), "total": total}
     about |= {"videos": len({doc["video_id"] for doc in docs.values()}), "base": scoring[0]["level"]}
+    about |= {"base_unparsed": show(scoring[0]["unparsed"], 1), "base_unknown": scoring[0]["unknown"]}
     lines = [*finding(factors, model), _note("about", **about)]
     print("\n".join(lines))
     for table in tables[:3]:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 
@@ -14,6 +14,17 @@ def prepare_questions(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_egoplan_bench2(folder / demo.prepare[1], Media({"Ego4D": folder / demo.prepare[3]}))
+    return folder
+
+
+def prepare_egoplan_val(folder: Path) -> Path:
+    """Prepare the demo's EgoPlan-Bench in a folder for ``LMMS_EGOPLAN_DATA``."""
+    demo = DEMO_SETS["egoplan"]
+    copy_set(demo, folder)
+    media = Media({"EpicKitchens": folder / "egoplan/epic-kitchens", "Ego4D": folder / "egoplan/ego4d"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_egoplan(folder / demo.prepare[1], "val", media)
     return folder
 
 

@@ -16,7 +16,8 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from patience import FOREVER_S, running, wait_until
 from sensitivity.answering_server import answering, arguments_of, command, sensitivity
-from sensitivity.conftest import prepare_questions
+from sensitivity.conftest import prepare_egoplan_val, prepare_questions
+from sensitivity.planted import READABLE
 
 PRESETS = load_presets("egoplan_bench2")
 PROMPTS = ("official", "flageval", "mimo", "physbrain-evalkit", "seed-bench-r1")
@@ -101,8 +102,95 @@ def test_a_request_that_fails_is_named_and_all_other_replies_are_stored(data, tm
         assert failed.exit_code == 1
         assert re.search(r"sample_id \S+: .*busy", failed.output)
         assert f"{PER_QUESTION - 1} asked, 0 reused, 1 failed" in failed.stdout
+        assert (
+            f"1: {re.search(r'sample_id ([^:]+):', failed.output)[1]}" in (tmp_path / "out/sensitivity.md").read_text()
+        )
         is_up.set()
         assert numbers_in(run(server, tmp_path / "out", count=1))[:3] == [1, PER_QUESTION - 1, 0]
+        assert numbers_in(run(server, tmp_path / "out", count=6))[2] == 0
+        is_up.clear()
+        # A request that always fails does not end the run: later batches are asked, and the page is written.
+        failed = run(server, tmp_path / "more", count=6)
+        assert failed.exit_code == 1
+        assert f"{6 * (PER_QUESTION - 1)} asked, 0 reused, 6 failed" in failed.stdout
+        assert (tmp_path / "more/sensitivity.html").exists()
+
+
+def test_a_server_that_fails_at_everything_is_asked_one_batch(data, tmp_path):
+    with JudgeServer(lambda prompt, _: Reply("busy", status=400)) as server:
+        failed = run(server, tmp_path / "out", count=6)
+    assert failed.exit_code == 1
+    assert failed.output.count("sample_id ") == 1
+    assert f"0 asked, 0 reused, {PER_QUESTION} failed" in failed.stdout
+    assert not (tmp_path / "out/sensitivity.html").exists()
+
+
+def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data, tmp_path):
+    """The base allows 16 new tokens, and a level of decoding 256."""
+    message = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": None}}
+    usage = {"prompt_tokens": 5, "completion_tokens": 16, "total_tokens": 21}
+    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [message], "usage": usage}
+    with JudgeServer(lambda prompt, _: Reply(body=json.dumps(body).encode())) as server:
+        options = ("--questions", "2", "--out", tmp_path / "out", "--vary", "decoding", *arguments_of(server))
+        for reused in (0, 12):
+            result = sensitivity("egoplan_bench2", "tiny", *options)
+            assert result.exit_code == 0, result.output
+            assert f"{reused} reused" in result.output
+            content = json.loads((tmp_path / "out/sensitivity.json").read_text())
+            shares = {x["condition"]["level"]: x["cells"]["truncated"] for x in content["conditions"]}
+            assert shares.pop("official") == 100
+            assert set(shares.values()) == {0}
+            assert content["base_unparsed"] == "100.0"
+            assert "decoding: {'max_new_tokens': 16" in content["base_unknown"]
+
+
+@pytest.mark.parametrize("benchmark", ["egoplan", "egoplan_bench2"])
+def test_a_server_gets_frames_instead_of_a_clip(data, tmp_path, monkeypatch, benchmark):
+    if benchmark == "egoplan":
+        monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepare_egoplan_val(tmp_path)))
+    # --vary media also asks presets that show a video file, which lmms-eval reads by a package that may be missing.
+    with answering(lambda prompt: "A") as server:
+        options = ("--questions", "2", "--out", tmp_path / "out", "--base", "seed-bench-r1", "--vary", "prompt")
+        result = sensitivity(benchmark, "tiny", *options, *arguments_of(server))
+    assert result.exit_code == 0, result.output
+    assert all(len(images_in(body)) >= 3 for body in server.bodies)
+
+
+LEAD_INS = {
+    "Let me see. {letter}": {"first_capital"},
+    "Based on the video, {letter}": {"first_capital", "first_letter"},
+    READABLE: set(),
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("text", LEAD_INS)
+def test_planted_lead_ins_lose_under_the_readers_that_misread_them(data, tmp_path, text):
+    """A model that knows the right option, wherever it is, is found to depend only on the reader of its replies."""
+    docs = [rotated(doc, shift) for doc in EGOPLAN_BENCH2.load("test") for shift in range(4)]
+    letters = {prompt_of(PRESETS[name], doc): doc["golden_choice_idx"] for doc in docs for name in PROMPTS}
+    with answering(lambda prompt: text.format(letter=letters[prompt])) as server:
+        assert numbers_in(run(server, tmp_path / "out", count=100))[2] == 0
+    content = json.loads((tmp_path / "out/sensitivity.json").read_text())
+    conditions = (x["condition"] | x["cells"] for x in content["conditions"])
+    scores = {x["parser"]: x["score"] for x in conditions if x["factor"] in ("base", "parser")}
+    for parser in ("first_letter", "first_capital"):
+        assert (scores[parser] < 50) if parser in LEAD_INS[text] else (scores[parser] == 100)
+    found = {row["factor"] for row in content["factors"] if row["p_holm"] < 0.05}
+    expected = {"parser"} if LEAD_INS[text] else set()
+    # A reader that finds B in every reply also finds it after a rotation, which moves the right letter.
+    assert found - {"option order"} == expected
+    assert "option order" not in found or "first_letter" in LEAD_INS[text]
+
+
+@pytest.mark.whole
+def test_a_planted_preference_for_a_moves_with_the_order(data, tmp_path):
+    with answering(lambda prompt: "A") as server:
+        assert numbers_in(run(server, tmp_path / "out", count=100))[2] == 0
+    content = json.loads((tmp_path / "out/sensitivity.json").read_text())
+    changed = {row["factor"]: row["changed"] for row in content["factors"]}
+    assert changed["option order"] == 100
+    assert changed["prompt"] == 0
 
 
 def test_replies_with_other_settings_are_refused(data, tmp_path):
@@ -180,7 +268,9 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
     assert "70 asked, 0 reused, 0 failed, 5 frame sets" in result.output
 
     with sqlite3.connect(tmp_path / "out" / "replies.sqlite") as database:
-        replies = {key: json.loads(reply) for key, reply in database.execute("SELECT * FROM replies") if key != "{}"}
+        replies = {
+            key: json.loads(reply) for key, reply in database.execute("SELECT key, reply FROM replies") if key != "{}"
+        }
     ranked = [reply for key, reply in replies.items() if json.loads(key)[0]["ranked"]]
     assert len(replies) == 70
     assert len(ranked) == 5

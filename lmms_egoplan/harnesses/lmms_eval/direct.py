@@ -39,37 +39,31 @@ def load_model(backend: str, arguments: Mapping[str, str]) -> Any:
     return get_model(backend).create_from_arg_string(",".join(f"{name}={value}" for name, value in arguments.items()))
 
 
-def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, Any]]:
-    """Yield the position of each request and its reply as soon as the backend returns it, rankings last.
+def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, Any, bool | None]]:
+    """Yield each request's position, its reply, and whether the token limit ended it, rankings last.
 
     Yields:
         The reply as generated. For choices, a tuple with the mean loss in nats and the number of tokens of each one;
-        None if unknown.
-
-    Raises:
-        LmmsEgoplanError: The server sent no reply to some requests. This is raised after all replies.
+        None if unknown. An `LmmsEgoplanError` if the server sent no reply. The last value is None for rankings, and if
+        the backend counts no tokens.
     """
     model.task_dict["sensitivity"] = {"sample": [{"sample_id": request.sample_id} for request in requests]}
     if isinstance(client := getattr(model, "client", None), AsyncOpenAI):
         # Its open connections belong to the event loop of the previous call.
         model.client = client.copy(http_client=DefaultAsyncHttpxClient())
-    failures = []
     for ask, is_ranking in ((model.generate_until, False), (model.loglikelihood, True)):
         asked = [(number, request) for number, request in enumerate(requests) if bool(request.choices) == is_ranking]
         instances = [_instance(model, *pair, choice) for pair in asked for choice in pair[1].choices or ("",)]
-        answers = (unwrap_generation_output(answer)[0] for answer in (ask(instances) if instances else ()))
+        answers = (unwrap_generation_output(answer) for answer in (ask(instances) if instances else ()))
         for number, request in asked:
-            texts = [*islice(answers, len(request.choices) or 1)]
+            texts, counts = zip(*islice(answers, len(request.choices) or 1), strict=True)
             if is_ranking:
-                yield number, tuple((score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts))
+                yield number, tuple((score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts)), None
             elif texts[0].startswith(_FAILED):
-                failures.append(f"sample_id {request.sample_id}: {texts[0]}")
+                yield number, LmmsEgoplanError(f"sample_id {request.sample_id}: {texts[0]}"), None
             else:
-                yield number, texts[0]
-    if failures:
-        raise LmmsEgoplanError(
-            f"{failures[0]}. Replies not received: {len(failures)}; to ask again, repeat the command"
-        )
+                tokens = counts[0] and counts[0].output_tokens
+                yield number, texts[0], tokens >= request.arguments["max_new_tokens"] if tokens else None
 
 
 def _instance(model: Any, number: int, request: Request, choice: str) -> Instance:
