@@ -43,7 +43,7 @@ class Asking:
         plan: The backend, the model and the folder.
         benchmark: ``egoplan`` or ``egoplan_bench2``.
         count: Number of questions: a random sample, which is part of each larger one.
-        is_check: Whether nothing is asked. No file is created then.
+        is_check: Whether nothing is asked. No file is created in the folder then.
 
     Attributes:
         docs: Questions by sample id.
@@ -60,7 +60,7 @@ class Asking:
         data, split = _SPLITS[benchmark]
         rows, self._plan, self._is_check = data.load(split), plan, is_check
         self._presets, self._visuals, self._decoded = load_presets(benchmark), Visuals(benchmark), 0
-        self._media = dict[tuple[str, str, str], VisualInput]()
+        self._media, self.failures = dict[tuple[str, str, str], VisualInput](), list[LmmsEgoplanError]()
         digests = [sha256(str(sample_id).encode()).digest() for sample_id in rows["sample_id"]]
         order = sorted(range(len(rows)), key=digests.__getitem__)[:count]
         self.docs, self.total = {str(doc["sample_id"]): doc for doc in rows.select(order)}, len(rows)
@@ -78,7 +78,6 @@ class Asking:
         self._path = plan.out / "replies.sqlite"
         path = ":memory:" if is_check and not self._path.exists() else self._path
         self._database = sqlite3.connect(path, isolation_level=None)
-        self.truncated, self.failures = dict[Key, bool | None](), list[LmmsEgoplanError]()
         self.replies = self._read()
 
     def ask(self, all_asked: Collection[Asked]) -> None:
@@ -136,11 +135,10 @@ class Asking:
                         typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
-            place = "" if "sample_id " in str(error) else f"sample_id {names}: "
-            raise LmmsEgoplanError(f"{place}{str(error) or type(error).__name__}") from error
+            raise LmmsEgoplanError(f"sample_id {names}: {str(error) or type(error).__name__}") from error
         finally:
             done, seconds = len(self.replies) - known, time.monotonic() - start
-            counts = f"{done:,} asked, {num_stored:,} reused, {asked - done:,} failed"
+            counts = f"{done:,} asked, {num_stored:,} reused, {len(self.failures):,} failed"
             typer.echo(f"{counts}, {self._decoded:,} frame sets decoded, {seconds:,.1f} s")
 
     def _requests(self, batch: Sequence[Key]) -> list[Request]:

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -64,11 +64,11 @@ def sensitivity(
         if not check:
             stack.enter_context(claimed_folder(out, _NAME))
             stack.enter_context(only_process(out, "asks a model"))
-        asking = Asking(plan, benchmark, questions, is_check=check)
-        asking.ask({condition.asked for condition in chosen})
+        run = Asking(plan, benchmark, questions, is_check=check)
+        run.ask({condition.asked for condition in chosen})
         if not check:
-            counts = {"total": asking.total, "truncated": asking.truncated}
-            effects.write(out, benchmark, model, chosen, asking.docs, asking.replies, **counts)
-            typer.echo(f"{len(asking.docs):,} of {asking.total:,} questions. Written to {out / 'sensitivity.html'}")
-        if failures := asking.failures:
+            counts: Any = {"total": run.total, "truncated": run.truncated}
+            effects.write(out, benchmark, model, chosen, run.docs, run.replies, **counts)
+            typer.echo(f"{len(run.docs):,} of {run.total:,} questions. Written to {out / 'sensitivity.html'}")
+        if failures := run.failures:
             raise LmmsEgoplanError(f"{failures[0]}. Replies not received: {len(failures)}; repeat the command")

@@ -75,7 +75,7 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
         ranks: Whether the model can rank options. If not, conditions that rank are skipped.
 
     Raises:
-        LmmsEgoplanError: A name is unknown, or a named factor has no other level.
+        LmmsEgoplanError: A name is unknown, a named factor has no other level, or the base ranks and the model cannot.
 
     >>> [condition.level for condition in conditions("egoplan_bench2", "", ["scoring"], ranks=True)]
     ['official', 'mean', 'sum', 'bytes']
@@ -88,6 +88,8 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
             raise LmmsEgoplanError(f"{option} {name}: no such name; did you mean {near}? Known are {', '.join(known)}")
     asks = {name: _preset(presets, preset) for name, preset in presets.items()}
     asked, parser = asks[base]
+    if asked.ranked > ranks:
+        raise LmmsEgoplanError(f"--base {base}: it ranks the options, which the backend cannot; use hf_vlm")
     levels: dict[str, list[tuple[str, Asked, str]]] = {
         "parser": [(reader, asked, reader) for reader in READERS],
         "option order": [(f"rotated by {shift}", replace(asked, shift=shift), parser) for shift in (1, 2, 3)],

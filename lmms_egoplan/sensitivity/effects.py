@@ -120,9 +120,10 @@ def _scored(condition: Condition, docs: Mapping[str, Doc], replies: Replies) -> 
     right = {key: float(choices[key] == LETTERS.index(docs[key]["golden_choice_idx"])) for key in choices}
     scores = {key: None if is_ranked and choices[key] is None else score for key, score in right.items()}
     low, high = bootstrap_interval([*scores.values()], [docs[key]["video_id"] for key in scores]) or (None, None)
-    known, unparsed = [score for score in scores.values() if score is not None], unread / max(len(scores), 1)
+    known = [score for score in scores.values() if score is not None]
     score = fmean(known) if known else None
-    cells = _percent(score=score, score_low=low, score_high=high, unparsed=None if is_ranked else unparsed)
+    unparsed = None if is_ranked or not scores else unread / len(scores)
+    cells = _percent(score=score, score_low=low, score_high=high, unparsed=unparsed)
     cells |= {"factor": condition.factor, "level": condition.level, "unscored": unread if is_ranked else None}
     missing = [key for key in docs if key not in scores]
     cells |= {"questions": len(scores), "missing": f"{len(missing):,}: {join_list(missing, 5)}" if missing else None}
@@ -210,7 +211,8 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]
     parts = {"presets": presets, "factors": factors, "effects": levels, "scoring": scoring * (len(scoring) > 1)}
     tables = [*(_table(key, part) for key, part in parts.items() if part), _published(benchmark, model, presets)]
-    about = {"benchmark": benchmark, "model": model, "questions": len(docs), "total": total}
+    lost = sum(row["missing"] is not None for row in rows)
+    about = {"benchmark": benchmark, "model": model, "questions": len(docs), "total": total, "incomplete": lost}
     about |= {"videos": len({doc["video_id"] for doc in docs.values()}), "base": scoring[0]["level"]}
     about |= {"base_unparsed": show(scoring[0]["unparsed"], 1), "base_unknown": scoring[0]["unknown"]}
     lines = [*finding(factors, model), _note("about", **about)]

@@ -48,6 +48,8 @@ def test_rankings_have_no_prompt_and_backends_that_write_have_no_rankings():
     assert {condition.factor for condition in varied} == {"media", "observation", "scoring", PRESET}
     with pytest.raises(LmmsEgoplanError, match="--vary prompt: official"):
         conditions("egoplan", "official", ["prompt"], ranks=True)
+    with pytest.raises(LmmsEgoplanError, match=r"--base official: .*hf_vlm"):
+        conditions("egoplan", "official", (), ranks=False)
     written = conditions("egoplan", "", (), ranks=False)
     assert not any(condition.asked.ranked for condition in written)
     assert "official" not in {condition.level for condition in written if condition.factor == PRESET}
