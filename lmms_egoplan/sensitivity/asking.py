@@ -133,6 +133,8 @@ class Asking:
                     if asked == len(batch):
                         hours = (time.monotonic() - began) / asked * (total - asked) / 3600
                         typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
+        except LmmsEgoplanError:
+            raise  # it names the question
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
             raise LmmsEgoplanError(f"sample_id {names}: {str(error) or type(error).__name__}") from error
@@ -172,13 +174,13 @@ class Asking:
             self._database.execute("CREATE TABLE IF NOT EXISTS replies (key PRIMARY KEY, reply NOT NULL, truncated)")
             self._database.execute("INSERT OR IGNORE INTO replies VALUES ('{}', ?, NULL)", [json.dumps(self._settings)])
             rows = {key: (json.loads(reply), x) for key, reply, x in self._database.execute("SELECT * FROM replies")}
-        except (sqlite3.Error, ValueError) as error:
+            earlier, _ = rows.pop("{}")
+            replies = {(Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]}
+        except (sqlite3.Error, LookupError, TypeError, ValueError) as error:
             raise LmmsEgoplanError(f"{self._path}: damaged ({error}); move it away, or set another --out") from error
-        earlier, _ = rows.pop("{}")
         changed = [name for name, value in self._settings.items() if earlier.get(name) != value]
         if changes := "; ".join(f"{name}: {earlier.get(name)}, now {self._settings[name]}" for name in changed):
             raise LmmsEgoplanError(f"{self._path}: replies with other settings ({changes}); set another --out")
-        replies = {(Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]}
         self.truncated = {key: None if x is None else bool(x) for key, (_, x) in replies.items()}
         return {key: y if isinstance(y, str) else tuple(map(tuple, y)) for key, (y, _) in replies.items()}
 

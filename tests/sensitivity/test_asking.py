@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import threading
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -214,6 +215,9 @@ def test_replies_with_other_settings_are_refused(data, tmp_path):
             refused("data: ", "0" * 64)
         finally:
             summary.write_text(text)
+        with closing(sqlite3.connect(out / "replies.sqlite", isolation_level=None)) as database:
+            database.execute("INSERT INTO replies VALUES ('foreign', '1', NULL)")
+        refused("damaged")
         (out / "replies.sqlite").write_bytes(b"x" * 5000)
         refused("damaged")
         assert len(server.prompts) == PER_QUESTION
