@@ -39,13 +39,14 @@ def read(path):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
 def test_every_note_is_used(folder):
-    """A note is named in a module or in ``spec.yaml``, a table in a module."""
+    """A note is named in a module or in ``spec.yaml``, a table in a module. A title follows the name of its table."""
     specs = read(folder / "spec.yaml").values()
     tables = [item for spec in specs for item in spec["tables"].items()]
     listed = [note for spec in specs for note in (spec["lead"], spec.get("caveat"), *spec.get("compact_notes", ()))]
     listed += [note for _, table in tables for notes in table.get("notes", ()) for note in notes.split()]
     texts = {node.value for file in folder.glob("*.py") for node in nodes(file) if isinstance(node, ast.Constant)}
-    assert [key for key in read(folder / "notes.yaml") if key not in texts and key not in listed] == []
+    notes = (key.removesuffix("_title") for key in read(folder / "notes.yaml"))
+    assert [key for key in notes if key not in texts and key not in listed] == []
     keys = [*(key for key, _ in tables), *read(folder / "columns.yaml")]
     assert [key for key in keys if key not in (*texts, "comparisons") and not key.startswith("by_")] == []
 

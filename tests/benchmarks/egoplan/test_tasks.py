@@ -15,6 +15,7 @@ from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from example_summary import SUMMARY
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
@@ -135,8 +136,9 @@ def test_index_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     index = manager()
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
+    presets = [f"egoplan__{name}" for name in load_presets("egoplan")]
     assert index.all_subtasks == sorted(
-        [*tagged, "egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published"]
+        [*tagged, "egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published", *presets]
     )
     assert index.all_groups == ["egoplan_bench"]
     assert sorted(index.task_index["egocentric_planning"]["task"]) == tagged
