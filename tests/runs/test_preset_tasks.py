@@ -148,6 +148,7 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
     task = f"{benchmark}__{name}"
     run = in_lmms_eval(checkpoint, task, batch_size=16)
     assert_scored(run, task, benchmark, name)
+    assert "shown as images" not in metric(run.results[task], "unknown_fields")
     assert calls
     tokens = []
     for call in calls:
@@ -187,6 +188,8 @@ def test_a_server_gets_prompt_frames_and_sampling(data, benchmark, name):
         _, frames, separate = published.media_of(name, record, 30)
         assert read_numbers([image.resize(SIZE) for image in images_in(body)]) == [*frames, *separate]
         assert (body["max_tokens"], body["temperature"]) == (limit, arguments.get("temperature", 0))
+    as_images = "video (shown as images)" in metric(run.results[task], "unknown_fields")
+    assert as_images == (name == "seed-bench-r1")
 
 
 @pytest.mark.parametrize("name", ["flageval", "seed-bench-r1", "mimo", "physbrain-evalkit"])

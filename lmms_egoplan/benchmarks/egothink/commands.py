@@ -95,7 +95,7 @@ def judge(
     Answers that the endpoint refused earlier are sent last.
 
     --protocol sets the judge's messages and parameters, and the reading of its ratings. The default is the value of
-    LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else paper.
+    LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset in LMMS_EGOPLAN_PROTOCOL, else paper.
 
     Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and repeat the run's
     command with the same `--use_cache`. No answer is generated again.

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import Answered, PreparedTask, RankedTask, TogetherScoredTask
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.report.run import read_task_file
 
 
 class _OnFrames(PreparedTask):
@@ -57,11 +60,26 @@ class Letters(_OnFrames, TogetherScoredTask):
 class PresetLetters(Letters):
     """Ask and read letters as a published pipeline does. Its metadata name the preset and all visual settings."""
 
-    _NAMES = ("preset", "media", "num_frames", "as_published", "without_end", "fps", "min_frames", "max_frames")
+    _NAMES = (
+        *("preset", "media", "num_frames", "as_published", "without_end", "fps", "min_frames", "max_frames"),
+        *("size", "needs_actions", "observation"),
+    )
+
+    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Refuse ``--metadata`` that changes the pipeline.
+
+        Raises:
+            LmmsEgoplanError: A setting differs from the task's YAML file.
+        """
+        own = read_task_file(Path(metadata["config_source"]))["metadata"]
+        if changed := [f"{name}={metadata[name]}" for name in self._NAMES if metadata.get(name) != own.get(name)]:
+            why = "the task's preset fixes this setting; remove it, or use a task without a preset"
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
+        return metadata
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the preset and of the settings that it has."""
-        return tuple(name for name in (*self._NAMES, "size", "needs_actions", "observation") if name in metadata), ()
+        return tuple(name for name in self._NAMES if name in metadata), ()
 
     def score(self, _answers: Sequence[Answered]) -> list[str]:
         """Return the answers as generated, with their thoughts."""

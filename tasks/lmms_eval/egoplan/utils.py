@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {
@@ -60,9 +61,15 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
     return prompt_of(load_presets("egoplan")[lmms_eval_specific_kwargs["preset"]], doc)
 
 
+def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
+    """Score a question of `seed-bench-r1`. Only hf_vlm shows its frames as a video, if the checkpoint takes videos."""
+    model = loaded_model("hf_vlm")
+    shown = {"media": "timed_frames" if model is not None and model.takes_video else "frames"}
+    return score_preset("egoplan", "seed-bench-r1", {**doc, "shown": shown}, replies)
+
+
 score_official = partial(score_preset, "egoplan", "official")
 score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
-score_seed_bench_r1 = partial(score_preset, "egoplan", "seed-bench-r1")
 score_physbrain = partial(score_preset, "egoplan", "physbrain-1.0")
 
 

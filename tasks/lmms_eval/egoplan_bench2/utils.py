@@ -1,6 +1,6 @@
 """Define EgoPlan-Bench2's lmms-eval functions, which this folder's YAML files reference."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {
@@ -45,10 +46,16 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
     return prompt_of(load_presets("egoplan_bench2")[lmms_eval_specific_kwargs["preset"]], doc)
 
 
+def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
+    """Score a question of `seed-bench-r1`. Only hf_vlm shows its frames as a video, if the checkpoint takes videos."""
+    model = loaded_model("hf_vlm")
+    shown = {"media": "timed_frames" if model is not None and model.takes_video else "frames"}
+    return score_preset("egoplan_bench2", "seed-bench-r1", {**doc, "shown": shown}, replies)
+
+
 score_official = partial(score_preset, "egoplan_bench2", "official")
 score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
 score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
 score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
 score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")
-score_seed_bench_r1 = partial(score_preset, "egoplan_bench2", "seed-bench-r1")
 score_physbrain = partial(score_preset, "egoplan_bench2", "physbrain-1.0")

@@ -11,6 +11,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
@@ -19,7 +20,11 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
+PRESETS = [
+    f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)
+]
 WITH_IMAGES = [
+    *PRESETS,
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
     *("egoplan_val_published", "egoplan_val_clips_published"),
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),

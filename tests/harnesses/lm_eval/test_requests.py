@@ -1,6 +1,7 @@
 """Requests of the tasks, and their data."""
 
 import json
+import re
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
@@ -69,6 +70,25 @@ def test_documents_are_text_and_numbers(data, name):
         assert json.loads(json.dumps(instance.doc)) == instance.doc
         assert "image" not in instance.doc
         assert "images" not in instance.doc
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("egoplan__lmms-eval-0.7.3", {"preset": "seed-bench-r1"}),
+        ("egoplan__seed-bench-r1", {"max_frames": 256}),
+        ("egoplan_bench2__flageval", {"preset": "mimo"}),
+        ("egoplan_bench2__flageval", {"num_frames": 4}),
+        ("egoplan_bench2__flageval", {"size": [10, 10]}),
+        ("egoplan_bench2__mimo", {"fps": 2}),
+        ("egoplan_bench2__physbrain-evalkit", {"observation": "last frame"}),
+    ],
+)
+def test_metadata_cannot_change_a_preset(data, name, setting):
+    ((key, value),) = setting.items()
+    with pytest.raises(LmmsEgoplanError, match=f"{name}.*--metadata {key}={re.escape(str(value))}"):
+        load(name, **setting)
+    load(name, prompts="of another task")
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
-        unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
+        unread = "no letter of a choice was read" if choice.text is not None and choice.chosen is None else None
         return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
 
     def compact_notes(self) -> Iterable[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
+from string import ascii_uppercase
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
@@ -63,7 +64,7 @@ class Choice:
     """An answer to a question.
 
     Attributes:
-        chosen: Index of the choice; None if there is no prediction.
+        chosen: Index of the choice; None without a prediction, and for a capital after D, which some presets read.
         logprobs: Mean log-probability per token of each choice; None if the answer was written.
         text: The reply; None if the choices were ranked.
         part: The question's part, a key of `Questions.part_metrics`; None without a score.
@@ -255,16 +256,16 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
     """
     predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
     key = (int(sample["split_size"]["split_size"]), of.id_of(predicted["sample_id"]), str(sample["target"]))
-    letters = [key[2], *filter(None, [predicted["prediction"]])]
-    if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
-        raise ValueError(f"target and prediction must be letters of {LETTERS}, got {', '.join(letters)}")
+    letter = predicted["prediction"]
+    if key[2] not in [*LETTERS] or letter not in [None, *ascii_uppercase]:
+        raise ValueError(f"target must be a letter of {LETTERS}, prediction a capital; got {key[2]}, {letter}")
     ranked = predicted.get("choices")
     if ranked is not None and len(ranked) != len(LETTERS):
         raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
     if doc is not None and (missing_fields := [name for name in _DOC_FIELDS if name not in doc]):
         raise ValueError(f"the logged question has no {', '.join(missing_fields)}")
     choice = Choice(
-        chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
+        chosen=LETTERS.index(letter) if letter in [*LETTERS] else None,
         logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
         text=_reply(sample) if ranked is None else None,
         part=next((part for part, metric in of.part_metrics.items() if metric in sample), None),

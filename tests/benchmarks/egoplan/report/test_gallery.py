@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, LETTERS, group_of, run_of, scores, task_of
-from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
@@ -53,6 +53,24 @@ def test_answers_of_the_gallery(items):
             assert list(answer.logprobs) == expected
             assert answer.chosen == (None if score is None else losses.index(min(losses)))
             assert (answer.chosen == item.gold) == (score == 1)
+
+
+@pytest.mark.parametrize(("prediction", "is_read"), [("L", True), ("BC", False), ("b", False), ("", False)])
+def test_a_reader_may_read_another_capital(tmp_path, bert, prediction, is_read):
+    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val_generate": egoplan_replies(COUNT, 0.5, 3)})
+    (samples,) = tmp_path.glob("*/*_samples_*.jsonl")
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    number = next(number for number, line in enumerate(lines) if line["acc"]["score"] == 0)
+    lines[number]["predictions"]["prediction"] = prediction
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = read_runs([tmp_path]).runs
+    if not is_read:
+        with pytest.raises(LmmsEgoplanError, match=rf"capital.*{prediction}"):
+            EgoPlanReport(runs, Inputs(bert))
+        return
+    (answer,) = EgoPlanReport(runs, Inputs(bert)).items()[number].answers.values()
+    assert (answer.verdict, answer.chosen, answer.text) == ("wrong", None, "".join(lines[number]["filtered_resps"]))
+    assert answer.rating is not None
 
 
 @pytest.mark.parametrize("source", ["EpicKitchens", "Ego4D"])
