@@ -20,9 +20,7 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
-PRESETS = [
-    f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)
-]
+PRESETS = [f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)]
 WITH_IMAGES = [
     *PRESETS,
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
