@@ -10,6 +10,7 @@ from benchmarks.egoplan import published_reference as published
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
 from media.files import SIZE, read_numbers, write_numbered_video
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
@@ -171,7 +172,8 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
 
 
 @by_task
-def test_a_server_gets_prompt_frames_and_sampling(data, benchmark, name):
+def test_a_server_gets_prompt_frames_and_sampling(data, monkeypatch, benchmark, name):
+    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
     if load_presets(benchmark)[name].media["media"] == "video":
         pytest.skip("the harness's backend reads the file")
     task = f"{benchmark}__{name}"
