@@ -71,8 +71,8 @@ class PresetLetters(Letters):
         Raises:
             LmmsEgoplanError: A setting differs from the task's YAML file.
         """
-        own = read_task_file(Path(metadata["config_source"]))["metadata"]
-        if changed := [f"{name}={metadata[name]}" for name in self._NAMES if metadata.get(name) != own.get(name)]:
+        fixed = read_task_file(Path(metadata["config_source"]))["metadata"]
+        if changed := [f"{name}={metadata[name]}" for name in self._NAMES if metadata.get(name) != fixed.get(name)]:
             why = "the task's preset fixes this setting; remove it, or use a task without a preset"
             raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
         return metadata

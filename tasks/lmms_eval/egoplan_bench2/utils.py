@@ -49,8 +49,8 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
 def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
     """Score a question of `seed-bench-r1`. Only hf_vlm shows its frames as a video, if the checkpoint takes videos."""
     model = loaded_model("hf_vlm")
-    shown = {"media": "timed_frames" if model is not None and model.takes_video else "frames"}
-    return score_preset("egoplan_bench2", "seed-bench-r1", {**doc, "shown": shown}, replies)
+    media = "timed_frames" if model is not None and model.takes_video else "frames"
+    return score_preset("egoplan_bench2", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies)
 
 
 score_official = partial(score_preset, "egoplan_bench2", "official")
