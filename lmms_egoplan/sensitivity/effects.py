@@ -1,6 +1,7 @@
 """Compare the conditions of a sensitivity run: scores, differences with intervals, tables and a page."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -169,6 +170,10 @@ def finding(factors: Iterable[Mapping[str, Any]], model: str) -> list[str]:
     return sentences.render(factors=factors, model=model, **texts).strip().splitlines()
 
 
+def _text(value: str | Mapping[str, Any]) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else re.sub('[{}"]', "", json.dumps(value))
+
+
 def _table(key: str, rows: Iterable[Mapping[str, Any]], *notes: str) -> Table:
     cells = (Row(tuple(row.get(column.key) for column in _COLUMNS[key])) for row in rows)
     return Table(key, _note(f"{key}_title"), _COLUMNS[key], tuple(cells), notes=(_note(key), *notes))
@@ -204,8 +209,8 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
         ends = [x for x in ((truncated or {}).get((condition.asked, key)) for key in docs) if x is not None]
         cells["truncated"] = 100 * fmean(ends) if ends else None
         if preset := stated[condition.level] if condition.factor in (PRESET, BASE) else None:
-            unknown = [f"{x}: {' '.join(str(getattr(preset, x)).split()):.80}" for x in preset.unknown] or ["none"]
-            cells["unknown"] = "; ".join(unknown)
+            unknown = [f"{field}: {_text(getattr(preset, field)):.80}" for field in preset.unknown]
+            cells["unknown"] = "; ".join(unknown) or "none"
     rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
     presets, levels = ([x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False))
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]
