@@ -143,7 +143,7 @@ def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data
             assert shares.pop("official") == 100
             assert set(shares.values()) == {0}
             assert content["base_unparsed"] == "100.0"
-            assert "decoding: {'max_new_tokens': 16" in content["base_unknown"]
+            assert "decoding: max_new_tokens: 16" in content["base_unknown"]
 
 
 @pytest.mark.parametrize("benchmark", ["egoplan", "egoplan_bench2"])
