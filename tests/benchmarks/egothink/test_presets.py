@@ -179,6 +179,7 @@ def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5
         return done, model.bodies
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, preset):
@@ -233,6 +234,7 @@ def test_other_prompts_contradict_a_preset(data, monkeypatch):
         load(TASK, prompts="llava")
 
 
+@pytest.mark.whole
 def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
     """The harness's key of a cached answer contains the task's configuration and the generation arguments."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -273,6 +275,7 @@ def test_blocks_without_a_preset_keep_their_messages():
     assert prompt_text(" Where? ", {"prompt": "{question}"}) == " Where? "
 
 
+@pytest.mark.whole
 def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     """Two presets of one model are in two parts, and unknown fields are named."""
     from lmms_egoplan.report.benchmark import read_reports
