@@ -11,7 +11,6 @@ from launch.mistakes import CHECKPOINT, MISTAKES, environment_of, prepare_folder
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.tasks import choose_tasks
-from lmms_egoplan.paths import TASK_FOLDERS
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +72,11 @@ def test_a_preset_means_the_tasks_of_the_benchmarks_that_have_it(run, harness, c
     sink = logger.add(lambda message: messages.append(message.record["message"]))
     tasks = choose_tasks(harness, [], "official", ranks=True)
     logger.remove(sink)
-    has_tasks = (TASK_FOLDERS[harness] / "egoplan" / "egoplan__official.yaml").is_file()
-    assert tasks == [*(["egoplan__official"] if has_tasks else []), "egothink_bench"]
+    assert tasks == ["egoplan__official", "egothink_bench"]
     (message,) = messages
     assert "--protocol official" in message
     assert "ActPlan-1K" in message
-    assert ("EgoPlan" in message) != has_tasks
-    if not has_tasks:
-        pytest.skip("the tasks of the presets of EgoPlan-Bench do not exist")
+    assert "EgoPlan" not in message
     assert choose_tasks(harness, ["egoplan_bench2"], "flageval", ranks=False) == ["egoplan_bench2__flageval"]
     with pytest.raises(LmmsEgoplanError, match=r"egoplan.*has lmms-eval-0\.7\.3, official"):
         choose_tasks(harness, ["egoplan"], "flageval", ranks=True)

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.ledger import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LMMS_EVAL_TASKS, module_yaml
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report import ledger
 from lmms_egoplan.report.ledger import LEDGER, checkpoint_names, read_ledger
 from lmms_egoplan.report.run import package_versions
@@ -501,10 +501,6 @@ def test_the_prompts_of_egothinks_presets_are_known(tmp_path, preset):
         assert ("official EgoThink API prompt" in (row["different"] or "")) == (preset == "official")
 
 
-@pytest.mark.skipif(
-    not (LMMS_EVAL_TASKS / "egoplan" / "egoplan__seed-bench-r1.yaml").is_file(),
-    reason="the tasks of the presets do not exist",
-)
 def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
     task = "egoplan__seed-bench-r1"
 
