@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.report.run import Run, TaskRun, package_versions
+from lmms_egoplan.report.run import Run, TaskRun, member, package_versions
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.tables import percent
 from lmms_egoplan.serialization import TextRecord
@@ -189,6 +189,11 @@ class ScoredTask(ABC):
     def is_official(self) -> bool:
         """True if the questions are the benchmark's, all or some of them."""
         return self.question_set == OFFICIAL
+
+    @property
+    def shortcut(self) -> str | None:
+        """The condition of `SHORTCUTS` under which the questions were asked; None for the benchmark's own task."""
+        return member(self.task_run.config, "metadata", "shortcut")
 
     @property
     def truncated(self) -> float | None:
