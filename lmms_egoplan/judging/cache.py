@@ -14,12 +14,13 @@ import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import psutil
 from loguru import logger
 
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, Prompt
@@ -45,7 +46,6 @@ class CacheError(RuntimeError):
 _SCHEMA = module_yaml(__file__)
 # Table name -> column name -> SQL type and constraint.
 _COLUMNS: dict[str, dict[str, str]] = _SCHEMA["tables"]
-_OUTCOMES = ("replies", "judgements", "failures")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
 
 
@@ -71,7 +71,7 @@ def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
     return hashlib.sha256(question.encode()).hexdigest()
 
 
-class JudgementCache:
+class JudgementCache(AbstractContextManager["JudgementCache"]):
     """An open database of judgements, as a context manager.
 
     Any thread may use it, one at a time. Several processes may share the file, and any of them may be killed at any
@@ -98,27 +98,20 @@ class JudgementCache:
             self._database.close()
             raise
 
-    def __enter__(self) -> "JudgementCache":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
     def load(self, keys: Collection[str]) -> dict[str, Judgement]:
-        """Load stored replies, by key. A row with a value of the wrong type counts as missing."""
-        return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self._rows(table, keys)}
+        """Load stored replies, by key."""
+        return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self.rows(table, keys)}
 
     def load_failures(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored failures, by key. Storing a reply deletes an earlier failure."""
-        return {key: _judgement(row) for key, row in self._rows("failures", keys)}
-
-    def load_claims(self, keys: Collection[str]) -> dict[str, tuple[str, float]]:
-        """Load the owner and expiry time of claims, by key. A row with a value of the wrong type counts as missing."""
-        return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
+        return {key: _judgement(row) for key, row in self.rows("failures", keys)}
 
     def load_batches(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
         """Load the batches that contain prompts without a stored outcome, by key: see cache.yaml."""
-        return dict(self._rows("batches", keys))
+        return dict(self.rows("batches", keys))
 
     def store(self, judgements: Mapping[str, Judgement]) -> None:
         """Write all judgements, by key, or none. On return they are on disk. They replace earlier judgements.
@@ -146,7 +139,7 @@ class JudgementCache:
         """Delete all stored outcomes of prompts that will be requested again."""
         rows = [(key,) for key in keys]
         with self.transaction():
-            for table in _OUTCOMES:
+            for table in ("replies", "judgements", "failures"):
                 self.write(f"DELETE FROM {table} WHERE key = ?", rows)
 
     @contextmanager
@@ -165,7 +158,8 @@ class JudgementCache:
                     self._database.execute("ROLLBACK")
                 raise
 
-    def _rows(self, table: str, keys: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, table: str, keys: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the rows with these keys, each after its key. Skip rows with a value of the wrong type."""
         columns, all_keys = _COLUMNS[table], [*keys]
         for start in range(0, len(all_keys), _KEYS_PER_QUERY):
             batch = all_keys[start : start + _KEYS_PER_QUERY]
@@ -177,7 +171,7 @@ class JudgementCache:
                     yield key, dict(zip([*columns][1:], values, strict=True))
 
     def _check(self) -> None:
-        """Create missing tables and upgrade those of earlier versions. Damage is reported, not repaired."""
+        """Create missing tables. Damage is reported, not repaired."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
@@ -185,16 +179,11 @@ class JudgementCache:
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
-            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # an earlier version without `finish`
-                self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _SCHEMA["triggers"]:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():
-                if self._columns(table) != [*columns]:
+                if [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")] != [*columns]:
                     raise sqlite3.DatabaseError(f"table {table} has unexpected columns")
-
-    def _columns(self, table: str) -> list[str]:
-        return [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -347,10 +336,10 @@ class Claims:
             while is_looking and len(claimed) < claim_count and (keys := [*islice(candidates, _LOOKUP_SIZE)]):
                 stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
                 settled |= {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
-                claims, unsettled = self._cache.load_claims(keys), [key for key in keys if key not in settled]
-                claimed_elsewhere = [key for key in unsettled if key in claims and self._is_foreign(*claims[key])]
-                free = [key for key in unsettled if key not in claimed_elsewhere]
-                busy += claimed_elsewhere
+                foreign = {key for key, claim in self._cache.rows("claims", keys) if self._is_foreign(**claim)}
+                unsettled = [key for key in keys if key not in settled]
+                free = [key for key in unsettled if key not in foreign]
+                busy += [key for key in unsettled if key in foreign]
                 claimed += free[: claim_count - len(claimed)]
             rows = [(key, self._owner, now + LEASE_S) for key in claimed]
             self._cache.write("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
@@ -378,13 +367,7 @@ def _is_gone(owner: str) -> bool:
     """Return whether the owner's process is known to have ended; always false for other machines."""
     machine, _, process = owner.partition(" ")
     pid = process.partition(" ")[0]
-    if os.name != "posix" or machine != _machine() or not pid.isdecimal():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, ProcessLookupError)
-    return False
+    return machine == _machine() and pid.isdecimal() and not psutil.pid_exists(int(pid))
 
 
 def _machine() -> str:

@@ -96,40 +96,27 @@ def test_stores_all_or_nothing(path):
         cache.store({"a": _rated()})
 
 
-def _of_an_earlier_version(path, replies):
-    """Create a database from before finish reasons were stored."""
-    path.parent.mkdir(exist_ok=True)
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute(
-            "CREATE TABLE judgements (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, "
-            "reply TEXT NOT NULL, rating REAL NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL, "
-            "prompt_tokens INTEGER, completion_tokens INTEGER, seconds REAL, time TEXT NOT NULL)"
-        )
-        for prompt, reply in replies.items():
-            key = cache_key("judge", {"temperature": 0}, Prompt(prompt))
-            row = (key, prompt, reply, 1.0, "judge-1", "http://old/v1", 2, 2, 0.5, "2026-01-01T00:00:00+00:00")
-            database.execute("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
-def test_an_earlier_database_is_upgraded_in_place(path):
-    _of_an_earlier_version(path, {str(n): "[[1]]" for n in range(300)})
+def test_threads_create_a_database_together(path):
     together = threading.Barrier(8)
 
     def open_():
         together.wait()
         with JudgementCache(path) as cache:
-            return len(cache.load([cache_key("judge", {"temperature": 0}, Prompt(str(n))) for n in range(300)]))
+            return cache.load(["a"])
 
     with ThreadPoolExecutor(8) as pool:
-        assert {future.result() for future in [pool.submit(open_) for _ in range(8)]} == {300}
-    with JudgementCache(path) as cache:
-        (entry,) = cache.load([key := cache_key("judge", {"temperature": 0}, Prompt("7"))]).values()
-        assert (entry.reply, entry.finish) == ("[[1]]", None)
-        cache.store({key: replace(entry, finish="stop")})
-        assert cache.load([key])[key].finish == "stop"
+        assert [future.result() for future in [pool.submit(open_) for _ in range(8)]] == [{}] * 8
 
 
-def test_an_earlier_databases_replies_count_if_they_end_with_a_rating(path, monkeypatch):
+def test_a_table_with_other_columns_is_an_error(path):
+    JudgementCache(path).__exit__()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE judgements DROP COLUMN finish")
+    with pytest.raises(CacheError, match=r"judgements\.sqlite.*judgements.*columns"):
+        JudgementCache(path)
+
+
+def test_stored_replies_without_finish_reason_count_if_they_end_with_a_rating(path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(path.parent))
     complete_replies = [
         "so [[1]]",
@@ -139,7 +126,9 @@ def test_an_earlier_databases_replies_count_if_they_end_with_a_rating(path, monk
         "<think>[[0]]</think>[[1]]",
     ]
     cut = ["It would get [[1]]. But let me compare", "[[1]] or", "<think>so [[1]]", "Rating: [[1]]\n\nThe reason: no"]
-    _of_an_earlier_version(path, {reply: reply for reply in complete_replies + cut})
+    with JudgementCache(path) as cache:
+        keys = {reply: cache_key("judge", {"temperature": 0}, Prompt(reply)) for reply in complete_replies + cut}
+        cache.store({key: _rated(reply, reply=reply) for reply, key in keys.items()})
     with JudgeServer(lambda *_: Reply("[[0]]")) as server:
         judgements = judge(server.url, complete_replies + cut)
         assert sorted(server.prompts) == sorted(cut)
@@ -148,15 +137,15 @@ def test_an_earlier_databases_replies_count_if_they_end_with_a_rating(path, monk
         assert all(judgement.cached for judgement in judge(server.url, complete_replies + cut))
 
 
-def test_a_read_only_earlier_database_is_an_error(path, monkeypatch):
-    _of_an_earlier_version(path, {"a": "[[1]]"})
+def test_a_read_only_database_is_an_error(path, monkeypatch):
+    JudgementCache(path).__exit__()
     before = path.read_bytes()
     connect = sqlite3.connect
     monkeypatch.setattr(
         cache_module.sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options)
     )
-    with pytest.raises(CacheError, match="writable"):
-        JudgementCache(path)
+    with JudgementCache(path) as cache, pytest.raises(CacheError, match="writable"):
+        cache.store({"a": _rated()})
     assert path.read_bytes() == before
 
 
