@@ -8,7 +8,6 @@ import typer
 from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled
 from lmms_egoplan.benchmarks.actplan.commands import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.pairs import Recipe
-from lmms_egoplan.training.bleurt.training import train_bleurt
 
 
 def train(
@@ -51,6 +50,8 @@ def train(
     Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
     --out classifier`
     """
+    from lmms_egoplan.training.bleurt.training import train_bleurt
+
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)

@@ -5,9 +5,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+import transformers
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
@@ -17,23 +20,13 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder, render_card
 
-if TYPE_CHECKING:
-    from transformers import (
-        EvalPrediction,
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-        Trainer,
-        TrainerCallback,
-        TrainingArguments,
-    )
-
 # Words of the plans in sec. 4.2.2 that become one token each.
 ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "walk_to")
 
 _HEAD = {"plan_head.weight", "plan_head.bias"}
 
 
-def new_model(encoder: str, max_length: int, seed: int) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, str]":
+def new_model(encoder: str, max_length: int, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
     """Add a head to an encoder, and an embedding for each of `ACTION_TOKENS`. Their weights depend on the seed.
 
     Args:
@@ -48,15 +41,13 @@ def new_model(encoder: str, max_length: int, seed: int) -> "tuple[PreTrainedMode
     Raises:
         LmmsEgoplanError: The checkpoint is missing, incomplete or of another type.
     """
-    from transformers import AutoConfig, AutoTokenizer, set_seed
-
     try:
-        config = AutoConfig.from_pretrained(encoder)
+        config = transformers.AutoConfig.from_pretrained(encoder)
         if config.model_type != "bert":
             raise LmmsEgoplanError(f"{encoder}: expected an encoder of the type bert, found {config.model_type}")
         config.max_pair_length = min(max_length, config.max_position_embeddings)
-        tokenizer = AutoTokenizer.from_pretrained(encoder)
-        set_seed(seed)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+        transformers.set_seed(seed)
         model, lacking = bleurt.load_weights(encoder, config)
     except LmmsEgoplanError:
         raise
@@ -75,7 +66,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> "tuple[PreTrainedMode
     return model, tokenizer, digest
 
 
-def _encoder_digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:
+def _encoder_digest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     for name, weights in sorted(model.bert.state_dict().items()):
         digest.update(name.encode() + weights.numpy().tobytes())
@@ -193,13 +184,13 @@ def paper_learning_rate(hidden_size: int) -> float:
 
 def _fit(
     folder: RunFolder,
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
     train: TrainingPairs,
     val: Sequence[bleurt.PlanPair],
     recipe: Recipe,
     notify: Callable[[str], None],
-) -> "tuple[Trainer, float]":
+) -> tuple[Trainer, float]:
     """Train to the last epoch, from the last complete checkpoint or from the start.
 
     The best epoch has the highest accuracy on val; among equals, it is the first.
@@ -214,8 +205,6 @@ def _fit(
     Raises:
         LmmsEgoplanError: There is more than one GPU or process, or training diverges.
     """
-    from transformers import Trainer
-
     last, seconds = folder.last_checkpoint()
     if last is not None:
         notify(f"Resuming from {last}")
@@ -234,10 +223,7 @@ def _fit(
     return trainer, round(time.monotonic() - start, 1)
 
 
-def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
-    import torch
-    from transformers import TrainingArguments
-
+def _arguments(folder: RunFolder, recipe: Recipe) -> TrainingArguments:
     arguments = TrainingArguments(
         output_dir=str(folder.checkpoints),
         num_train_epochs=recipe.epochs,
@@ -258,7 +244,7 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
 class _Pairs:
     """A dataset of pairs, encoded on demand. `pairs` may be replaced by the same number of other pairs."""
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerBase", max_length: int, pairs: Sequence[bleurt.PlanPair]) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[bleurt.PlanPair]) -> None:
         self.pairs = pairs
         self._tokenizer, self._max_length = tokenizer, max_length
 
@@ -271,10 +257,8 @@ class _Pairs:
         return tokens | {"labels": int(pair.correct)}
 
 
-def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> "TrainerCallback":
-    from transformers import TrainerCallback
-
-    class Epochs(TrainerCallback):
+def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> transformers.TrainerCallback:
+    class Epochs(transformers.TrainerCallback):
         """Set the pairs of each epoch, derived from the number of updates, and mark checkpoints as complete."""
 
         def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
@@ -286,13 +270,13 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: flo
     return Epochs()
 
 
-def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
+def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
     if not np.isfinite(prediction.predictions).all():
         raise LmmsEgoplanError("training has diverged (NaN); delete --out and train with a smaller --learning-rate")
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
-def _history(trainer: "Trainer") -> list[dict[str, float]]:
+def _history(trainer: Trainer) -> list[dict[str, float]]:
     """Merge the Trainer's separate log entries for training and evaluation into one entry per epoch."""
     epochs: dict[int, dict[str, float]] = {}
     names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}

@@ -65,7 +65,7 @@ def test_each_error_is_one_message(inputs, tmp_path):
 def test_help():
     assert "finetuning_data.jsonl" in run("--help").stdout
     code = (
-        "import sys\nfrom lmms_egoplan.training.bleurt import commands, pairs, training\n"
+        "import sys\nfrom lmms_egoplan.training.bleurt import commands, pairs\n"
         "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & {*sys.modules}\n"
         "sys.exit(','.join(heavy) or 0)"
     )
