@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
-from lmms_egoplan.demo.run import run_demo
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.summary import print_runs
@@ -28,6 +27,8 @@ def demo(
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
+    from lmms_egoplan.demo.run import run_demo
+
     console = Console()
 
     def show_scores(results: Path) -> None:

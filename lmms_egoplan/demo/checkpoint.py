@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from lmms_egoplan.paths import module_yaml
-
-if TYPE_CHECKING:
-    from transformers import CLIPImageProcessor, LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 _SEED = 0
 # Standard deviation of a unit's output for normalised input. Values above about 1 make likelihoods depend on images and
@@ -29,14 +30,10 @@ def write_checkpoint(folder: Path) -> None:
     The model has about 190,000 float32 parameters, the same every time. It consists of a CLIP vision tower and a Llama
     with two layers each, and has 16 tokens per image and 2,048 positions.
     """
-    import torch
-    from transformers import CLIPImageProcessor
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
     vision = _PARTS["vision_config"]
     side = vision["image_size"]
-    images = CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+    images = transformers.CLIPImageProcessor(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
     processor = llava_processor(images, train_tokenizer(), vision["patch_size"])
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(_SEED)
@@ -50,12 +47,10 @@ def write_checkpoint(folder: Path) -> None:
 
 
 def llava_processor(
-    images: "CLIPImageProcessor", tokenizer: "PreTrainedTokenizerFast", patch_size: int
-) -> "LlavaProcessor":
+    images: transformers.CLIPImageProcessor, tokenizer: transformers.PreTrainedTokenizerFast, patch_size: int
+) -> transformers.LlavaProcessor:
     """Return a processor with LLaVA-1.5's chat template."""
-    from transformers import LlavaProcessor
-
-    return LlavaProcessor(
+    return transformers.LlavaProcessor(
         images,
         tokenizer,
         patch_size=patch_size,
@@ -65,34 +60,31 @@ def llava_processor(
     )
 
 
-def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int]) -> "LlavaForConditionalGeneration":
+def llava(
+    processor: transformers.LlavaProcessor, image_side: int, vision: Mapping[str, int]
+) -> transformers.LlavaForConditionalGeneration:
     """Return a LLaVA with random weights for square images. Its Llama has two layers of 64 units.
 
     Args:
         vision: settings of the CLIP vision tower that differ from the demo's, such as ``num_hidden_layers``.
     """
-    from transformers import LlavaConfig, LlavaForConditionalGeneration
-
     tokenizer, patch = processor.tokenizer, processor.patch_size
     tokens = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    config = LlavaConfig(
+    config = transformers.LlavaConfig(
         vision_config={**_PARTS["vision_config"], "image_size": image_side, "patch_size": patch, **vision},
         text_config={**_PARTS["text_config"], "vocab_size": len(tokenizer), **tokens},
         image_token_index=processor.image_token_id,
         image_seq_length=(image_side // patch) ** 2,
     )
-    return LlavaForConditionalGeneration(config)
+    return transformers.LlavaForConditionalGeneration(config)
 
 
-def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) -> "PreTrainedTokenizerFast":
+def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) -> transformers.PreTrainedTokenizerFast:
     """Train a byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
 
     Args:
         texts: training texts. Default: the demo's.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -106,7 +98,7 @@ def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) ->
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token="<s>",
         eos_token="</s>",
@@ -123,9 +115,6 @@ def write_encoder(folder: Path) -> None:
     It averages one random vector per token, which makes texts with common tokens similar. The files are those of a
     saved ``StaticEmbedding``. This function does not import sentence-transformers, since that takes seconds.
     """
-    import torch
-    from safetensors.torch import save_file
-
     tokenizer = train_tokenizer().backend_tokenizer
     weights = torch.randn(tokenizer.get_vocab_size(), _DIMENSION, generator=torch.Generator().manual_seed(_SEED))
     folder.mkdir(parents=True, exist_ok=True)

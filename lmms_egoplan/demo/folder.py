@@ -20,6 +20,8 @@ from lmms_egoplan.processes import end_children
 
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
+RESULTS = "results"
+_DATA, _REPORT = "data", "report"
 
 # The demo ignores the user's judge, keys and classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
@@ -39,31 +41,29 @@ class DemoFolder:
 
     Args:
         path: folder, created if missing.
-        contents: names of the demo's files. Those of an earlier demo are deleted (`outputs.delete`).
+        contents: names of files, in addition to data, results and report. Those of an earlier demo are deleted
+            (`outputs.delete`).
         steps: titles of the demo's steps, printed when a step begins.
-        environment: variables for the commands, added to the user's environment.
+        environment: variables for the commands, in addition to the user's and to those of every demo.
 
     Raises:
-        LmmsEgoplanError: `path` contains a file with one of these names that no finished demo wrote.
+        LmmsEgoplanError: `path` contains a file with such a name that no finished demo wrote.
         OSError: `path` is not writable.
     """
 
     def __init__(
-        self,
-        path: Path,
-        contents: Sequence[str],
-        console: Console,
-        steps: Sequence[str],
-        environment: Mapping[str, str],
+        self, path: Path, contents: Sequence[str], console: Console, steps: Sequence[str], **environment: str
     ) -> None:
         self.path = path.resolve()
         self._console = console
         self._steps = [f"{number}/{len(steps)}  {step}" for number, step in enumerate(steps, 1)]
-        self._environment = dict(environment)
+        # The models are too small to benefit from more threads.
+        self._environment = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "OMP_NUM_THREADS": "1"} | environment
         self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
-        delete(self.path / name for name in (*contents, LOG))
-        if foreign := [name for name in contents if (self.path / name).exists()]:
+        names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT)
+        delete(self.path / name for name in (*names, LOG))
+        if foreign := [name for name in names if (self.path / name).exists()]:
             raise LmmsEgoplanError(f"{self.path / foreign[0]}: not written by a finished demo; move or delete it.")
 
     def begin_step(self) -> None:
@@ -149,6 +149,11 @@ class DemoFolder:
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise self._failure(f"{file}: {task}: expected a number for {metric}, got {value}")
         return metrics
+
+    def report(self) -> Path:
+        """Write the report of all runs and return its page."""
+        self.run([*OWN_COMMAND, "report", RESULTS, "--out", _REPORT])
+        return self.path / _REPORT / "index.html"
 
     def as_typed(self, command: Sequence[str]) -> str:
         """Format a command as a user would type it in the folder."""

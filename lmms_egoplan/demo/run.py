@@ -14,11 +14,11 @@ from rich.console import Console
 
 from lmms_egoplan.demo import DATA, DemoSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
-from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
+from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.paths import module_yaml
 
-_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "random-weights", "encoder", "data", "results", "report"
+_CHECKPOINT, _ENCODER = "random-weights", "encoder"
 _SCRIPTED = ("scripted-good", "scripted-poor")
 _TEXTS = module_yaml(__file__)
 MODEL = "scripted-judge"
@@ -39,18 +39,14 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
             of the log.
         OSError: `out` is not writable.
     """
-    inputs = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets), _DATA)
+    contents = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets))
     with serve_judge() as judge:
         environment = {
-            "HF_HUB_OFFLINE": "1",
-            "LMMS_EGOPLAN_DATA": _DATA,
             "LMMS_EGOPLAN_JUDGE_MODEL": MODEL,
             "LMMS_EGOPLAN_JUDGE_BASE_URL": judge,
             "LMMS_EGOPLAN_ENCODER": _ENCODER,
-            "OMP_NUM_THREADS": "1",  # The model is too small to benefit from more threads.
         }
-        contents = (*inputs, _RESULTS, f"{_RESULTS}.yaml", _REPORT)
-        folder = DemoFolder(out, contents, console, _TEXTS["steps"], environment)
+        folder = DemoFolder(out, contents, console, _TEXTS["steps"], **environment)
         _print(console, _TEXTS["note"])
         with folder.status:
             folder.begin_step()
@@ -68,12 +64,11 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
             models[f"pretrained={_CHECKPOINT},dtype=float32"] = "hf_vlm"
             tasks = [task for rendered in sets for task in rendered.tasks]
             scores = {task: metric for rendered in sets for task, metric in rendered.scores.items()}
-            folder.evaluate(models, tasks, _RESULTS, scores)
+            folder.evaluate(models, tasks, RESULTS, scores)
             folder.begin_step()
-            folder.run([*OWN_COMMAND, "report", _RESULTS, "--out", _REPORT])
+            page = folder.report()
             folder.begin_step()
-    show_scores(folder.path / _RESULTS)
-    page = folder.path / _REPORT / "index.html"
+    show_scores(folder.path / RESULTS)
     _print(console, _TEXTS["end"].format(page=page, folder=folder.path, log=LOG))
 
 
