@@ -9,7 +9,7 @@ from lmms_egoplan.construction.ego4d import text_problem
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, normalised, tidy, timestamp
 from lmms_egoplan.construction.egoplan.wording import named_in_order
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
@@ -115,11 +115,9 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
     Raises:
         LmmsEgoplanError: The file cannot be read, has another form, or contains none of the videos.
     """
-    content = read_json(path, "goals")
+    content = parse_record(str(path), read_text(path, "goals"))
     if not isinstance(content, dict):
         raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {quoted(content)}")
-    if problem := repetition(content):
-        raise LmmsEgoplanError(f"{path}: {problem}")
     narrated_ids = {video.video_id for video in videos}
     unknown_ids = [video_id for video_id in content if video_id not in narrated_ids]
     if len(unknown_ids) == len(content):

@@ -155,7 +155,7 @@ def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, A
             number,
             question,
             question=RECOGNITION_QUESTION,
-            answer=f"{_begun(', '.join(action.text for action in question.past), str.upper)}.",
+            answer=recognition_answer(action.text for action in question.past),
         )
         for number, question in enumerate(questions, 1)
         if question.past
@@ -165,6 +165,11 @@ def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, A
         for question in questions
         if not question.past
     ]
+
+
+def recognition_answer(actions: Iterable[str]) -> str:
+    """List actions as the answer of action recognition does."""
+    return f"{_begun(', '.join(actions), str.upper)}."
 
 
 def _record(number: int, source: Question, /, **fields: str) -> dict[str, Any]:

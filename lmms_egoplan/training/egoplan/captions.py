@@ -3,12 +3,12 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
@@ -70,6 +70,8 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     from transformers import CLIPImageProcessor, Trainer, TrainingArguments, set_seed
     from transformers.utils.logging import disable_progress_bar
 
+    from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
+
     disable_progress_bar()
     set_seed(seed)
     size = {"height": _SIDE, "width": _SIDE}
@@ -90,40 +92,30 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
             seed=seed,
             **module_yaml(__file__),
         )
-        collate = _Collator(processor, question, (1, most_frames), seed)
+        collate = partial(_collate, processor, question, (1, most_frames), seed)
         Trainer(model, arguments, train_dataset=range(max_steps * batch_size), data_collator=collate).train()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
-class _Collator:
+def _collate(
+    processor: "LlavaProcessor", question: str, num_frames: tuple[int, int], seed: int, indices: list[int]
+) -> dict[str, Any]:
     """Create model inputs from captions of random worlds, drawn by their numbers. Only captions enter the loss."""
+    generators = [random.Random(f"{seed} captions of {num_frames} {index}") for index in indices]
+    captions = [draw(generator, generator.randint(*num_frames)) for generator in generators]
+    answers = [f" {caption.text}{processor.tokenizer.eos_token}" for caption in captions]
+    rows = [f"{_prompt(processor, question, caption)}{text}" for caption, text in zip(captions, answers, strict=True)]
+    images = [frame for caption in captions for frame in caption.frames]
+    batch = processor(images=images, text=rows, padding=True, return_tensors="pt")
+    labels = batch["input_ids"].clone().fill_(-100)
+    for row, answer in enumerate(answers):  # Padding is on the left.
+        count = len(processor.tokenizer(answer, add_special_tokens=False).input_ids)
+        labels[row, -count:] = batch["input_ids"][row, -count:]
+    return {**batch, "labels": labels}
 
-    def __init__(self, processor: "LlavaProcessor", question: str, num_frames: tuple[int, int], seed: int) -> None:
-        self._processor = processor
-        self._question = question
-        self._num_frames = num_frames
-        self._seed = seed
 
-    def __call__(self, indices: list[int]) -> dict[str, Any]:
-        captions = list(map(self._caption, indices))
-        answers = [f" {caption.text}{self._processor.tokenizer.eos_token}" for caption in captions]
-        rows = [f"{self._prompt(caption)}{answer}" for caption, answer in zip(captions, answers, strict=True)]
-        images = [frame for caption in captions for frame in caption.frames]
-        batch = self._processor(images=images, text=rows, padding=True, return_tensors="pt")
-        labels = batch["input_ids"].clone().fill_(-100)
-        for row, answer in enumerate(answers):  # Padding is on the left.
-            count = len(self._processor.tokenizer(answer, add_special_tokens=False).input_ids)
-            labels[row, -count:] = batch["input_ids"][row, -count:]
-        return {**batch, "labels": labels}
-
-    def _caption(self, index: int) -> Captioned:
-        generator = random.Random(f"{self._seed} captions of {self._num_frames} {index}")
-        return draw(generator, generator.randint(*self._num_frames))
-
-    def _prompt(self, caption: Captioned) -> str:
-        content = [
-            *({"type": "image"} for _ in caption.frames),
-            {"type": "text", "text": self._question.format(goal=caption.goal)},
-        ]
-        return self._processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+def _prompt(processor: "LlavaProcessor", question: str, caption: Captioned) -> str:
+    text = {"type": "text", "text": question.format(goal=caption.goal)}
+    content = [*({"type": "image"} for _ in caption.frames), text]
+    return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)

@@ -5,23 +5,27 @@ There are questions with negatives, action recognition on the same clips, and he
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from annotated_types import MinLen
+from pydantic import AfterValidator, ValidationInfo
 
-from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, PastAction, SampleId, Shown, read_records
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, Shown, read_records
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
-from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION
+from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION, recognition_answer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.validation import Text, expected, listing, problem, quoted
+from lmms_egoplan.validation import Text, listing, problem, quoted
+
+video_of: Callable[[Shown], tuple[str, str]] = attrgetter("video_source", "video_id")
+"""Identify a record's video by its source and its id there."""
 
 
 def _other_than_answer(negative: str, info: ValidationInfo) -> str:
@@ -45,14 +49,7 @@ class InstructionRecord(RecognitionRecord):
         negative_answers: Other actions of the same goal, at least one, all different from the answer.
     """
 
-    negative_answers: list[Annotated[Text, AfterValidator(_other_than_answer)]]
-
-    @field_validator("negative_answers")
-    @classmethod
-    def _check_number(cls, negatives: list[str]) -> list[str]:
-        if not negatives:
-            raise expected("at least one other action")
-        return negatives
+    negative_answers: Annotated[list[Annotated[Text, AfterValidator(_other_than_answer)]], MinLen(1)]
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:
@@ -107,9 +104,7 @@ def find_frames(
         clips = [record.model_copy(update={"past_actions": record.past_actions[-num_clips:]}) for record in group]
         return find_video(root, clips)
 
-    footage, lost = find_footage(
-        records, attrgetter("sample_id"), attrgetter("video_source", "video_id"), find, verify=False
-    )
+    footage, lost = find_footage(records, attrgetter("sample_id"), video_of, find, verify=False)
     if lost:
         problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
         if len(problems) == 1:
@@ -139,11 +134,10 @@ def recognition_samples(
 
 def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
     """Derive action recognition on the same clips (sec. 5.1). The answer lists the actions shown, in order."""
+    texts = ([action.narration_text.strip() for action in record.past_actions[-num_clips:]] for record in records)
     return [
-        record.model_copy(
-            update={"question": RECOGNITION_QUESTION, "answer": _listed(record.past_actions[-num_clips:])}
-        )
-        for record in records
+        record.model_copy(update={"question": RECOGNITION_QUESTION, "answer": recognition_answer(actions)})
+        for record, actions in zip(records, texts, strict=True)
     ]
 
 
@@ -163,7 +157,7 @@ def hold_out(
     Raises:
         LmmsEgoplanError: All records are from one video, so none can be held out.
     """
-    counts: Counter[tuple[str, str]] = Counter((record.video_source, record.video_id) for record in records)
+    counts = Counter(map(video_of, records))
     names = sorted(counts)
     random.Random(seed).shuffle(names)
     max_records = share * len(records)
@@ -179,14 +173,9 @@ def hold_out(
     if max_records and not held_out:
         held_out.add(min(names, key=counts.__getitem__))
     return (
-        [record for record in records if (record.video_source, record.video_id) not in held_out],
-        [record for record in records if (record.video_source, record.video_id) in held_out],
+        [record for record in records if video_of(record) not in held_out],
+        [record for record in records if video_of(record) in held_out],
     )
-
-
-def _listed(actions: Sequence[PastAction]) -> str:
-    listed = ", ".join(action.narration_text.strip() for action in actions)
-    return f"{listed[:1].upper()}{listed[1:]}."
 
 
 def _sample(

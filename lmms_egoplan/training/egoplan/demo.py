@@ -11,7 +11,7 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
-from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
+from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan import rendered
 from lmms_egoplan.training.egoplan.captions import train_on_captions
@@ -23,7 +23,7 @@ TASK, BLIND = "egoplan_val", "egoplan_val_blind"
 BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
-_BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
+_BASE = "base"
 _CAPTION_UPDATES = (700, 250)
 
 Accuracies = Mapping[str, float]
@@ -41,9 +41,7 @@ class LearningDemo:
     """
 
     def __init__(self, out: Path, console: Console, seed: int, steps: Sequence[str]) -> None:
-        environment = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "OMP_NUM_THREADS": "1"}
-        contents = (_BASE, _DATA, _RESULTS, _REPORT, FOLDER, "tuned")
-        self.folder = DemoFolder(out, contents, console, steps, environment)
+        self.folder = DemoFolder(out, (_BASE, FOLDER, "tuned"), console, steps)
         self._seed = seed
 
     def train_base(self) -> None:
@@ -78,15 +76,10 @@ class LearningDemo:
         """Measure accuracies in each task, of the base or of the model tuned under `name`."""
         adapter = f",peft=tuned/{name}" if name else ""
         arguments = f"pretrained={_BASE},dtype=float32{adapter}"
-        results = f"{_RESULTS}/{name or _BASE}"
+        results = f"{RESULTS}/{name or _BASE}"
         (metrics,) = self.folder.evaluate({arguments: "hf_vlm"}, tasks, results, dict.fromkeys(tasks, "acc"))
         names = dict(zip(("id", "od"), SOURCE_METRIC.values(), strict=True)) | {"all": "acc"}
         return [{key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks]
-
-    def report(self) -> Path:
-        """Write a report of all runs and return its page."""
-        self.folder.run([*OWN_COMMAND, "report", _RESULTS, "--out", _REPORT])
-        return self.folder.path / _REPORT / "index.html"
 
 
 def run_learning_demo(out: Path, console: Console) -> None:
@@ -111,7 +104,7 @@ def run_learning_demo(out: Path, console: Console) -> None:
         folder.begin_step()
         rows[TUNED], rows[WITHOUT_VIDEO] = demo.ask("tuned", (TASK, BLIND))
         folder.begin_step()
-        page = demo.report()
+        page = folder.report()
     console.print(accuracies_table(rows, "rendered scenes"))
     for line in (f"Log of all commands: {folder.path / LOG}", f"Report (open in a browser): {page}"):
         console.print(line, soft_wrap=True, markup=False, highlight=False)

@@ -80,10 +80,8 @@ def _recognition(
     if path is None:
         records = data.recognition_of(trained, settings.num_clips)
         return data.recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
-    held_out = {(record.video_source, record.video_id) for record in withheld}
-    recorded = [
-        record for record in data.read_recognition(path) if (record.video_source, record.video_id) not in held_out
-    ]
+    held_out = {*map(data.video_of, withheld)}
+    recorded = [record for record in data.read_recognition(path) if data.video_of(record) not in held_out]
     frames = data.find_frames(recorded, roots, settings.num_clips, str(path))
     return data.recognition_samples(recorded, frames, settings.visuals, str(path))
 
