@@ -1,6 +1,5 @@
 """Measure annotator agreement: percent, Cohen's kappa and Krippendorff's alpha."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import combinations
@@ -101,9 +100,7 @@ def _cohen(scale: Scale, units: Units) -> tuple[list[tuple[float, int]], int]:
         shared = [(unit[first], unit[second]) for unit in units if first in unit and second in unit]
         ranks = [[scale.levels.index(value) for value in values] for values in zip(*shared, strict=True)]
         if len(shared) >= MIN_ITEMS and min(len({*values}) for values in ranks) > 1:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                kappa = float(cohen_kappa_score(*ranks, labels=range(len(scale.levels))))
+            kappa = float(cohen_kappa_score(*ranks, labels=range(len(scale.levels))))
             kappas.append((kappa, len(shared)))
         elif shared:
             skipped += 1

@@ -185,8 +185,7 @@ class Assignments:
         Raises:
             NotYoursError: The label is fixed. The message states the reason.
         """
-        live = "SELECT 1 FROM slots WHERE id = ? AND person = ? AND released IS NULL"
-        if not connection.execute(live, (slot.id, slot.person)).fetchone():
+        if not connection.execute(QUERIES["live_slot"], (slot.id, slot.person)).fetchone():
             raise NotYoursError(_RELEASED)
         if slot.stage == ADJUDICATION:
             self.check_complete(connection, slot.position)
@@ -197,14 +196,11 @@ class Assignments:
             raise NotYoursError("the seniors have not passed your qualification, so your labels are not accepted")
         if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
-        full = "SELECT 1 FROM places WHERE item = ? AND stage = ? AND taken >= needed"
-        if slot.skipped and connection.execute(full, (slot.position, slot.stage)).fetchone():
+        if slot.skipped and connection.execute(QUERIES["full_place"], (slot.position, slot.stage)).fetchone():
             raise NotYoursError("you skipped this item, and it now belongs to another person")
         names = [stage.name for stage in self._stages]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
-        marks = ", ".join("?" * len(later))
-        begun = f"SELECT 1 FROM slots WHERE item = ? AND released IS NULL AND stage IN ({marks})"
-        if connection.execute(begun, (slot.position, *later)).fetchone():
+        if connection.execute(QUERIES["begun_stage"], (slot.position, json.dumps(later))).fetchone():
             raise NotYoursError("another person already works on this item, so your label cannot change")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
@@ -213,8 +209,7 @@ class Assignments:
         Raises:
             NotYoursError: The item was not skipped and lacks labels.
         """
-        skipped = "SELECT 1 FROM slots WHERE item = ? AND skipped IS NOT NULL AND released IS NULL"
-        if connection.execute(skipped, (position,)).fetchone():
+        if connection.execute(QUERIES["skipped_item"], (position,)).fetchone():
             return
         for stage in self._stages:
             ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))

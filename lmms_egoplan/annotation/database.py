@@ -168,14 +168,9 @@ class Database:
         self._connections.close()
 
     @cached_property
-    def secret(self) -> str:
-        """The key that signs the forms of its pages."""
-        return self.setting("secret")
-
-    @cached_property
     def mark(self) -> str:
         """A public identifier that differs from that of other databases served at the same address."""
-        return sha256(self.secret.encode()).hexdigest()[:12]
+        return sha256(self.setting("secret").encode()).hexdigest()[:12]
 
     def backup(self, target: Path) -> int:
         """Copy the whole database with all saved labels. Works while it is served.

@@ -3,8 +3,6 @@
 One person revises a step's labels and a second one reviews the result. The lead decides where they differ.
 """
 
-import csv
-import io
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -20,7 +18,7 @@ from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_fo
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, load, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import json_lines, read_text
+from lmms_egoplan.jsonl import json_lines, read_csv
 from lmms_egoplan.media.footage import warn_of_lost
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.paths import module_yaml
@@ -61,10 +59,8 @@ class Rate:
     where: str = ""
 
     def __str__(self) -> str:
-        numbers = f"{self.count} of {self.of}"
-        source = [text for text in (self.printed, self.where) if text]
-        paper = ", ".join([str(self.paper), *source])
-        return f"{self.rate.replace('_', ' ')}: {self.value} ({numbers}; paper: {paper})"
+        paper = ", ".join(filter(None, (str(self.paper), self.printed, self.where)))
+        return f"{self.rate.replace('_', ' ')}: {self.value} ({self.count} of {self.of}; paper: {paper})"
 
 
 def audit(
@@ -119,14 +115,13 @@ def read_audit(labels: Path) -> list[Rate]:
     path = labels / AUDIT
     if not path.is_file():
         raise LmmsEgoplanError(f"{path}: no such file; export the labels first: lmms-egoplan annotate export --help")
-    reader = csv.DictReader(io.StringIO(read_text(path, "audit"), newline=""))
     names = [field.name for field in fields(Rate)]
-    if reader.fieldnames != names:
+    header, *rows = [cells for _, cells in read_csv(path, "audit")] or [[]]
+    if header != names:
         raise LmmsEgoplanError(f"{path}: expected the columns {', '.join(names)}; export the labels again")
-    rows = list(reader)
-    if any(None in (*row, *row.values()) for row in rows):
+    if any(len(row) != len(names) for row in rows):
         raise LmmsEgoplanError(f"{path}: a line has more or fewer values than columns; export the labels again")
-    return [Rate(**row) for row in rows]
+    return [Rate(*row) for row in rows]
 
 
 def _share(name: str, verdicts: Sequence[bool]) -> Rate:

@@ -34,7 +34,7 @@ class Access:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._secret = store.database.secret.encode()
+        self._secret = store.database.setting("secret").encode()
         self.cookie = f"annotate-{store.database.mark}"
         self.read_people()
 

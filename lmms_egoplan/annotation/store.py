@@ -224,8 +224,7 @@ class Store:
             Whether there was a decision.
         """
         with self.database.writing() as connection:
-            decisions = "SELECT slot FROM counting WHERE item = ? AND stage = ?"
-            rows = connection.execute(decisions, (position, ADJUDICATION)).fetchall()
+            rows = connection.execute(QUERIES["decisions"], (position,)).fetchall()
             connection.executemany(QUERIES["withdraw"], [(slot, now()) for (slot,) in rows])
             self.assignments.search_from(position)
         return bool(rows)
@@ -237,10 +236,9 @@ class Store:
             NotYoursError: The item does not have all of its labels.
         """
         self.assignments.item(position)
-        slot = "SELECT id FROM slots WHERE item = ? AND stage = ? AND released IS NULL"
         with self.database.writing() as connection:
             self.assignments.check_complete(connection, position)
-            row = connection.execute(slot, (position, ADJUDICATION)).fetchone()
+            row = connection.execute(QUERIES["decided_slot"], (position,)).fetchone()
             number = row[0] if row else take(connection, position, ADJUDICATION, lead)
         return self.assignments.slot(number, lead)
 
