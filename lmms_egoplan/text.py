@@ -61,6 +61,16 @@ def join_list(names: Sequence[str], most: int | None = None) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
+def numbered(texts: Iterable[str]) -> str:
+    """Join texts as numbered lines, from 1.
+
+    >>> print(numbered(["open the door", "close it"]))
+    1. open the door
+    2. close it
+    """
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
+
+
 def cell_text(cell: str) -> str:
     """Return a cell of a CSV file without the ``'`` that `csv_text` adds to formulas."""
     return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell

@@ -169,9 +169,9 @@ class RevisedSteps(Flow):
     title = "EgoIntent: revise steps"
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
-    def guide_to(self, contents: Mapping[str, Any]) -> tuple[str, ...]:
+    def guide_to(self, contents: Mapping[str, Any]) -> Sequence[str]:
         """Return the guide with the item's names for the labels."""
-        return tuple(paragraph.format(**contents["titles"]) for paragraph in super().guide_to(contents))
+        return [paragraph.format(**contents["titles"]) for paragraph in super().guide_to(contents)]
 
     def form(self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show the clip up to the cut. Ask for the three labels, preset to an earlier revision."""

@@ -18,7 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.report.samples import write_folder
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.text import csv_text, numbered
 
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
 _LOCAL = "/data/local-files/?d="
@@ -91,7 +91,7 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
             shutil.copyfile(file, out / "media" / file.name)
             data[name] = f"{_LOCAL}media/{file.name}"
         elif isinstance(part, Steps):
-            data[name] = "\n".join(f"{number}. {step}" for number, step in enumerate(part.steps, 1))
+            data[name] = numbered(part.steps)
         else:
             data[name] = part.text
         data[f"{name}_title"] = part.title

@@ -17,9 +17,7 @@ FLOWS = (*LABELLED, "actplan-circumstances", "actplan-plans")
 """Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
-GUIDES: dict[str, tuple[str, ...]] = {
-    name: tuple(paragraphs) for name, paragraphs in module_yaml(str(Path(__file__).with_name("guides"))).items()
-}
+GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
 """The annotators' guides, as paragraphs by flow name."""
 
 
@@ -231,7 +229,7 @@ class Flow(ABC):
             order: Number that depends on person and item and determines the order of options.
         """
 
-    def guide_to(self, _contents: Mapping[str, Any]) -> tuple[str, ...]:
+    def guide_to(self, _contents: Mapping[str, Any]) -> Sequence[str]:
         """Return the paragraphs that annotators read first, adapted to an item. The last one names the source."""
         return GUIDES[self.name]
 

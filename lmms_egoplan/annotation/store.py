@@ -135,8 +135,7 @@ class Store:
 
     def people(self) -> list[Person]:
         """Return the lead, then seniors, then annotators."""
-        rows = self.database.rows(QUERIES["people"])
-        return [Person(name, role, token, called, bool(is_closed)) for name, role, token, called, is_closed in rows]
+        return [Person(*row) for row in self.database.rows(QUERIES["people"])]
 
     def call(self, person: str, called: str) -> None:
         """Set the displayed name of a person; "" removes it.

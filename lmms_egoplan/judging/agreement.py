@@ -110,7 +110,6 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     True
     """
     from scipy.stats import pearsonr
-    from sklearn.metrics import cohen_kappa_score
 
     if len(first) != len(second):
         raise ValueError(f"expected the same number of ratings from both raters, got {len(first)} and {len(second)}")
@@ -127,12 +126,7 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
         kappas = [] if levels is None else [_kappas(a, b, levels), _linear_kappas(a, b, levels)]
         return np.stack([pearsonr(a, b, axis=-1).statistic, *kappas])
 
-    values = [pearsonr(first, second).statistic]
-    if levels is not None:
-        ranks = [[levels.index(rating) for rating in ratings] for ratings in (first, second)]
-        values += [
-            cohen_kappa_score(*ranks, labels=range(len(levels)), weights=weights) for weights in (None, "linear")
-        ]
+    values = coefficients(np.array(first), np.array(second)).tolist()
     estimates, undefined = _estimates(values, coefficients, (first, second))
     pearson, unweighted, linear = (*estimates, None, None)[:3]
     return Agreement(len(first), pearson, unweighted, linear, undefined)

@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import Any, TypeVar
@@ -105,7 +106,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         return read
 
 
-class Client:
+class Client(AbstractAsyncContextManager["Client"]):
     """A client of one endpoint, as an async context manager. `settings` are its settings.
 
     `on_retry` is called before every retry. Error messages and replies never contain the key.
@@ -141,9 +142,6 @@ class Client:
                 problem = f"the header {name} must be printable ASCII"
                 raise EndpointError(problem, "cannot be asked", _CLIENT_VARIABLES)
         self._redactor = Redactor(*secrets_in(settings.api_key, headers))
-
-    async def __aenter__(self) -> "Client":
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()

@@ -10,15 +10,12 @@ from typing import Any
 from lmms_egoplan.jsonl import decode, decode_objects, repeated_keys
 from lmms_egoplan.judging.judgement import Judgement, RatingScale
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.text import clean_text, compile_patterns
 
 _TABLES = module_yaml(__file__)
 # Finish reasons of OpenAI and others: ended by the model, cut at a token limit, or stopped.
 _FINISH = {how: frozenset(reasons) for how, reasons in _TABLES["finish"].items()}
-_PATTERNS = {
-    name: re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE)
-    for name, pattern in _TABLES["patterns"].items()
-}
+_RE = compile_patterns(_TABLES["patterns"], re.IGNORECASE | re.MULTILINE | re.VERBOSE)
 _LONGEST_ERROR = 300
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
@@ -102,14 +99,14 @@ def without_thinking(reply: str) -> str | None:
     The opening mark may be missing, because some chat templates already contain it. In the middle of a line, it counts
     as a quotation from an answer and opens nothing.
     """
-    ends = list(_PATTERNS["end_of_thinking"].finditer(reply))
+    ends = list(_RE.end_of_thinking.finditer(reply))
     verdict = reply[ends[-1].end() :] if ends else reply
-    while reasons := _PATTERNS["reasons"].match(verdict):
+    while reasons := _RE.reasons.match(verdict):
         end = re.search(rf"<\s*/\s*{reasons[1]}\s*>", verdict, re.IGNORECASE)
         if end is None:
             return None
         verdict = verdict[end.end() :]
-    return None if _PATTERNS["thinking"].search(verdict) else verdict
+    return None if _RE.thinking.search(verdict) else verdict
 
 
 def is_out_of_credit(body: str) -> bool:
@@ -194,11 +191,11 @@ def sanitize(answer: str) -> tuple[str, bool]:
         square bracket, the text is the copy with all these brackets replaced by round ones.
     """
     copy, is_nested = _unescaped(answer)
-    marked = _PATTERNS["marks"].search(copy) is not None
+    marked = _RE.marks.search(copy) is not None
     bracketed = copy.translate(_LOOKALIKES)
     for corners, brackets in _TABLES["doubled_corners"].items():
         bracketed = bracketed.replace(corners, brackets)
-    suspect = is_nested or marked or _PATTERNS["suspect"].search(bracketed) is not None
+    suspect = is_nested or marked or _RE.suspect.search(bracketed) is not None
     if not suspect and _BRACKETS.search(copy) is None:
         return answer, False
     return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)), suspect
@@ -210,8 +207,8 @@ def without_marks(text: str) -> str:
     >>> without_marks("walk_to[table] <|im_end|>")
     'walk_to[table] (|im_end|)'
     """
-    while _PATTERNS["marks"].search(text):  # the rest of one may be part of the next: "<|>"
-        text = _PATTERNS["marks"].sub(lambda mark: mark[0].translate(_ROUND), text)
+    while _RE.marks.search(text):  # the rest of one may be part of the next: "<|>"
+        text = _RE.marks.sub(lambda mark: mark[0].translate(_ROUND), text)
     return text
 
 
@@ -219,7 +216,7 @@ def _unescaped(text: str) -> tuple[str, bool]:
     """Return the normalised copy, and whether its escapes are nested too deeply to decode."""
     copy = _normalised(text)
     for _ in range(_MOST_ROUNDS):
-        unescaped = _PATTERNS["escape"].sub(_character, copy)
+        unescaped = _RE.escape.sub(_character, copy)
         if unescaped == copy:
             return copy, False
         copy = _normalised(unescaped)

@@ -104,12 +104,10 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
     Samples with negatives come first. The candidates are an answer, the longest negative if there is one, and words of
     the question, so there are always at least two.
     """
-    chosen = []
+    chosen: list[Sample] = []
     for samples in parts:
-        by_media: dict[int, list[Sample]] = {}
-        for sample in samples:
-            by_media.setdefault(min(sample.num_visuals, 2), []).append(sample)
-        chosen += [max(group, key=_richness) for group in by_media.values()]
+        richest = {min(sample.num_visuals, 2): sample for sample in sorted(samples, key=_richness)}
+        chosen += richest.values()
     kinds = set()
     for sample in sorted(chosen, key=_richness, reverse=True):
         question, answer = sample.turns[0]

@@ -8,7 +8,7 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import problem
 
 Positive = Annotated[int, Field(ge=1)]
-_ARGUMENTS = module_yaml(__file__)
+ARGUMENTS = module_yaml(__file__)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -82,8 +82,8 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
                     "set both in the configuration (--config)"
                 )
         for name in self.trainer:
-            if name in _ARGUMENTS["fixed"]:
+            if name in ARGUMENTS["fixed"]:
                 raise problem(f"trainer.{name}: the run sets this itself; remove it")
-            if setting := _ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
+            if setting := ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
                 raise problem(f"trainer.{name}: set {setting} instead")
         return self

@@ -18,7 +18,7 @@ from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
-from lmms_egoplan.training.settings import TuningSettings
+from lmms_egoplan.training.settings import ARGUMENTS, TuningSettings
 
 
 class AnswerTrainer(Trainer):
@@ -195,7 +195,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         **module_yaml(__file__),
         "output_dir": str(folder),
         "max_steps": steps,
-        "per_device_train_batch_size": settings.per_device_batch_size,
+        **{argument: getattr(settings, name) for argument, name in ARGUMENTS["renamed"].items()},
         **settings.model_dump(include={"learning_rate", "weight_decay", "max_grad_norm", "seed"}),
         "lr_scheduler_kwargs": {
             "min_lr": settings.final_learning_rate,
@@ -204,11 +204,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         "warmup_steps": min(settings.warmup_steps, steps // 10),
         "bf16": in_bfloat16(settings),
         "use_cpu": PartialState().device.type == "cpu",  # Otherwise bfloat16 is rejected on CPUs.
-        "dataloader_num_workers": settings.workers,
-        "logging_steps": settings.log_every,
-        "save_steps": settings.save_every,
         "eval_strategy": "steps" if evaluates else "no",
-        "eval_steps": settings.evaluate_every,
         "report_to": settings.report_to or "none",
         **settings.trainer,
     }

@@ -11,6 +11,7 @@ from lmms_egoplan.construction.egointent.narrations import Step
 from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import Checked, is_text, quoted
 
 # The record's names of the proposed fields (release of August 2026).
@@ -147,12 +148,9 @@ def _candidates_prompt(step: Step) -> str:
 
 def _support_prompt(step: Step, candidates: Candidates) -> str:
     """Return the prompt about support. It contains nothing that comes after the cut (sec. 3.3)."""
-    numbered = {
-        name: "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
-        for name, texts in candidates.items()
-    }
+    lists = {name: numbered(texts) for name, texts in candidates.items()}
     before = bullets([narration.text for narration in step.before])
-    return PROMPTS["support"].format(before=before, narration=step.narration.text, **numbered)
+    return PROMPTS["support"].format(before=before, narration=step.narration.text, **lists)
 
 
 def _accept_or_reject(

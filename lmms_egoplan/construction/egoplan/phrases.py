@@ -12,6 +12,7 @@ from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import quoted
 
 # Maximum number of sentences per request. All are from one video, so requests do not depend on other videos.
@@ -43,7 +44,7 @@ def to_phrases(
         for first in range(0, len(distinct), _SENTENCES_PER_REQUEST):
             texts = distinct[first : first + _SENTENCES_PER_REQUEST]
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
-    prompts = {name: phrase_prompt(texts) for name, (_, texts) in requests.items()}
+    prompts = {name: PROMPT.format(lines=numbered(texts)) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
     replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
     for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
@@ -66,11 +67,6 @@ def to_phrases(
         if actions:
             videos.append(Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(unknown_times)))
     return videos, rejections
-
-
-def phrase_prompt(sentences: Sequence[str]) -> str:
-    """Return the prompt that asks a language model for phrases."""
-    return PROMPT.format(lines="\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)))
 
 
 def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:

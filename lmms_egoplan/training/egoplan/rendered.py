@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHEN
 from lmms_egoplan.demo.sets import write_frames
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan import captions
-from lmms_egoplan.training.egoplan.worlds import FPS, OBSERVATION_LEAD, Procedure, World, procedures, vary
+from lmms_egoplan.training.egoplan.worlds import FPS, OBSERVATION_LEAD, STEP_FRAMES, Procedure, World, procedures, vary
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
 # Number of worlds per goal. In EgoPlan-Val, about 3 of 11 questions are Ego4D's.
@@ -74,7 +74,7 @@ def question(sample_id: int | str, source: str, video_id: str, procedure: Proced
 def common_fields(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
     """Return the fields common to all records about a step: the goal and the visual input."""
     first = FIRST_FRAME[source]
-    past = [(procedure.steps[number], *procedure.span(number)) for number in range(step)]
+    past = [(procedure.steps[number], procedure.starts[number] + first) for number in range(step)]
     return {
         "sample_id": sample_id,
         "video_source": source,
@@ -83,8 +83,8 @@ def common_fields(sample_id: int | str, source: str, video_id: str, procedure: P
         "question": QUESTION.format(goal=procedure.goal),
         "current_observation_frame": procedure.starts[step] - OBSERVATION_LEAD + first,
         "task_progress_metadata": [
-            {"narration_text": narration, "start_frame": start + first, "stop_frame": stop + first}
-            for narration, start, stop in past
+            {"narration_text": narration, "start_frame": start, "stop_frame": start + STEP_FRAMES - 1}
+            for narration, start in past
         ],
     }
 

@@ -36,10 +36,6 @@ class Procedure:
     steps: tuple[str, ...]
     starts: tuple[int, ...]
 
-    def span(self, step: int) -> tuple[int, int]:
-        """Return the first and the last frame of a step, counted from 0."""
-        return self.starts[step], self.starts[step] + STEP_FRAMES - 1
-
 
 @dataclass(frozen=True)
 class World:
