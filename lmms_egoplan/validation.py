@@ -49,6 +49,14 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
     return "\n".join(lines)
 
 
+def refuse(problems: Sequence[str], one: str, several: str) -> None:
+    """Raise `LmmsEgoplanError` if there are problems: `one` with the only problem, or `several` with their list."""
+    if len(problems) == 1:
+        raise LmmsEgoplanError(f"{one}{problems[0]}")
+    if problems:
+        raise LmmsEgoplanError(f"{several}\n{listing(problems)}")
+
+
 def expected(what: str) -> PydanticCustomError:
     """Return an error for validators that names the expected value. `problems_in` adds the actual value."""
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})

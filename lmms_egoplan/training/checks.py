@@ -13,7 +13,7 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Drawn, Sample
-from lmms_egoplan.validation import listing, quoted
+from lmms_egoplan.validation import listing, quoted, refuse
 
 _BATCH = 4096
 # Maximum number of samples to encode, longest first, whose images of unknown sizes may make them too long.
@@ -34,10 +34,7 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
         for field, text in sample.texts()
         if (reserved := encoder.reserved_text(text))
     ]
-    if len(problems) == 1:
-        raise LmmsEgoplanError(problems[0])
-    if problems:
-        raise LmmsEgoplanError(f"{len(problems)} texts cannot be learned:\n{listing(problems)}")
+    refuse(problems, "", f"{len(problems)} texts cannot be learned:")
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
@@ -51,11 +48,8 @@ def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> 
     """
     for samples in parts:
         tokens = _token_counts(encoder, samples)
-        most = max(sample.num_visuals for sample in samples)
         longest = max(range(len(samples)), key=tokens.__getitem__)
-        richest = max(
-            (index for index, sample in enumerate(samples) if sample.num_visuals == most), key=tokens.__getitem__
-        )
+        richest = max(range(len(samples)), key=lambda index: (samples[index].num_visuals, tokens[index]))
         bare = min(range(len(samples)), key=lambda index: (samples[index].num_visuals, -tokens[index]))
         encoded = {index: _length(encoder, samples[index]) for index in dict.fromkeys((richest, longest, bare))}
         if encoder.positions is None:

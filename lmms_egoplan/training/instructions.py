@@ -13,7 +13,7 @@ from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import JsonObject, check_record, read_json
 from lmms_egoplan.training.questions import VIDEO_FRAMES
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.validation import Checked, Expected, Text, listing, quoted
+from lmms_egoplan.validation import Checked, Expected, Text, quoted, refuse
 
 DESCRIBE = "Describe this image in detail."
 """Question for MiniGPT-4's captions, which have none: the first of the questions that MiniGPT-4 asks."""
@@ -90,10 +90,7 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
         except LmmsEgoplanError as error:
             flaws = [str(error)]
         problems += [f"record {index}, {flaw}" for flaw in flaws]
-    if len(problems) == 1:
-        raise LmmsEgoplanError(f"{path}: {problems[0]}")
-    if problems:
-        raise LmmsEgoplanError(f"{path}: {len(problems)} problems in {len(content)} records\n{listing(problems)}")
+    refuse(problems, f"{path}: ", f"{path}: {len(problems)} problems in {len(content)} records:")
     return samples
 
 

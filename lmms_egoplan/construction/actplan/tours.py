@@ -199,17 +199,15 @@ def _frames(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
     count = min(_MOST_FRAMES, max(2, round((times[-1] - times[0]) / _FRAME_INTERVAL)))
     sample_times = np.linspace(times[0], times[-1], count)
     frames = sorted({int(np.abs(np.asarray(times) - time).argmin()) for time in sample_times})
-    rejections: list[Rejection] = []
     try:
-        images = list(map(_small, stream_video_frames(tour.path, frames)))
+        return _candidates(times, frames, stream_video_frames(tour.path, frames)), []
     except FrameError:  # check frame by frame, to keep the intact ones
         errors = list(check_video_frames(tour.path, frames))
         rejections = [
             Rejection("tour", BAD_FRAME, str(tour.id), str(error)) for _, error in errors if error is not None
         ]
-        frames = [frame for frame, error in errors if error is None]
-        images = list(map(_small, stream_video_frames(tour.path, frames)))
-    return _candidates(times, frames, images), rejections
+        intact = [frame for frame, error in errors if error is None]
+        return _candidates(times, intact, stream_video_frames(tour.path, intact)), rejections
 
 
 def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate], list[Rejection]]:
@@ -240,11 +238,6 @@ def _candidates(times: Sequence[float], frames: Sequence[int], images: Iterable[
 
 
 def _candidate(name: str, time: float | None, image: Image.Image) -> Candidate:
-    small = _small(image)
-    return Candidate(name, time, small, sharpness(small))
-
-
-def _small(image: Image.Image) -> Image.Image:
     small = image.convert("RGB")
     small.thumbnail((_LONGER_SIDE, _LONGER_SIDE))
-    return small
+    return Candidate(name, time, small, sharpness(small))

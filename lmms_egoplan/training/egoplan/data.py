@@ -22,7 +22,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.validation import Text, listing, problem, quoted
+from lmms_egoplan.validation import Text, problem, quoted, refuse
 
 video_of: Callable[[Shown], tuple[str, str]] = attrgetter("video_source", "video_id")
 """Identify a record's video by its source and its id there."""
@@ -105,11 +105,8 @@ def find_frames(
         return find_video(root, clips)
 
     footage, lost = find_footage(records, attrgetter("sample_id"), video_of, find, verify=False)
-    if lost:
-        problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
-        if len(problems) == 1:
-            raise LmmsEgoplanError(f"{where}: missing frames of {problems[0]}")
-        raise LmmsEgoplanError(f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems)}")
+    problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
+    refuse(problems, f"{where}: missing frames of ", f"{where}: the frames of {len(problems)} videos are missing:")
     return footage
 
 
