@@ -85,6 +85,15 @@ def split_size(values: Sequence[Value]) -> int:
     return size
 
 
+def without_partner(values: Sequence[Value]) -> int:
+    """Return the number of prepared questions that are left out for lack of a partner. All records must agree.
+
+    >>> without_partner([{"left_out": 40}, {"left_out": 40}])
+    40
+    """
+    return split_size(values)
+
+
 def share_of_found(values: Sequence[Value]) -> float:
     """Return the fraction in [0, 1] of found items that are judged, or suspect; NaN without items.
 

@@ -4,13 +4,20 @@
 """
 
 import random
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from operator import eq
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import module_yaml
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 Frame = TypeVar("Frame")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,3 +65,69 @@ def altered(frames: Sequence[Frame], shortcut: str | None, seed: str) -> list[Fr
                 generator.shuffle(order)
             return order
     return whole
+
+
+def with_partners(
+    rows: "Dataset",
+    columns: Sequence[str],
+    *,
+    group_of: Callable[[Row], Hashable],
+    unlike_of: Callable[[Row], Sequence[Hashable]],
+    near_of: Callable[[Row], Hashable] = lambda _: None,
+    id_of: Callable[[Row], Hashable] = lambda row: row["sample_id"],
+) -> "Dataset":
+    """Give each question a partner, whose media are shown instead of its own.
+
+    A partner depends on the question's id and the set of questions, not on their order.
+
+    Args:
+        rows: The prepared questions.
+        columns: The columns that the functions read and that ``partner`` contains. Other columns are not read.
+        group_of: Returns a value that partners share.
+        unlike_of: Returns values that all differ between partners, such as the video, or at least the id.
+        near_of: Returns a value that partners share if possible.
+        id_of: Returns the id, unique among the questions.
+
+    Returns:
+        The questions that have a partner, in order, with the columns ``partner`` and ``without_partner``, the number of
+        questions left out.
+
+    Raises:
+        LmmsEgoplanError: No question has a partner.
+
+    >>> from datasets import Dataset
+    >>> rows = Dataset.from_list([{"sample_id": i, "goal": goal} for i, goal in enumerate(["tea", "tea", "salad"])])
+    >>> asked = with_partners(
+    ...     rows, ["sample_id", "goal"], group_of=lambda row: row["goal"], unlike_of=lambda row: [row["sample_id"]]
+    ... )
+    >>> [(row["sample_id"], row["partner"]["sample_id"], row["without_partner"]) for row in asked]
+    [(0, 1, 1), (1, 0, 1)]
+    """
+    from datasets import Dataset, Features, Value, concatenate_datasets
+
+    known = rows.select_columns(list(columns)).to_list()
+    ids, unlike = [str(id_of(row)) for row in known], [unlike_of(row) for row in known]
+    keys = [((group_of(row), near_of(row)), (group_of(row),)) for row in known]
+    pools: dict[Hashable, list[int]] = defaultdict(list)
+    for index in sorted(range(len(known)), key=ids.__getitem__):
+        for key in keys[index]:
+            pools[key].append(index)
+
+    def partner_of(index: int) -> int | None:
+        for pool in (pools[key] for key in keys[index]):
+            start = random.Random(ids[index]).randrange(len(pool))
+            for other in (*pool[start:], *pool[:start]):
+                if not any(map(eq, unlike[index], unlike[other])):
+                    return other
+        return None
+
+    partners = [partner_of(index) for index in range(len(known))]
+    asked = [index for index, partner in enumerate(partners) if partner is not None]
+    if not asked:
+        raise LmmsEgoplanError(f"none of the {len(known)} questions has a partner; leave out the task, or prepare more")
+    features = {"partner": {name: rows.features[name] for name in columns}, "without_partner": Value("int64")}
+    added = [
+        {"partner": None if partner is None else known[partner], "without_partner": len(known) - len(asked)}
+        for partner in partners
+    ]
+    return concatenate_datasets([rows, Dataset.from_list(added, Features(features))], axis=1).select(asked)
