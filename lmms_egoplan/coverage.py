@@ -13,7 +13,7 @@ RENDERED_SCENES = "rendered scenes"
 def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None) -> dict[str, Any]:
     """Return the values ``coverage``, ``split_size`` and ``question_set`` of one question.
 
-    If questions without a partner are left out (`with_partners`), also ``without_partner``.
+    If questions without a partner are skipped (`with_partners`), also ``without_partner``.
 
     Args:
         doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file.
@@ -33,7 +33,7 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
         "coverage": {"scored": scored, "of": official if name == OFFICIAL else size},
         "question_set": {"name": name},
         **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
-        **({"without_partner": {"left_out": doc["without_partner"]}} if "without_partner" in doc else {}),
+        **({"without_partner": {"skipped": doc["without_partner"]}} if "without_partner" in doc else {}),
     }
 
 

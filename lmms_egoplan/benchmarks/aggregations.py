@@ -86,9 +86,9 @@ def split_size(values: Sequence[Value]) -> int:
 
 
 def without_partner(values: Sequence[Value]) -> int:
-    """Return the number of prepared questions that are left out for lack of a partner. All records must agree.
+    """Return the number of prepared questions that are skipped because they have no partner. All records must agree.
 
-    >>> without_partner([{"left_out": 40}, {"left_out": 40}])
+    >>> without_partner([{"skipped": 40}, {"skipped": 40}])
     40
     """
     return split_size(values)

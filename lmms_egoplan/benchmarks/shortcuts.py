@@ -90,7 +90,7 @@ def with_partners(
 
     Returns:
         The questions that have a partner, in order, with the columns ``partner`` and ``without_partner``, the number of
-        questions left out.
+        skipped questions.
 
     Raises:
         LmmsEgoplanError: No question has a partner.
@@ -113,21 +113,17 @@ def with_partners(
         for key in keys[index]:
             pools[key].append(index)
 
-    def partner_of(index: int) -> int | None:
+    def partner_of(index: int) -> Row | None:
         for pool in (pools[key] for key in keys[index]):
             start = random.Random(ids[index]).randrange(len(pool))
             for other in (*pool[start:], *pool[:start]):
                 if not any(map(eq, unlike[index], unlike[other])):
-                    return other
+                    return known[other]
         return None
 
     partners = [partner_of(index) for index in range(len(known))]
-    asked = [index for index, partner in enumerate(partners) if partner is not None]
-    if not asked:
-        raise LmmsEgoplanError(f"none of the {len(known)} questions has a partner; leave out the task, or prepare more")
+    if not (asked := [index for index, partner in enumerate(partners) if partner]):
+        raise LmmsEgoplanError(f"none of the {len(known)} questions has a partner; omit this task, or prepare more")
     features = {"partner": {name: rows.features[name] for name in columns}, "without_partner": Value("int64")}
-    added = [
-        {"partner": None if partner is None else known[partner], "without_partner": len(known) - len(asked)}
-        for partner in partners
-    ]
+    added = [{"partner": partner, "without_partner": len(known) - len(asked)} for partner in partners]
     return concatenate_datasets([rows, Dataset.from_list(added, Features(features))], axis=1).select(asked)

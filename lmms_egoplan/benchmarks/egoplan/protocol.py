@@ -7,9 +7,11 @@ Protocols of the authors' code: EgoPlan-Bench is https://github.com/ChenYi99/Ego
 https://github.com/qiulu66/EgoPlan-Bench2, commit 2523b38. The code was read, not run.
 """
 
+import re
 import string
 from typing import Any
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 
@@ -83,6 +85,25 @@ def closed_choices(doc: Doc) -> list[str]:
     The loss of the authors' modeling_llama.py is the mean over the tokens of the answer and ``</s>``.
     """
     return [choice + END_OF_ANSWER for choice in doc["choices"]]
+
+
+def without_goal(doc: Doc, _settings: Any = None) -> str:
+    """Ask the record's question without its goal, for the condition ``without_goal``.
+
+    Case and punctuation at the goal's ends may differ between goal and question, as in the published files.
+
+    Raises:
+        LmmsEgoplanError: The question does not end with "in order to" and the goal, as `QUESTION` does.
+
+    >>> without_goal({"sample_id": 7, "task_goal": "Make tea.", "question": "What next in order to make tea?"})
+    'What next?'
+    """
+    goal = re.escape(doc["task_goal"].strip(string.punctuation + string.whitespace))
+    question, count = re.subn(rf"\s+in order to {goal}\W*$", "?", doc["question"], flags=re.IGNORECASE)
+    if not count:
+        why = 'does not end with "in order to" and the record\'s task_goal; omit the task with _without_goal'
+        raise LmmsEgoplanError(f"sample_id {doc['sample_id']}: question {doc['question']!r} {why}")
+    return question
 
 
 def tuned_question(doc: Doc, _settings: Any = None) -> str:

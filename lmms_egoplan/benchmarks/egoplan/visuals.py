@@ -5,7 +5,7 @@ No frame after the current observation is shown (sec. 3.3, C.1), except by the a
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
@@ -16,7 +16,9 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.shortcuts import PARTNERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.shortcuts import altered
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import (
@@ -44,6 +46,11 @@ _VIDEO_FRAMES = 256
 MOST_FRAMES = 256
 SEPARATE = "separate"
 """The ``observation`` that is also shown as an image after the frames."""
+# Shortcut conditions that select or order frames (`altered`), that show this many of the last past actions, and
+# that show all frames.
+_ALTERED = ("last_frame", "first_frame", "frozen", "shuffled", "reversed")
+_LAST_ACTIONS = {"last_1_action": 1, "last_2_actions": 2, "last_4_actions": 4}
+_WHOLE = (None, "without_goal", *PARTNERS)
 
 Segment = tuple[int, int]
 
@@ -91,10 +98,34 @@ def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
     Args:
         settings: As for `Visuals.visual_input`: those of ``clip_frames`` or of ``frames``; ``media`` is optional.
     """
-    if settings.get("num_clips") is not None:
-        return sum(map(len, _clips_of(doc, progress_of(doc), {"media": "clip_frames", **settings}))) + 1
-    frames, separate = _frames_of(progress_of(doc), {"media": "frames", **settings})
-    return len(frames) + len(separate)
+    settings = {"media": "frames" if settings.get("num_clips") is None else "clip_frames", **settings}
+    doc, progress = _source_of(doc, settings)
+    if settings["media"] == "clip_frames":
+        return sum(map(len, _clips_of(doc, progress, settings))) + 1
+    frames, separate = _frames_of(progress, settings)
+    return len(altered(frames, settings.get("shortcut"), "")) + len(separate)
+
+
+def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:
+    """Return the row whose video is shown, and its progress, or the end of it, under the condition ``shortcut``."""
+    shortcut = settings.get("shortcut")
+    if shortcut in PARTNERS and not doc.get("partner"):
+        raise LmmsEgoplanError(f"sample_id {doc['sample_id']}: no partner; use process_docs of the {shortcut} task")
+    if shortcut in _ALTERED and (settings.get("media") != "frames" or settings.get("observation") == SEPARATE):
+        raise LmmsEgoplanError(
+            f"visual settings: shortcut {shortcut} needs media frames without a separate observation, got "
+            f"{settings.get('media')!r}; use a backend that takes images, such as hf_vlm"
+        )
+    if shortcut not in (*_ALTERED, *_LAST_ACTIONS, *_WHOLE):
+        raise LmmsEgoplanError(f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it")
+    doc = doc["partner"] if shortcut in PARTNERS else doc
+    progress = progress_of(doc)
+    if shortcut in _LAST_ACTIONS:
+        _check_times(doc)
+        past = progress.past[-_LAST_ACTIONS[shortcut] :]
+        if len(past) == _LAST_ACTIONS[shortcut]:
+            progress = replace(progress, past=past, first=max(progress.first, past[0][0]))
+    return doc, progress
 
 
 def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
@@ -124,15 +155,19 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[in
 
 
 def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
+    _check_times(doc)
+    counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
+    if settings.get("as_published"):
+        return published_clips(progress.past, *counts, is_epic=doc["video_source"] == EPIC_KITCHENS)
+    return clip_frames(progress.past, progress.observation, *counts)
+
+
+def _check_times(doc: Doc) -> None:
     if not doc.get("has_action_times", True):
         raise LmmsEgoplanError(
             f"clips of past actions need their times, which the {doc['media']} does not show (see `clips` in the "
             "prepared split's summary.json); use a task without clips, such as egoplan_val, or prepare from the videos"
         )
-    counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
-    if settings.get("as_published"):
-        return published_clips(progress.past, *counts, is_epic=doc["video_source"] == EPIC_KITCHENS)
-    return clip_frames(progress.past, progress.observation, *counts)
 
 
 def progress_of(doc: Doc) -> Progress:
@@ -329,17 +364,23 @@ class Visuals:
                 does, and ``min_frames`` (with ``fps``) as many as `paired_frames`. ``size`` (width, height) resizes all
                 images.
 
+                ``shortcut`` is a condition of `SHORTCUTS`. Those that select or order frames only work with ``frames``.
+                Partner videos end with the partner's own observation. The last actions of a question that has fewer are
+                its whole progress.
+
                 With the ``observation`` `SEPARATE`, the current observation follows ``frames``, ``timed_frames`` and
                 ``video`` as an image. It is then the only one with ``needs_actions``, if there are no past actions.
 
         Raises:
-            LmmsEgoplanError: ``media`` is unknown, or a count is missing or not a positive integer.
+            LmmsEgoplanError: ``media`` or ``shortcut`` is unknown, they do not fit together, or a count is missing or
+                not a positive integer.
             FrameError: A frame is missing or cannot be decoded.
         """
+        doc, progress = _source_of(doc, settings)
         match settings.get("media"):
             case "frames" | "timed_frames" as media:
-                progress = progress_of(doc)
                 frames, separate = _frames_of(progress, settings)
+                frames = altered(frames, settings.get("shortcut"), str(doc.get("sample_id")))
                 pictures = self.read_frames(doc, [*frames, *separate])
                 if (size := settings.get("size")) is not None:
                     pictures = [image.resize(tuple(size)) for image in pictures]
@@ -347,20 +388,19 @@ class Visuals:
                     return [*pictures]
                 return [Clip(pictures[: len(frames)], frame_rate(frames, progress.fps)), *pictures[len(frames) :]]
             case "clips" | "clip_frames" as media:
-                progress = progress_of(doc)
                 numbers = _clips_of(doc, progress, settings)
                 images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
                 return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
             case "video":
-                separate = [progress_of(doc).observation] if settings.get("observation") == SEPARATE else []
-                return [self._progress_video(doc), *self.read_frames(doc, separate)]
+                separate = [progress.observation] if settings.get("observation") == SEPARATE else []
+                return [self._progress_video(doc, progress), *self.read_frames(doc, separate)]
             case media:
                 raise LmmsEgoplanError(
                     f"visual settings: media must be frames, timed_frames, clips, clip_frames or video, got {media!r}"
                 )
 
-    def _progress_video(self, doc: Doc) -> str:
+    def _progress_video(self, doc: Doc, progress: Progress) -> str:
         """Write an H.264 file of the progress that ends with the current observation, and return its path.
 
         Some backends read a video file, and the source file would continue and show the answer. The new file has at
@@ -368,7 +408,6 @@ class Visuals:
         is written once, under ``<data root>/<benchmark>/progress_videos``. It is reused while the size and modification
         time of the video, or of the first and last frame file of the progress, stay the same.
         """
-        progress = progress_of(doc)
         first, observation = progress.first, progress.observation
         folder = data_root() / self.benchmark / "progress_videos"
         version = _version(doc, first, observation)

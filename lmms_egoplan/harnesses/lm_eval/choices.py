@@ -5,8 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
 from loguru import logger
 
+from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
@@ -23,17 +25,31 @@ class _OnFrames(PreparedTask):
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the settings that select frames, and of those that count them."""
+        names = tuple(name for name in ("as_published", "shortcut") if name in metadata)
         if metadata.get("fps") is not None:
-            return ("fps",), ("max_frames",)
-        counts = ("num_frames",) if metadata.get("num_clips") is None else ("num_clips", "frames_per_clip")
-        return ("as_published",) if "as_published" in metadata else (), counts
+            return ("fps", *names), ("max_frames",)
+        return names, ("num_frames",) if metadata.get("num_clips") is None else ("num_clips", "frames_per_clip")
+
+    def documents(self, rows: Dataset) -> Dataset:
+        """Return the questions that the task's shortcut asks."""
+        return asked_questions(rows, (self.config.metadata or {}).get("shortcut"))
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Remove the number of frames if a rate is set."""
+        """Remove the number of frames if a rate is set.
+
+        Raises:
+            LmmsEgoplanError: ``--metadata`` changes the shortcut.
+        """
+        self._check_fixed(metadata, ["shortcut"], "the task's name states its shortcut; use the task with that name")
         if metadata.get("fps") is None:
             return metadata
         by_rate = {"max_frames": MOST_FRAMES} | metadata
         return {name: value for name, value in by_rate.items() if name != "num_frames"}
+
+    def _check_fixed(self, metadata: Mapping[str, Any], names: Sequence[str], why: str) -> None:
+        fixed = read_task_file(Path(metadata["config_source"]))["metadata"]
+        if changed := [f"{name}={metadata[name]}" for name in names if metadata.get(name) != fixed.get(name)]:
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
 
     def prepare_scoring(self) -> None:
         """Also log the frames and the maximum length of an answer."""
@@ -71,10 +87,8 @@ class PresetLetters(Letters):
         Raises:
             LmmsEgoplanError: A setting differs from the task's YAML file.
         """
-        fixed = read_task_file(Path(metadata["config_source"]))["metadata"]
-        if changed := [f"{name}={metadata[name]}" for name in self._NAMES if metadata.get(name) != fixed.get(name)]:
-            why = "the task's preset fixes this setting; remove it, or use a task without a preset"
-            raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
+        why = "the task's preset fixes this setting; remove it, or use a task without a preset"
+        self._check_fixed(metadata, self._NAMES, why)
         return metadata
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -96,7 +110,8 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
         doc: The document.
     """
     settings = {"media": "clip_frames" if "num_clips" in doc["shown"] else "frames", **doc["shown"]}
-    description = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
+    what = [f"sample {doc['sample_id']}, {shown_frames(settings)} frames", settings.get("shortcut")]
+    description = images_name(title, doc, ", ".join(filter(None, what)))
     return LazyImages(description, partial(visual_input, doc, settings))
 
 

@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
     closed_choices,
     lettered_question,
     narrated_question,
+    without_goal,
 )
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
@@ -45,6 +46,11 @@ class Presets(choices.PresetLetters):
 def doc_to_image(doc: Doc) -> LazyImages:
     """Return frames of the progress, with the observation last."""
     return frames("EgoPlan", visuals.EGOPLAN.visual_input, doc)
+
+
+def doc_to_text_without_goal(doc: Doc) -> str:
+    """Return the question without its goal, after its images."""
+    return after_frames(doc, without_goal(doc))
 
 
 def doc_to_lettered_text(doc: Doc) -> str:

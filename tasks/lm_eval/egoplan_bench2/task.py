@@ -6,10 +6,22 @@ from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
+from lmms_egoplan.benchmarks.egoplan.protocol import (
+    BENCH2_THINKING,
+    bench2_prompt,
+    bench2_published_prompt,
+    without_goal,
+)
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
+from lmms_egoplan.harnesses.lm_eval.task import RankedTask
+
+
+class BlindRanking(RankedTask):
+    """Rank the choices after a text without images."""
+
+    PREPARED = splits.EGOPLAN_BENCH2
 
 
 class Ranking(choices.RankedChoices):
@@ -33,6 +45,11 @@ class Presets(choices.PresetLetters):
 def doc_to_image(doc: Doc) -> LazyImages:
     """Return evenly spaced frames from the task's start, with the observation last."""
     return frames("EgoPlan-Bench2", visuals.EGOPLAN_BENCH2.visual_input, doc)
+
+
+def doc_to_text_without_goal(doc: Doc) -> str:
+    """Return the question without its goal, after its images."""
+    return after_frames(doc, without_goal(doc))
 
 
 def doc_to_lettered_text(doc: Doc) -> str:

@@ -1,7 +1,7 @@
 """Define EgoPlan's lmms-eval functions, which this folder's YAML files reference."""
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_preset, score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, closed_choices, lettered_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
@@ -44,6 +45,24 @@ def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str
 def no_visual(doc: Mapping[str, Any]) -> VisualInput:
     """Return no visual input, for the question alone."""
     return []
+
+
+def _under(shortcut: str) -> Callable[..., VisualInput]:
+    """Return a function like `doc_to_visual` that adds a shortcut to the model's settings."""
+
+    def visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+        return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
+
+    return visual
+
+
+last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
+shuffled, reversed_frames = _under("shuffled"), _under("reversed")
+same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
+last_1_action, last_2_actions, last_4_actions = map(_under, ("last_1_action", "last_2_actions", "last_4_actions"))
+ask_without_goal = partial(asked_questions, shortcut="without_goal")
+ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
+ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:

@@ -1,6 +1,6 @@
 """Define EgoPlan-Bench2's lmms-eval functions, which this folder's YAML files reference."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
+from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
@@ -29,6 +30,29 @@ def __getattr__(name: str) -> str:
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
     """Return images or a video file, depending on the model's settings."""
     return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
+
+
+def no_visual(doc: Mapping[str, Any]) -> VisualInput:
+    """Return no visual input, for the question alone."""
+    return []
+
+
+def _under(shortcut: str) -> Callable[..., VisualInput]:
+    """Return a function like `doc_to_visual` that adds a shortcut to the model's settings."""
+
+    def visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+        return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
+
+    return visual
+
+
+last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
+shuffled, reversed_frames = _under("shuffled"), _under("reversed")
+same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
+last_1_action, last_2_actions, last_4_actions = map(_under, ("last_1_action", "last_2_actions", "last_4_actions"))
+ask_without_goal = partial(asked_questions, shortcut="without_goal")
+ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
+ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:

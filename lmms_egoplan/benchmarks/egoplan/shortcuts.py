@@ -1,0 +1,59 @@
+"""The questions that the shortcut tasks of EgoPlan-Bench and EgoPlan-Bench2 ask, with their partners.
+
+`SHORTCUTS` describes the conditions. Which partner a question has is this project's choice.
+"""
+
+import re
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks.egoplan.protocol import without_goal
+from lmms_egoplan.benchmarks.shortcuts import Row, with_partners
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# Columns that tell which choice is right or how a question is asked. A partner does not need them.
+_ASKED = ("question", "choices", "golden_choice_idx", "answer", "split_size", "origin")
+
+
+def goal_of(row: Row) -> str:
+    """Return a question's goal as lower-case words.
+
+    >>> goal_of({"task_goal": "Cut, and peel  the onion."})
+    'cut and peel the onion'
+    """
+    return " ".join(re.findall(r"\w+", row["task_goal"].casefold()))
+
+
+# Values that partners share, and values that all differ, by condition.
+PARTNERS: dict[str, tuple[Any, Any]] = {
+    "same_goal_video": (goal_of, lambda row: [row["video_id"]]),
+    "other_goal_video": (lambda _: "", lambda row: [row["video_id"], goal_of(row)]),
+}
+
+
+def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
+    """Return the questions that a condition asks.
+
+    Args:
+        rows: The prepared questions.
+        shortcut: Name in `SHORTCUTS`; None for the benchmark's own task.
+
+    Returns:
+        The rows. For a condition in `PARTNERS`, the result of `with_partners`: another video that, if possible, has the
+        same source and domain.
+
+    Raises:
+        LmmsEgoplanError: No question has a partner, or the goal cannot be removed from a question (`without_goal`).
+    """
+    if shortcut == "without_goal":
+        for row in rows.select_columns(["sample_id", "task_goal", "question"]):
+            without_goal(row)
+    if shortcut not in PARTNERS:
+        return rows
+    group_of, unlike_of = PARTNERS[shortcut]
+    columns = [name for name in rows.column_names if name not in _ASKED]
+    near_of = itemgetter("video_source", *{"domain"} & {*columns})
+    asked = with_partners(rows, columns, group_of=group_of, unlike_of=unlike_of, near_of=near_of)
+    return asked.flatten_indices(keep_in_memory=True)
