@@ -40,8 +40,9 @@ def write_numbered_video(
     open_gop: bool = False,
     gaps: tuple[int, ...] = (1,),
     start: int = 0,
+    base: int = 0,
 ) -> Path:
-    """An H.264 video whose frame i shows i.
+    """An H.264 video whose frame i shows `base` + i.
 
     `gaps` are the durations of successive frames in units of 1/fps, repeated: (1,) is a constant rate,
     (1, 4, 2) a variable one. `start` is the first frame's time in the same units.
@@ -60,7 +61,7 @@ def write_numbered_video(
         stream.codec_context.time_base = Fraction(1, fps)
         time = start
         for number in range(frames):
-            frame = av.VideoFrame.from_image(number_image(number))
+            frame = av.VideoFrame.from_image(number_image(base + number))
             frame.pts, frame.time_base = time, Fraction(1, fps)
             container.mux(stream.encode(frame))
             time += gaps[number % len(gaps)]
@@ -68,11 +69,11 @@ def write_numbered_video(
     return path
 
 
-def write_epic_folder(folder: Path, first: int, last: int) -> Path:
-    """A frame folder in EPIC-KITCHENS' layout with frames `first` to `last`, each showing its number."""
+def write_epic_folder(folder: Path, first: int, last: int, base: int = 0) -> Path:
+    """A frame folder in EPIC-KITCHENS' layout with frames `first` to `last`, each showing its number plus `base`."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(first, last + 1):
-        number_image(number).save(frame_path(folder, number), quality=90)
+        number_image(base + number).save(frame_path(folder, number), quality=90)
     return folder
 
 
