@@ -44,7 +44,8 @@ class MediaLoader:
                 content += [*media, _text(piece)]
         else:
             content = [*(item for media in items for item in media), _text(text)]
-        return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
+        # Some templates read the first item, so a turn without text and media has an empty text.
+        return [{"role": "user", "content": [item for item in content if item.get("text") != ""] or [_text("")]}]
 
     def items(self, visual: Any) -> list[dict[str, Any]]:
         """Return the content items of one visual: a video, or images.

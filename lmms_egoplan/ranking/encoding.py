@@ -43,7 +43,7 @@ class QuestionEncoder:
 
     Without a chat template, the input consists of image placeholders, the text and the candidate. A space separates
     text and candidate, unless one of them already has white space there. No space is added if a template exists but
-    must not be applied.
+    must not be applied. An empty input begins with the token that begins or else ends texts, as in lm-eval.
 
     If the template has no system turn, a system message comes before the text of the user's turn.
 
@@ -240,6 +240,8 @@ class QuestionEncoder:
             text = _text_of(messages)
             if self._separates_candidate and text and not (text[-1].isspace() or candidate[0].isspace()):
                 text += " "
+            if not text and not self._tokenizer("")["input_ids"]:
+                text = self._tokenizer.bos_token or self._tokenizer.eos_token or ""
             return text + candidate
         return self._processor.apply_chat_template(
             [*messages, _assistant_turn(candidate)], tokenize=False, continue_final_message=True

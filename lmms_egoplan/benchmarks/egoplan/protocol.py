@@ -99,8 +99,8 @@ def without_goal(doc: Doc, _settings: Any = None) -> str:
     'What next?'
     """
     goal = re.escape(doc["task_goal"].strip(string.punctuation + string.whitespace))
-    question, count = re.subn(rf"\s+in order to {goal}\W*$", "?", doc["question"], flags=re.IGNORECASE)
-    if not count:
+    question = re.sub(rf"\s+in order to {goal}\W*$", "?", doc["question"], flags=re.IGNORECASE)
+    if question == doc["question"]:
         why = 'does not end with "in order to" and the record\'s task_goal; omit the task with _without_goal'
         raise LmmsEgoplanError(f"sample_id {doc['sample_id']}: question {doc['question']!r} {why}")
     return question

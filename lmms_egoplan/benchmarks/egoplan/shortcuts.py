@@ -26,10 +26,10 @@ def goal_of(row: Row) -> str:
     return " ".join(re.findall(r"\w+", row["task_goal"].casefold()))
 
 
-# Values that partners share, and values that all differ, by condition.
-PARTNERS: dict[str, tuple[Any, Any]] = {
-    "same_goal_video": (goal_of, lambda row: [row["video_id"]]),
-    "other_goal_video": (lambda _: "", lambda row: [row["video_id"], goal_of(row)]),
+# Arguments of `with_partners` by condition.
+PARTNERS: dict[str, dict[str, Any]] = {
+    "same_goal_video": {"group_of": goal_of, "unlike_of": lambda row: [row["video_id"]]},
+    "other_goal_video": {"group_of": lambda _: "", "unlike_of": lambda row: [row["video_id"], goal_of(row)]},
 }
 
 
@@ -52,8 +52,6 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
             without_goal(row)
     if shortcut not in PARTNERS:
         return rows
-    group_of, unlike_of = PARTNERS[shortcut]
     columns = [name for name in rows.column_names if name not in _ASKED]
     near_of = itemgetter("video_source", *{"domain"} & {*columns})
-    asked = with_partners(rows, columns, group_of=group_of, unlike_of=unlike_of, near_of=near_of)
-    return asked.flatten_indices(keep_in_memory=True)
+    return with_partners(rows, columns, near_of=near_of, **PARTNERS[shortcut]).flatten_indices(keep_in_memory=True)

@@ -87,8 +87,7 @@ class PresetLetters(Letters):
         Raises:
             LmmsEgoplanError: A setting differs from the task's YAML file.
         """
-        why = "the task's preset fixes this setting; remove it, or use a task without a preset"
-        self._check_fixed(metadata, self._NAMES, why)
+        self._check_fixed(metadata, self._NAMES, "its preset fixes this setting; remove it, or use another task")
         return metadata
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -58,6 +58,7 @@ class RankingModel(harness.TemplateLM):
         _workers: Number of threads that read and encode in advance.
         _identity: Identifies the model, its settings and the version of the ranking.
         _ledger: Record of the ranking paths, if responses are cached.
+        interleave: The parent's: whether images stay at their places in the text.
     """
 
     NAME: ClassVar[str]
@@ -67,6 +68,7 @@ class RankingModel(harness.TemplateLM):
     _workers: int
     _identity: str
     _ledger: PathLedger | None = None
+    interleave: bool
 
     @property
     def tokenizer_name(self) -> str:
@@ -76,7 +78,10 @@ class RankingModel(harness.TemplateLM):
     def apply_chat_template(self, chat_history: list[Message], *, add_generation_prompt: bool = True) -> str:
         """Render messages like the parent class. A prompt for generation keeps its messages."""
         messages = deepcopy(chat_history)  # the parent modifies them
+        # If it interleaves, an empty turn has no items, and some templates read the first item.
+        interleave, self.interleave = self.interleave, self.interleave and all(turn["content"] for turn in messages)
         text = super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        self.interleave = interleave
         return ChatPrompt(text, messages) if add_generation_prompt else text
 
     def set_cache_hook(self, cache_hook: harness.CacheHook) -> None:
