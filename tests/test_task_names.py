@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from lmms_eval.tasks import TaskManager
 
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 
@@ -29,4 +30,8 @@ def test_no_task_is_named_like_an_upstream_one():
     }
     presets = {name for name in package_tasks.all_subtasks if "__" in name}
     assert set(index["egocentric_planning_presets"]["task"]) == presets
-    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - excluded_tasks - presets
+    shortcuts = {name for name in package_tasks.all_subtasks if name.endswith(tuple(f"_{name}" for name in SHORTCUTS))}
+    shortcuts -= {"egoplan_val_blind"}
+    assert set(index["egocentric_planning_shortcuts"]["task"]) == shortcuts
+    others = excluded_tasks | presets | shortcuts
+    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - others

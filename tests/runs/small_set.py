@@ -14,8 +14,8 @@ LAST = 40
 def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
     """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return its records.
 
-    Frames show their own number. Questions alternate between the sources, and each has two past actions. The first
-    observation is frame `LAST` - 1; each later observation is one frame earlier.
+    Frames show their own number. Questions alternate between the sources, and pairs of questions between two goals. Each
+    has two past actions. The first observation is frame `LAST` - 1; each later observation is one frame earlier.
     """
     write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / EPIC_VIDEO, 1, LAST)
     write_numbered_video(folder / "ego4d" / f"{EGO4D_VIDEO}.mp4", LAST)
@@ -28,13 +28,13 @@ def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
 
 def _record(number: int) -> dict[str, Any]:
     choices = ["pour water", "wash the cup", "open the drawer", "take"]
-    gold = number % 3
+    gold, goal = number % 3, ("brew tea", "fry an egg")[number // 2 % 2]
     return {
         "sample_id": 100 + number,
         "video_source": ("EpicKitchens", "Ego4D")[number % 2],
         "video_id": (EPIC_VIDEO, EGO4D_VIDEO)[number % 2],
-        "task_goal": "brew tea",
-        "question": f"What should I do next to brew tea, after step {number}?",
+        "task_goal": goal,
+        "question": f"What should I do next, after step {number}, in order to {goal}?",
         **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
         "golden_choice_idx": ("A", "B", "D")[gold],
         "answer": choices[(0, 1, 3)[gold]],

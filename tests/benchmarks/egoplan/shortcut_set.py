@@ -81,17 +81,23 @@ def bench2_records() -> list[Record]:
 
 def prepare(folder: Path) -> dict[str, list[Record]]:
     """Prepare both benchmarks in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return their records by benchmark."""
-    for video, base in BASES.items():
-        if video.startswith("P"):
-            write_epic_folder(folder / "epic" / video[:3] / "rgb_frames" / video, 1, LENGTH, base)
-        else:
-            write_numbered_video(folder / "ego4d" / f"{video}.mp4", LENGTH, base=base)
-    made = {"egoplan": records(), "egoplan_bench2": bench2_records()}
-    for name, questions in made.items():
-        (folder / f"{name}.json").write_text(json.dumps(questions), encoding="utf-8")
-    prepare_egoplan(folder / "egoplan.json", "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
-    prepare_egoplan_bench2(folder / "egoplan_bench2.json", Media({"Ego4D": folder / "ego4d"}))
-    return made
+    for video in ("P01_01", "P02_02"):
+        write_epic_folder(folder / "epic" / video[:3] / "rgb_frames" / video, 1, LENGTH, BASES[video])
+    bench2 = prepare_bench2(folder)
+    path = folder / "egoplan.json"
+    path.write_text(json.dumps(records()), encoding="utf-8")
+    prepare_egoplan(path, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    return {"egoplan": records(), "egoplan_bench2": bench2}
+
+
+def prepare_bench2(folder: Path) -> list[Record]:
+    """Prepare EgoPlan-Bench2, and return its records."""
+    for video in ("aa-1", "bb-2", "cc-3"):
+        write_numbered_video(folder / "ego4d" / f"{video}.mp4", LENGTH, base=BASES[video])
+    path = folder / "egoplan_bench2.json"
+    path.write_text(json.dumps(bench2_records()), encoding="utf-8")
+    prepare_egoplan_bench2(path, Media({"Ego4D": folder / "ego4d"}))
+    return bench2_records()
 
 
 def video_of(record: Record) -> str:

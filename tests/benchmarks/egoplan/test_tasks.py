@@ -14,6 +14,7 @@ from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
 from PIL import Image
 
+from benchmarks.egoplan.shortcut_set import TASKS as SHORTCUT_TASKS
 from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
@@ -137,10 +138,11 @@ def test_index_needs_no_data(tmp_path, monkeypatch):
     index = manager()
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
     presets = [f"egoplan__{name}" for name in load_presets("egoplan")]
-    assert index.all_subtasks == sorted(
-        [*tagged, "egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published", *presets]
-    )
-    assert index.all_groups == ["egoplan_bench"]
+    shortcuts = sorted(set(SHORTCUT_TASKS["egoplan"]) - set(tagged))
+    untagged = ["egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published"]
+    assert index.all_subtasks == sorted([*tagged, *untagged, *presets, *shortcuts])
+    assert index.all_groups == ["egoplan_bench", "egoplan_val_shortcuts"]
+    assert sorted(index.task_index["egocentric_planning_shortcuts"]["task"]) == shortcuts
     assert sorted(index.task_index["egocentric_planning"]["task"]) == tagged
 
 

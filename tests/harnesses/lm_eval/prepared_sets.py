@@ -7,37 +7,36 @@ from lm_eval.tasks import TaskManager
 
 from benchmarks.actplan.release import write_release
 from benchmarks.egointent.source import raw_records, write_annotations, write_videos
+from benchmarks.egoplan import shortcut_set
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.registry import DEMO_SETS
-from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
 PRESETS = [f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)]
+_TEXT_SHORTCUTS = ("egoplan_val_candidates_only", "egoplan_bench2_blind", "egoplan_bench2_candidates_only")
+_SHORTCUTS = {name for tasks in shortcut_set.TASKS.values() for name in tasks[2:]}
 WITH_IMAGES = [
     *PRESETS,
+    *sorted(_SHORTCUTS.difference(_TEXT_SHORTCUTS)),
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
     *("egoplan_val_published", "egoplan_val_clips_published"),
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]
-TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
+TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", *_TEXT_SHORTCUTS, "actplan_text_only"]
 BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
 
 def prepare_all(folder: Path, questions: int = 3) -> None:
     """Prepare all sets in `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
-    demo = DEMO_SETS["egoplan_bench2"]
-    copy_set(demo, folder)
-    prepare_egoplan_bench2(folder / demo.prepare[1], Media({"Ego4D": folder / demo.prepare[3]}))
+    shortcut_set.prepare_bench2(folder)
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
     prepare_egointent(steps, write_videos(folder / "videos"))
