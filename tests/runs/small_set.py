@@ -14,8 +14,8 @@ LAST = 40
 def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
     """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return its records.
 
-    Frames show their own number. Questions alternate between the sources, and pairs of questions between two goals. Each
-    has two past actions. The first observation is frame `LAST` - 1; each later observation is one frame earlier.
+    Frames show their own number. Questions alternate between the sources, and pairs of questions between two goals.
+    Each has two past actions. The first observation is frame `LAST` - 1; each later observation is one frame earlier.
     """
     write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / EPIC_VIDEO, 1, LAST)
     write_numbered_video(folder / "ego4d" / f"{EGO4D_VIDEO}.mp4", LAST)

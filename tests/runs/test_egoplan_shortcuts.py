@@ -87,6 +87,8 @@ class InLmmsEval(LastFrameOnly, lmms):
 
 
 class InLmEval(LastFrameOnly, LM):
+    MULTIMODAL = True
+
     def loglikelihood(self, requests):
         answers = []
         for request in requests:
