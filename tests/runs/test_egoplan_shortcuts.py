@@ -169,7 +169,12 @@ def test_groups_have_no_average(planted):
 
 
 def test_both_harnesses_are_equal(lmms_run, lm_run):
-    assert_same_results(lmms_run, lm_run, EVERY_TASK)
+    """Except for the tolerance, which depends on the questions that an audit draws."""
+    results = {
+        task: {name: value for name, value in values.items() if not name.startswith("ranking_tolerance")}
+        for task, values in lm_run.results.items()
+    }
+    assert_same_results(lmms_run, lm_run._replace(results=results), EVERY_TASK)
 
 
 @pytest.mark.parametrize("condition", ["first_frame", "frozen", "reversed", "without_goal", "last_1_action", "blind"])
