@@ -33,5 +33,5 @@ def test_no_task_is_named_like_an_upstream_one():
     shortcuts = {name for name in package_tasks.all_subtasks if name.endswith(tuple(f"_{name}" for name in SHORTCUTS))}
     shortcuts -= {"egoplan_val_blind"}
     assert set(index["egocentric_planning_shortcuts"]["task"]) == shortcuts
-    others = excluded_tasks | presets | shortcuts
-    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - others
+    untagged = excluded_tasks | presets | shortcuts
+    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - untagged

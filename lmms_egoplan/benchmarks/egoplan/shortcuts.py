@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.shortcuts import Row, with_partners
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Columns that tell which choice is right or how a question is asked. A partner does not need them.
+# Columns with the right choice or the text of a question. A partner does not need them.
 _ASKED = ("question", "choices", "golden_choice_idx", "answer", "split_size", "origin")
 
 

@@ -1,4 +1,4 @@
-"""What the shortcut tasks ask and show, compared with a slow, obvious version."""
+"""Questions and frames of the shortcut tasks, compared with a slow, obvious version."""
 
 import random
 from collections import Counter
@@ -96,7 +96,7 @@ def test_progress_videos_end_with_the_shown_observation(made, benchmark, conditi
 
 @pytest.mark.parametrize("condition", ALTERED)
 @pytest.mark.parametrize(
-    "shown",
+    "media_settings",
     [
         {"media": "video"},
         {"media": "clips", "num_clips": 4, "frames_per_clip": 2},
@@ -104,21 +104,21 @@ def test_progress_videos_end_with_the_shown_observation(made, benchmark, conditi
         {"media": "frames", "num_frames": 8, "observation": "separate"},
     ],
 )
-def test_media_whose_frames_cannot_be_altered_are_refused(made, benchmark, condition, shown):
+def test_media_whose_frames_cannot_be_altered_are_refused(made, benchmark, condition, media_settings):
     doc = rows_of(benchmark)[0]
     with pytest.raises(LmmsEgoplanError, match=f"{condition} needs media frames"):
-        SETS[benchmark][2].visual_input(doc, shown | {"shortcut": condition})
+        SETS[benchmark][2].visual_input(doc, media_settings | {"shortcut": condition})
 
 
 def test_unknown_conditions_and_missing_partners_are_refused(made, benchmark):
-    doc, shown = rows_of(benchmark)[0], {"media": "frames", "num_frames": 8}
+    doc, media_settings = rows_of(benchmark)[0], {"media": "frames", "num_frames": 8}
     with pytest.raises(LmmsEgoplanError, match="'revrsed'"):
-        SETS[benchmark][2].visual_input(doc, shown | {"shortcut": "revrsed"})
+        SETS[benchmark][2].visual_input(doc, media_settings | {"shortcut": "revrsed"})
     with pytest.raises(LmmsEgoplanError, match=rf"sample_id {doc['sample_id']}: no partner"):
-        visuals.num_images(doc, shown | {"shortcut": "same_goal_video"})
+        visuals.num_images(doc, media_settings | {"shortcut": "same_goal_video"})
     copy = doc | {"has_action_times": False, "media": "public copy x"}
     with pytest.raises(LmmsEgoplanError, match="need their times"):
-        visuals.num_images(copy, shown | {"shortcut": "last_2_actions"})
+        visuals.num_images(copy, media_settings | {"shortcut": "last_2_actions"})
 
 
 @pytest.mark.parametrize("condition", PARTNERS)
