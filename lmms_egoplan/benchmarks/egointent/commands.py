@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
-from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.prepare import LABELS, LEAKAGE, LEAKAGE_SEC, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
@@ -41,6 +41,14 @@ def prepare(
     ] = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
+    leakage: Annotated[
+        bool,
+        typer.Option(
+            "--leakage",
+            help=f"Prepare the split `{LEAKAGE}` of `egointent_leakage` instead: it also shows up to {LEAKAGE_SEC} s "
+            "after the cut. Its scores are not EgoIntent's.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
@@ -61,13 +69,16 @@ def prepare(
             f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got {', '.join(wrong)}",
             param_hint="--keys",
         )
-    summary = prepare_egointent(annotations, videos, skip_missing=skip_missing, verify=verify, field_by_key=fields)
+    options = {"skip_missing": skip_missing, "verify": verify, "leakage": leakage}
+    summary = prepare_egointent(annotations, videos, field_by_key=fields, **options)
     typer.echo("Fields, the keys they were read from, and the number of records with each key:")
     for line in summary["mapping"]:
         typer.echo(f"  {line}")
     print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: their scores are not comparable with the paper's.")
+    if leakage:
+        typer.echo(f"Left out, without a frame after the cut: {summary['without_leakage']} steps")
     if summary["unverified"]:
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent import records
 from lmms_egoplan.benchmarks.egointent.records import HUB, UNKNOWN, Record
-from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.benchmarks.egointent.visuals import history_start, step_frames
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
@@ -19,7 +19,9 @@ from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.storage import compare_counts, fingerprint, refusal, table
 
-SPLIT = "test"
+SPLIT, LEAKAGE = "test", "leakage"
+# Seconds after the cut that the split `LEAKAGE` shows, and the name of its steps. This project's choice.
+LEAKAGE_SEC, LEAKED_STEPS = 2, "steps with frames after the cut"
 _COUNTS = module_yaml(__file__)
 PAPER = {"steps": EGOINTENT.official[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
 LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
@@ -35,6 +37,7 @@ def prepare_egointent(
     skip_missing: bool = False,
     verify: bool = False,
     field_by_key: Mapping[str, str] | None = None,
+    leakage: bool = False,
 ) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 
@@ -46,6 +49,8 @@ def prepare_egointent(
         skip_missing: Skip steps without footage or with damaged frames, instead of raising an error.
         verify: Decode every frame that a task may read: the frames of the steps at 6 per second.
         field_by_key: See `fields_of_keys`.
+        leakage: Write the split `LEAKAGE` instead. Its steps end up to `LEAKAGE_SEC` after the recorded cut, at the
+            latest with the video. Steps without a frame after the cut are left out.
 
     Returns:
         The summary, which is also stored with the split:
@@ -60,23 +65,33 @@ def prepare_egointent(
         - ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations`` and ``paper``, and ``matches``,
           which is true if file and paper agree. For Goal-Step steps, ``categories`` replaces ``scenarios``; its
           ``paper`` and ``matches`` are None.
+        - ``without_leakage``: number of steps without a frame after the cut; only in the split `LEAKAGE`
 
         Durations are rounded to hundredths. The 75th percentile is interpolated linearly (`statistics.quantiles`,
         inclusive).
 
         A row of the split has `Record`'s fields, ``video_path`` (absolute), ``num_frames`` (frames of the step at 6 per
-        second, before any limit) and ``split_size``.
+        second, before any limit), ``num_frames_with_history`` (the same with the history) and ``split_size``. In the
+        split `LEAKAGE`, ``end_sec`` is `LEAKAGE_SEC` after the cut, ``cut_sec`` is the recorded cut, and ``leaked_sec``
+        are the seconds of video between both.
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing. Nothing is written.
     """
     loaded = records.load(annotations, field_by_key)
     steps = records.check_records(annotations, loaded)
-    footage, missing = record_footage(steps, videos, skip_missing=skip_missing, verify=verify)
+    seconds = LEAKAGE_SEC if leakage else 0
+    footage, missing = record_footage(steps, videos, skip_missing=skip_missing, verify=verify, seconds_after=seconds)
     prepared = [record for record in steps if record.step_id in footage]
     rows = _rows(prepared, footage, len(steps))
+    if leakage:
+        rows = [row | _leaked(row) for row in rows]
+        if not (rows := [row for row in rows if row["leaked_sec"] > 0]):
+            raise LmmsEgoplanError(f"{annotations}: no video has a frame after a step's cut; --leakage needs some")
+    left_out = {"without_leakage": len(prepared) - len(rows)} if leakage else {}
+    prepared = [record for record in prepared if record.step_id in {row["step_id"] for row in rows}]
     return EGOINTENT.save(
-        SPLIT,
+        LEAKAGE if leakage else SPLIT,
         table(rows),
         annotations=records.HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
         mapping=records.mapping_lines(loaded, Record.model_fields),
@@ -87,6 +102,7 @@ def prepare_egointent(
         missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in missing],
         counts=compare_counts(_counts(prepared), _counts(steps), "annotations", PAPER),
         **({"verified": True} if verify else {}),
+        **left_out,
     )
 
 
@@ -108,14 +124,14 @@ class Cut:
 
 
 def record_footage(
-    records: Sequence[Record], videos: Path, *, skip_missing: bool, verify: bool = False
+    records: Sequence[Record], videos: Path, *, skip_missing: bool, verify: bool = False, seconds_after: float = 0
 ) -> tuple[dict[str, Footage], list[Lost]]:
     """Find the footage of records by step id, and the steps that lack it.
 
     Raises:
         LmmsEgoplanError: The folder is missing, or steps lack footage. With `skip_missing`, only if all steps lack it.
     """
-    footage, missing = find_step_footage(records, videos, verify=verify)
+    footage, missing = find_step_footage(records, videos, verify=verify, seconds_after=seconds_after)
     if missing and not (skip_missing and footage):
         state = "no footage or damaged frames" if verify else "no footage"
         entries = [
@@ -129,21 +145,26 @@ def record_footage(
 
 
 def find_step_footage(
-    cuts: Sequence[Cut | Record], videos: Path, *, verify: bool = False
+    cuts: Sequence[Cut | Record], videos: Path, *, verify: bool = False, seconds_after: float = 0
 ) -> tuple[dict[str, Footage], list[Lost]]:
     """Find the footage of steps by step id, and the steps that lack it; see `find_footage`.
+
+    Args:
+        cuts: The steps.
+        videos: Folder with ``<video_id>.mp4``.
+        verify: See `find_footage`.
+        seconds_after: Seconds after the end of a step that also belong to its footage, as far as the video has them.
 
     Raises:
         LmmsEgoplanError: The folder is missing.
     """
     if not videos.is_dir():
         raise LmmsEgoplanError(f"--videos {videos}: folder not found; it must contain <video_id>.mp4")
-    return find_footage(
-        cuts, attrgetter("step_id"), attrgetter("video_id"), partial(_find_video, videos), verify=verify
-    )
+    find = partial(_find_video, videos, seconds_after)
+    return find_footage(cuts, attrgetter("step_id"), attrgetter("video_id"), find, verify=verify)
 
 
-def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage | str]:
+def _find_video(videos: Path, seconds_after: float, cuts: Sequence[Cut | Record]) -> dict[str, Footage | str]:
     """Return, by step id, the footage of one video's steps, or a message about the problem."""
     path = resolve_inside(videos, f"{cuts[0].video_id}.mp4")
     times = frame_times(path)
@@ -158,7 +179,8 @@ def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage
                     f"{path}: step {cut.step_id!r}, {cut.start_sec:.2f} to {cut.end_sec:.2f} s, lies outside of the "
                     f"video, {start:.2f} to {end:.2f} s"
                 )
-            footage_or_problem[cut.step_id] = Footage(path, version, step_frames(path, cut.start_sec, cut.end_sec))
+            frames = step_frames(path, cut.start_sec, cut.end_sec + seconds_after)
+            footage_or_problem[cut.step_id] = Footage(path, version, frames)
         except FrameError as error:
             footage_or_problem[cut.step_id] = str(error)
     return footage_or_problem
@@ -166,6 +188,11 @@ def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
     without_origin = {"origin"} if all(record.origin is None for record in records) else None
+    history: dict[str, int] = {}
+    for record in sorted(records, key=attrgetter("video_id")):  # each video's frame times are read once
+        path = footage[record.step_id].path
+        frames = step_frames(path, history_start(path, record.start_sec), record.end_sec)
+        history[record.step_id] = len(frames)
     return [
         record.model_dump(exclude=without_origin)
         | {
@@ -173,10 +200,19 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
             "environment": record.environment or UNKNOWN,
             "video_path": str(footage[record.step_id].path),
             "num_frames": len(footage[record.step_id].frames),
+            "num_frames_with_history": history[record.step_id],
             "split_size": split_size,
         }
         for record in records
     ]
+
+
+def _leaked(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs in a row of the split `LEAKAGE`; no ``leaked_sec`` if no frame after the cut is shown."""
+    cut, times = row["end_sec"], frame_times(row["video_path"])
+    shown = step_frames(row["video_path"], row["start_sec"], cut + LEAKAGE_SEC)
+    seconds = min(float(LEAKAGE_SEC), times[-1] + times[-1] - times[-2] - cut) if times[shown[-1]] >= cut else 0.0
+    return {"end_sec": cut + LEAKAGE_SEC, "cut_sec": cut, "leaked_sec": seconds, "origin": LEAKED_STEPS}
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float]:

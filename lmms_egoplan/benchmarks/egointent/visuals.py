@@ -1,6 +1,6 @@
 """Select the frames of a step that a model is shown, and provide them as images, a clip or a video file.
 
-No frame at or after the truncation point is shown. Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed
+No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed
 ones several images.
 """
 
@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.shortcuts import altered
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import Clip, DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
@@ -23,6 +24,12 @@ from lmms_egoplan.paths import data_root
 
 # Frames per second (sec. 4.1).
 FPS = 6
+
+# Seconds before a step's start that the condition with_history shows as well. This project's choice.
+HISTORY_SEC = 10
+
+# What replaces the form of the visual input if there is none.
+TEXT_ONLY = "text only"
 
 # Tolerance in seconds: sample times are sums of floats and may narrowly miss the time of a frame.
 _ROUNDING = 1e-6
@@ -59,6 +66,18 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
     return list(dict.fromkeys(max(first, position) for position in positions))
 
 
+def history_start(path: str | Path, start_sec: float) -> float:
+    """Return the time at which the history of a step begins: `HISTORY_SEC` before it, but not before the video.
+
+    It is a whole number of sample times before the step, so the step's own frames are among those with its history.
+
+    Raises:
+        FrameError: As in `step_frames`.
+    """
+    samples = floor((start_sec - frame_times(path)[0]) * FPS + _ROUNDING)
+    return start_sec - max(0, min(samples, HISTORY_SEC * FPS)) / FPS
+
+
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
     """Select at most `max_frames` (at least 1) positions, evenly spaced, including the first and the last.
 
@@ -75,11 +94,13 @@ def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
     Raises:
         LmmsEgoplanError: As for `visual_input`.
     """
-    return min(doc["num_frames"], _checked(settings)[1])
+    row = doc.get("partner") or doc
+    sampled = row["num_frames_with_history" if doc.get("shortcut") == "with_history" else "num_frames"]
+    return min(len(_selected(range(sampled), doc.get("shortcut"))), _checked(settings)[1])
 
 
 def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | None) -> str:
-    """Name the form in which a model gets a step: ``video``, ``images``, ``video file`` or ``clip``.
+    """Name the form in which a model gets a step: ``video``, ``images``, ``video file``, ``clip`` or `TEXT_ONLY`.
 
     Args:
         doc: As for `visual_input`.
@@ -91,6 +112,8 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
         LmmsEgoplanError: As for `visual_input`.
     """
     media, _ = _checked(settings)
+    if not num_shown(doc, settings):
+        return TEXT_ONLY
     if media != "clip":
         return {"frames": "images", "video": "video file"}[media]
     if takes_video is None:
@@ -122,7 +145,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
     """Return the visual input for a step, without any frame at or after its truncation point (sec. 3.3).
 
     Args:
-        doc: A row of the prepared dataset.
+        doc: A row of the prepared dataset, or of `shortcuts.under`. The condition ``blind`` shows nothing.
         settings: ``max_frames`` (at least 1) is the maximum number of frames; longer steps are thinned. ``media`` is
             one of the following. Other entries are ignored.
 
@@ -138,7 +161,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
             be decoded. The message names the step.
     """
     visual = _load_visual(doc, settings)
-    return list(visual) if settings["media"] == "frames" else [visual]
+    return list(visual) if settings["media"] == "frames" or not visual else [visual]
 
 
 def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
@@ -150,18 +173,25 @@ def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
 
 def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
     media, max_frames = _checked(settings)
-    path, start, end = doc["video_path"], doc["start_sec"], doc["end_sec"]
+    row, shortcut, count = doc.get("partner") or doc, doc.get("shortcut"), "num_frames"
+    if shortcut == "blind":
+        return []
+    path, start, end = row["video_path"], row["start_sec"], row["end_sec"]
     try:
+        if shortcut == "with_history":
+            start, count = history_start(path, start), "num_frames_with_history"
         sampled = step_frames(path, start, end)
-        if len(sampled) != doc["num_frames"]:
+        if len(sampled) != row[count]:
             raise FrameError(
-                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {doc['num_frames']} when the "
+                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {row[count]} when the "
                 "data were prepared. Prepare them again"
             )
+        sampled = _selected(sampled, shortcut)
         positions = thin(sampled, max_frames)
         rate = clip_rate(frame_times(path), sampled, positions)
+        positions = altered(positions, shortcut, doc["step_id"])
         if media == "video":
-            return _clip_file(doc, positions, rate or Fraction(FPS))
+            return _clip_file(row, positions, rate or Fraction(FPS), shortcut)
         images = read_video_frames(path, positions)
     except DamagedFrameError as error:
         raise DamagedFrameError(
@@ -173,6 +203,21 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
     return Clip(images, None if rate is None else float(rate)) if media == "clip" else images
 
 
+def _selected(frames: Sequence[int], shortcut: str | None) -> list[int]:
+    """Return the frames of a step that a condition may show, before the limit on their number."""
+    quarter = ceil(len(frames) / 4)
+    match shortcut:
+        case "blind":
+            return []
+        case "last_quarter":
+            return [*frames[-quarter:]]
+        case "without_boundary":
+            return [*frames[:-quarter]]
+        case "first_frame" | "last_frame":
+            return altered(frames, shortcut, "")
+    return [*frames]
+
+
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     media = settings.get("media")
     if media not in ("frames", "clip", "video"):
@@ -180,10 +225,10 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     return media, count_setting(settings, "max_frames")
 
 
-def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction) -> str:
-    video = Path(doc["video_path"])
+def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction, shortcut: str | None) -> str:
+    video, order = Path(doc["video_path"]), f" {positions}" if shortcut else ""
     try:
-        version = sha256(f"{file_version(video.stat())} at {rate}".encode()).hexdigest()[:16]
+        version = sha256(f"{file_version(video.stat())} at {rate}{order}".encode()).hexdigest()[:16]
     except OSError as error:
         raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
     name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"
