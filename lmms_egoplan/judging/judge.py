@@ -199,6 +199,19 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
         _log_once("INFO", f"{variable} sets the judge for all benchmarks and overrides their defaults.")
 
 
+def announce_requests(task: str, requests: int, default_model: str) -> None:
+    """Log how many requests to the judge a task needs, before the model runs. Log nothing for the demo judge.
+
+    Args:
+        task: name of the task.
+        requests: the highest possible number, without the repeats after replies without a rating.
+        default_model: see `judge_settings`.
+    """
+    settings = judge_settings(default_model)
+    if settings is not None and settings.model != DEMO:
+        logger.info(f"{task}: up to {requests:,} requests to the judge {settings.model}; stored judgements cost none")
+
+
 class Judge:
     """A judge for one or more batches. After a batch fails, later batches are not sent.
 

@@ -144,7 +144,8 @@ class BenchmarkReport(ABC, Generic[Task]):
     """A benchmark's part of a report, for runs with comparable versions of its tasks.
 
     SPEC: see `Spec`.
-    tasks: the benchmark's tasks in the runs, read once.
+    tasks: the benchmark's tasks in the runs, read once, without those under shortcut conditions.
+    shortcuts: the tasks under shortcut conditions. They enter no score, rank, comparison or published table.
     """
 
     SPEC: ClassVar[Spec]
@@ -156,7 +157,9 @@ class BenchmarkReport(ABC, Generic[Task]):
             LmmsEgoplanError: a sample does not have the form that the tasks log, or two samples have the same question.
         """
         self.inputs = inputs
-        self.tasks = self.read(runs)
+        tasks = self.read(runs)
+        self.tasks = [task for task in tasks if task.shortcut is None]
+        self.shortcuts = [task for task in tasks if task.shortcut is not None]
 
     @abstractmethod
     def read(self, runs: Sequence[Run]) -> list[Task]:

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
+from loguru import logger
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, parse_record, read_json, read_lines
@@ -99,6 +101,8 @@ def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
 def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]]:
     """Return location, text and run of each line of a file of answers, or of all sample files below a folder.
 
+    Samples of tasks under a shortcut condition are skipped with a warning: their scores are not the benchmark's.
+
     Args:
         path: the file or folder.
         prefix: prefix of the names of tasks whose samples are read; see `find_sample_files`.
@@ -107,7 +111,14 @@ def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]
         LmmsEgoplanError: there are no lines, or a file cannot be read.
     """
     files = [file.path for file in find_sample_files(path, prefix)] if path.is_dir() else [path]
-    lines = [(where, line, run) for file in files for run in [origin_of(file)] for where, line in read_lines(file)]
+    runs = {file: origin_of(file) for file in files}
+    shortcuts = {file for file, run in runs.items() if run and member(run.config, "metadata", "shortcut")}
+    if shortcuts:
+        how = "to judge them, set a judge and repeat the run with --use_cache"
+        logger.warning(
+            f"{path}: skipped {len(shortcuts)} files of shortcut tasks, such as {min(shortcuts).name}; {how}"
+        )
+    lines = [(where, line, runs[file]) for file in files if file not in shortcuts for where, line in read_lines(file)]
     if not lines:
         problem = f"no samples of {prefix}* in this folder" if path.is_dir() else "no answers in this file"
         raise LmmsEgoplanError(f"{path}: {problem}; {HOW_TO_LOG}")

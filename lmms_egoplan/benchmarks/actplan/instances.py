@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.benchmarks.shortcuts import with_partners
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
@@ -120,9 +122,22 @@ def views(doc: Mapping[str, Any]) -> list[Image.Image]:
     """Return the views of the environment as RGB images, in the order of the release. Table 6 omits them.
 
     Args:
-        doc: A row of the prepared dataset.
+        doc: A row of the prepared dataset. If it has a partner (`views_swapped`), the partner's views are returned.
     """
-    return [image.convert("RGB") for image in doc["images"]]
+    row = ACTPLAN.load("test")[doc["partner"]["row"]] if "partner" in doc else doc
+    return [image.convert("RGB") for image in row["images"]]
+
+
+def views_swapped(docs: "Dataset") -> "Dataset":
+    """Give each instance a partner of another activity, see `with_partners`. The choice is this project's.
+
+    ``partner`` has ``row``, the position in the prepared split.
+    """
+    if "row" not in docs.column_names:
+        docs = docs.add_column("row", list(range(len(docs))))
+    columns = [name for name in ("id", "activity", "row", "num_images") if name in docs.column_names]
+    unlike_of = itemgetter("id", "activity")
+    return with_partners(docs, columns, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id"))
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
-from lmms_egoplan.benchmarks.egointent.prepare import LABELS, LEAKAGE, LEAKAGE_SEC, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
@@ -28,6 +28,8 @@ Annotations = Annotated[
     ),
 ]
 
+Leakage = Annotated[bool, typer.Option("--leakage", help="Prepare the split `leakage`: with frames after the cut.")]
+
 
 def prepare(
     annotations: Annotations,
@@ -41,14 +43,7 @@ def prepare(
     ] = None,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
-    leakage: Annotated[
-        bool,
-        typer.Option(
-            "--leakage",
-            help=f"Prepare the split `{LEAKAGE}` of `egointent_leakage` instead: it also shows up to {LEAKAGE_SEC} s "
-            "after the cut. Its scores are not EgoIntent's.",
-        ),
-    ] = False,
+    leakage: Leakage = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 

@@ -72,8 +72,8 @@ def prepare_egointent(
 
         A row of the split has `Record`'s fields, ``video_path`` (absolute), ``num_frames`` (frames of the step at 6 per
         second, before any limit), ``num_frames_with_history`` (the same with the history) and ``split_size``. In the
-        split `LEAKAGE`, ``end_sec`` is `LEAKAGE_SEC` after the cut, ``cut_sec`` is the recorded cut, and ``leaked_sec``
-        are the seconds of video between both.
+        split `LEAKAGE`, ``end_sec`` is `LEAKAGE_SEC` after ``cut_sec``, the recorded cut. ``leaked_frames`` of the
+        frames are at or after the cut, and ``leaked_sec`` are the seconds from the cut to the last of them.
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing. Nothing is written.
@@ -84,11 +84,11 @@ def prepare_egointent(
     footage, missing = record_footage(steps, videos, skip_missing=skip_missing, verify=verify, seconds_after=seconds)
     prepared = [record for record in steps if record.step_id in footage]
     rows = _rows(prepared, footage, len(steps))
-    if leakage:
-        rows = [row | _leaked(row) for row in rows]
-        if not (rows := [row for row in rows if row["leaked_sec"] > 0]):
-            raise LmmsEgoplanError(f"{annotations}: no video has a frame after a step's cut; --leakage needs some")
-    left_out = {"without_leakage": len(prepared) - len(rows)} if leakage else {}
+    rows = [row | _leaked(row, footage[row["step_id"]].frames) for row in rows] if leakage else rows
+    left_out = {"without_leakage": sum(not row["leaked_frames"] for row in rows)} if leakage else {}
+    rows = [row for row in rows if not leakage or row["leaked_frames"]]
+    if not rows:
+        raise LmmsEgoplanError(f"{annotations}: no video has a frame after a step's cut; --leakage needs some")
     prepared = [record for record in prepared if record.step_id in {row["step_id"] for row in rows}]
     return EGOINTENT.save(
         LEAKAGE if leakage else SPLIT,
@@ -207,12 +207,12 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
     ]
 
 
-def _leaked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what differs in a row of the split `LEAKAGE`; no ``leaked_sec`` if no frame after the cut is shown."""
+def _leaked(row: Mapping[str, Any], frames: Sequence[int]) -> dict[str, Any]:
+    """Return what differs in a row of the split `LEAKAGE`."""
     cut, times = row["end_sec"], frame_times(row["video_path"])
-    shown = step_frames(row["video_path"], row["start_sec"], cut + LEAKAGE_SEC)
-    seconds = min(float(LEAKAGE_SEC), times[-1] + times[-1] - times[-2] - cut) if times[shown[-1]] >= cut else 0.0
-    return {"end_sec": cut + LEAKAGE_SEC, "cut_sec": cut, "leaked_sec": seconds, "origin": LEAKED_STEPS}
+    leaked = [times[frame] - cut for frame in frames if times[frame] >= cut]
+    seconds = {"cut_sec": cut, "leaked_sec": max(leaked, default=0.0), "leaked_frames": len(leaked)}
+    return seconds | {"end_sec": cut + LEAKAGE_SEC, "origin": LEAKED_STEPS}
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Select the frames of a step that a model is shown, and provide them as images, a clip or a video file.
 
-No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed
-ones several images.
+No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1: open models get "video
+inputs sampled at 6 FPS", closed ones several images.
 """
 
 from bisect import bisect_left, bisect_right
@@ -69,7 +69,7 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
 def history_start(path: str | Path, start_sec: float) -> float:
     """Return the time at which the history of a step begins: `HISTORY_SEC` before it, but not before the video.
 
-    It is a whole number of sample times before the step, so the step's own frames are among those with its history.
+    It is a whole number of sample times before the step, so the step's sample times do not change.
 
     Raises:
         FrameError: As in `step_frames`.
@@ -174,13 +174,13 @@ def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
 def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
     media, max_frames = _checked(settings)
     row, shortcut, count = doc.get("partner") or doc, doc.get("shortcut"), "num_frames"
-    if shortcut == "blind":
+    if not num_shown(doc, settings):
         return []
     path, start, end = row["video_path"], row["start_sec"], row["end_sec"]
     try:
         if shortcut == "with_history":
             start, count = history_start(path, start), "num_frames_with_history"
-        sampled = step_frames(path, start, end)
+        sampled: Sequence[int] = step_frames(path, start, end)
         if len(sampled) != row[count]:
             raise FrameError(
                 f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {row[count]} when the "
@@ -203,19 +203,12 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
     return Clip(images, None if rate is None else float(rate)) if media == "clip" else images
 
 
-def _selected(frames: Sequence[int], shortcut: str | None) -> list[int]:
+def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
     """Return the frames of a step that a condition may show, before the limit on their number."""
     quarter = ceil(len(frames) / 4)
-    match shortcut:
-        case "blind":
-            return []
-        case "last_quarter":
-            return [*frames[-quarter:]]
-        case "without_boundary":
-            return [*frames[:-quarter]]
-        case "first_frame" | "last_frame":
-            return altered(frames, shortcut, "")
-    return [*frames]
+    parts = {"last_quarter": slice(-quarter, None), "without_boundary": slice(-quarter), "blind": slice(0)}
+    parts |= {"first_frame": slice(1), "last_frame": slice(-1, None)}
+    return frames[parts.get(shortcut or "", slice(None))]
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:

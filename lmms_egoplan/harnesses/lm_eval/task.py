@@ -20,7 +20,7 @@ from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
-from lmms_egoplan.judging.judge import announce_judge
+from lmms_egoplan.judging.judge import announce_judge, announce_requests
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.ranking.chat_templates import has_system_turn
@@ -314,11 +314,13 @@ class JudgedTask(TogetherScoredTask):
     Attributes:
         DEFAULT_JUDGE: As in `announce_judge`.
         OTHERWISE: As in `announce_judge`.
+        REQUESTS: Number of requests to the judge for an answer.
     """
 
     FILTER = "judged"
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
+    REQUESTS: ClassVar[int] = 1
 
     def prepare_scoring(self) -> None:
         """Test the judge.
@@ -327,6 +329,12 @@ class JudgedTask(TogetherScoredTask):
             JudgeError, LmmsEgoplanError: See `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+
+    def build_all_requests(self, **kwargs: Any) -> None:
+        """Build requests, and announce those to the judge."""
+        super().build_all_requests(**kwargs)
+        if self._scores:
+            announce_requests(self.task_name, self.REQUESTS * len(self.instances), self.DEFAULT_JUDGE)
 
     def judge(self) -> JudgeSettings | None:
         """Return the configured judge, with this process's share of the concurrency."""

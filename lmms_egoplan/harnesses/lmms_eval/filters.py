@@ -15,11 +15,14 @@ from lmms_eval import evaluator
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
+from lmms_eval.api.task import ConfigurableTask, Task
 from loguru import logger
+from tenacity import retry_if_not_exception_type
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
-from lmms_egoplan.judging.judge import announce_judge
+from lmms_egoplan.judging.judge import announce_judge, announce_requests
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
@@ -105,10 +108,12 @@ class JudgedFilter(RequestFilter):
     Attributes:
         DEFAULT_JUDGE: As in `announce_judge`.
         OTHERWISE: As in `announce_judge`.
+        REQUESTS: Number of requests to the judge for an answer.
     """
 
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
+    REQUESTS: int = 1
 
     def __init__(self) -> None:
         """Test the judge.
@@ -172,5 +177,21 @@ def _show_requests_to_filters() -> None:
     FilterEnsemble.apply = show_and_apply
 
 
+def _announce_judge_requests() -> None:
+    build = Task.build_all_requests
+
+    @functools.wraps(build)
+    def build_and_announce(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        for filter_ in (filter_ for ensemble in getattr(self, "_filters", ()) for filter_ in ensemble.filters):
+            if isinstance(filter_, JudgedFilter) and not getattr(self.args, "predict_only", False):
+                announce_requests(self.task_name, filter_.REQUESTS * len(self.instances), filter_.DEFAULT_JUDGE)
+
+    Task.build_all_requests = build_and_announce
+
+
 _show_requests_to_filters()
+_announce_judge_requests()
+# The harness loads data again after any error, five times, and then hides the error.
+ConfigurableTask.download.retry.retry = retry_if_not_exception_type(LmmsEgoplanError)
 evaluator.evaluate = record.recorded(evaluator.evaluate)

@@ -38,11 +38,12 @@ class Plans(TogetherScoredTask):
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """Return the views of the environment."""
-    load = partial(stored_images, ACTPLAN, "test", doc["data"], doc["row"], "images")
-    return LazyImages(images_name("ActPlan-1K", doc, doc["id"]), load)
+    """Return the views of the environment, or of the partner's."""
+    shown = doc.get("partner") or doc
+    load = partial(stored_images, ACTPLAN, "test", doc["data"], shown["row"], "images")
+    return LazyImages(images_name("ActPlan-1K", doc, shown["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """Return the placeholders of the views, followed by the task description as released."""
-    return IMAGE_PLACEHOLDER * doc["num_images"] + prompt_text(doc)
+    return IMAGE_PLACEHOLDER * (doc.get("partner") or doc)["num_images"] + prompt_text(doc)

@@ -6,13 +6,16 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PAPER, RELEASE, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+    FIELDS,
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
+from lmms_egoplan.benchmarks.egointent.shortcuts import under
+from lmms_egoplan.benchmarks.egointent.visuals import TEXT_ONLY, num_shown, step_images
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
@@ -22,11 +25,19 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
 _MEDIA = ("clip", "frames")
 
 
+def __getattr__(name: str) -> Any:
+    """Return a condition as a function."""
+    if name in SHORTCUTS:
+        return partial(under, shortcut=name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 class Steps(JudgedTask):
     """The task egointent: infer what, why and next for steps that are cut off before their outcome."""
 
     PREPARED = EGOINTENT
     COUNTS = ("max_frames",)
+    REQUESTS = len(FIELDS)
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
@@ -44,7 +55,7 @@ class Steps(JudgedTask):
                 answer.text,
                 truncated=None,
                 frames_shown=num_shown(answer.doc, answer.doc["shown"]),
-                media=answer.media,
+                media=answer.media if num_shown(answer.doc, answer.doc["shown"]) else TEXT_ONLY,
             )
             for answer in answers
         ]
@@ -61,7 +72,8 @@ class PaperSteps(Steps):
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """Return the step's frames up to its truncation point."""
     settings = doc["shown"]
-    description = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
+    condition = f", {doc['shortcut']}" if "shortcut" in doc else ""
+    description = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}{condition}"
     return LazyImages(
         images_name("EgoIntent", doc, description),
         partial(step_images, doc, settings),

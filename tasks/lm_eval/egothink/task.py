@@ -79,9 +79,10 @@ class Planning(General):
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """Return the image of the question."""
-    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
-    return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
+    """Return the image of the question, or of its partner."""
+    shown = doc.get("partner") or doc
+    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], shown["row"], "image")
+    return LazyImages(images_name("EgoThink", doc, shown["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
@@ -96,6 +97,11 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
     if IMAGE_PLACEHOLDER in prompt_text("", block):
         return text
     return text + IMAGE_PLACEHOLDER if "after" in block.get("media", "") else IMAGE_PLACEHOLDER + text
+
+
+def blind_text(doc: Mapping[str, Any]) -> str:
+    """Return the prompt of `doc_to_text` without the image."""
+    return doc_to_text(doc).replace(IMAGE_PLACEHOLDER, "")
 
 
 def _block(prompts: str, dimension: str) -> Mapping[str, str]:

@@ -10,24 +10,29 @@ from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PROTOCOLS, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+    FIELDS,
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+from lmms_egoplan.benchmarks.egointent.shortcuts import under
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput
 
 
-def __getattr__(name: str) -> str:
-    """Return the folder or the fingerprint of the prepared steps when a task is loaded, not when it is listed."""
-    if name == "TEST":
-        return str(EGOINTENT.folder("test"))
-    if name == "TEST_DATA":
-        return EGOINTENT.fingerprint("test")
+def __getattr__(name: str) -> Any:
+    """Return folders and fingerprints of prepared splits when a task is loaded, and the conditions as functions."""
+    if name in ("TEST", "LEAKAGE"):
+        return str(EGOINTENT.folder(name.lower()))
+    if name in ("TEST_DATA", "LEAKAGE_DATA"):
+        return EGOINTENT.fingerprint(name.removesuffix("_DATA").lower())
+    if name in SHORTCUTS:
+        return partial(under, shortcut=name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -79,6 +84,7 @@ class Judged(JudgedFilter):
     def __init__(self, together: bool = False, protocol: str = RELEASE_JUDGE_VERSION) -> None:
         super().__init__()
         self._together = together
+        self.REQUESTS = 1 if together else len(FIELDS)
         self._protocol = PROTOCOLS[protocol]
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
@@ -91,6 +97,7 @@ class Diagnosed(JudgedFilter):
     """Diagnose all answers in one batch, and return the text of each `Diagnosis`."""
 
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
+    REQUESTS = len(diagnostics.Diagnosis.RATED)
     OTHERWISE = scoring.OTHERWISE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:

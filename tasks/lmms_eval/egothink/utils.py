@@ -19,6 +19,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     read_reply,
 )
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.shortcuts import shown_image
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
@@ -63,8 +64,14 @@ def __getattr__(name: str) -> Any:
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     """Return the image of the question."""
-    reserve_for([doc["image"]])
-    return [doc["image"].convert("RGB")]
+    image = shown_image(doc)
+    reserve_for([image])
+    return [image.convert("RGB")]
+
+
+def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """Return no image."""
+    return []
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
@@ -75,6 +82,17 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the model's prompt as messages, for chat backends, and for hf_vlm with a system prompt."""
     return prompt_messages(doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs))
+
+
+def blind_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
+    """Return the prompt of `doc_to_text` without the position of an image."""
+    return doc_to_text(doc, lmms_eval_specific_kwargs).replace("<image>", "")
+
+
+def blind_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of `doc_to_messages` without an image."""
+    messages = prompt_messages(doc["question"], None, _prompts(lmms_eval_specific_kwargs))
+    return [turn | {"content": [part for part in turn["content"] if part["type"] == "text"]} for turn in messages]
 
 
 def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_frames, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import history_start, num_shown, step_frames, visual_input
 from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.paths import TASK_FOLDERS
+from lmms_egoplan.report.run import read_task_file
 from media.files import read_number, read_numbers, write_numbered_video
 
 FRAMES = 120
@@ -20,6 +22,12 @@ VIDEOS = {
     "open_gop.mp4": {"b_frames": 3, "gop": 10, "open_gop": True},
     "one_key_frame.mkv": {"gaps": (2, 3), "gop": 1000},
     "late_start.ts": {"gaps": (3, 1), "start": 45},
+}
+# Every task except the one that shows frames after the cut, by its condition; None for the benchmark's own tasks.
+CONDITIONS = {
+    (task.get("metadata") or {}).get("shortcut")
+    for path in TASK_FOLDERS["lmms-eval"].glob("egointent/egointent*.yaml")
+    if "task" in (task := read_task_file(path)) and path.stem != "egointent_leakage"
 }
 
 
@@ -62,26 +70,67 @@ def steps(draw):
     return name, start, draw(st.one_of(moments, st.floats(0.01, 3).map(lambda duration: start + duration)))
 
 
-@pytest.mark.parametrize(("media", "examples"), [("frames", 120), ("clip", 50), ("video", 50)])
+def shown_by(condition, step, history, max_frames):
+    """Return the numbers that a condition may show, and how many it shows before the limit."""
+    quarter = -(-len(step) // 4)
+    return {
+        None: step,
+        "blind": [],
+        "first_frame": step[:1],
+        "last_frame": step[-1:],
+        "frozen": step[-1:] * len(step),
+        "last_quarter": step[len(step) - quarter :],
+        "without_boundary": step[: len(step) - quarter],
+        "with_history": history,
+    }.get(condition, step)
+
+
+@pytest.mark.parametrize(("media", "examples"), [("frames", 200), ("clip", 100), ("video", 100)])
 def test_nothing_outside_the_step_is_shown(folder, media, examples):
     @settings(max_examples=examples, deadline=None)
-    @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)))
-    def check(step, max_frames):
+    @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)), st.sampled_from(sorted(CONDITIONS, key=str)))
+    def check(step, max_frames, condition):
         name, start, end = step
-        inside = {number for number, time in enumerate(times_written(name)) if start <= time < end}
-        doc = {"step_id": "s1", "video_id": name, "video_path": str(folder / name), "start_sec": start, "end_sec": end}
+        times = times_written(name)
+        inside = {number for number, time in enumerate(times) if start <= time < end}
+        row = {"video_id": name, "video_path": str(folder / name), "start_sec": start, "end_sec": end}
+        doc = {"step_id": "s1", **row, **({"shortcut": condition} if condition else {})}
         if not inside:
             with pytest.raises(FrameError):
-                visual_input(doc | {"num_frames": 1}, {"media": media, "max_frames": max_frames})
+                visual_input(row | {"step_id": "s1", "num_frames": 1}, {"media": media, "max_frames": max_frames})
             return
-        doc["num_frames"] = len(step_frames(folder / name, start, end))
+        sampled = step_frames(folder / name, start, end)
+        history = step_frames(folder / name, history_start(folder / name, start), end)
+        assert set(history) <= {number for number, time in enumerate(times) if start - 10.001 <= time < end}
+        assert set(sampled) <= inside
+        counts = {"num_frames": len(sampled), "num_frames_with_history": len(history)}
+        if condition == "other_video":
+            doc |= {"partner": row | counts, "video_path": "/nowhere.mp4", "start_sec": -5.0, "end_sec": -4.0}
+        doc |= counts
         wanted = {"media": media, "max_frames": max_frames}
-        numbers = numbers_in(media, visual_input(doc, wanted))
-        assert set(numbers) <= inside
-        assert numbers == sorted(set(numbers))
-        assert len(numbers) == num_shown(doc, wanted)
+        visual = visual_input(doc, wanted)
+        numbers = numbers_in(media, visual) if visual else []
+        allowed = shown_by(condition, sampled, history, max_frames)
+        assert set(numbers) <= set(allowed)
+        assert len(numbers) == num_shown(doc, wanted) == min(len(allowed), max_frames)
+        if condition in ("frozen", "shuffled", "reversed"):
+            whole = numbers_in(media, visual_input(row | {"step_id": "s1"} | counts, wanted))
+            assert numbers != whole or len(whole) == 1
+            assert numbers == whole[::-1] or condition != "reversed"
+            assert sorted(numbers) == whole or condition == "frozen"
+        else:
+            assert numbers == sorted(set(numbers))
 
     check()
+
+
+def test_the_history_contains_the_frames_of_the_step(folder):
+    """Only the first one may differ, if the step's first sample time is before its first frame."""
+    for name in VIDEOS:
+        for start, end in ((0.02, 1.0), (1.5, 2.2), (2.0, 3.9)):
+            history = step_frames(folder / name, history_start(folder / name, start), end)
+            assert set(step_frames(folder / name, start, end)[1:]) <= set(history)
+            assert times_written(name)[history[0]] < 0.2  # the videos are shorter than the history
 
 
 @pytest.mark.parametrize("name", VIDEOS)

@@ -8,14 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
+from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, assumed_predictions
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, split_dir, summary_path
-from media.files import damage_packet, write_numbered_video
+from media.files import damage_packet, read_numbers, write_numbered_video
 
 
 @pytest.fixture
@@ -50,6 +52,7 @@ def test_writes_every_step(folder):
         "category": None,
         "video_path": str((folder / "videos" / "0a1b-2c.mp4").resolve()),
         "num_frames": 3,
+        "num_frames_with_history": 6,
         "split_size": 6,
     }
     assert set(Record.model_fields) - {"origin"} < set(dataset.column_names)
@@ -67,7 +70,7 @@ def test_summary_compares_with_the_paper(folder):
     assert summary.pop("mapping")[:2] == ["step_id: step_id (6)", "video_id: video_id (6)"]
     assert summary == {
         "benchmark": "egointent",
-        "format": 2,
+        "format": 3,
         "split": "test",
         "annotations": str((folder / "steps.jsonl").resolve()),
         "split_size": 6,
@@ -101,9 +104,9 @@ def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
 def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
     prepare(folder, raw_records())
     path = summary_path("egointent", "test")
-    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    path.write_text(path.read_text().replace('"format": 3', '"format": 1'))
     with pytest.raises(
-        LmmsEgoplanError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
+        LmmsEgoplanError, match=r"in format 1; this version reads format 3. .*lmms-egoplan data prepare egoint"
     ):
         EGOINTENT.load("test")
 
@@ -315,3 +318,33 @@ def test_verify_finds_damaged_frames(folder):
         assert row["step_id"] not in missing_ids
         visual_input(row, {"media": "frames", "max_frames": 60})
     assert len(missing_ids) + summary["questions"] == len(records)
+
+
+def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
+    """The videos have 120 frames at 30 per second: the last one is at 3.97 s."""
+    steps = [raw_record(1), raw_record(6), raw_record(7, end_sec=3.97), raw_record(8, start_sec=3.5, end_sec=4.0)]
+    prepare(folder, steps)
+    before = EGOINTENT.load("test").to_list()
+    summary = prepare_egointent(folder / "steps.jsonl", folder / "videos", leakage=True, verify=True)
+    assert EGOINTENT.load("test").to_list() == before
+    assert (summary["split"], summary["split_size"], summary["questions"]) == ("leakage", 4, 2)
+    assert summary["without_leakage"] == 2
+    rows = EGOINTENT.load("leakage")
+    assert rows["step_id"][:] == ["s1", "s6"]
+    assert rows["cut_sec"][:] == [0.9, 3.4]
+    assert rows["end_sec"][:] == [2.9, 5.4]
+    for row, last, after in zip(rows, (85, 119), (12, 4), strict=True):
+        numbers = read_numbers(visual_input(row, {"media": "frames", "max_frames": 60}))
+        assert numbers[-1] == last
+        assert row["leaked_sec"] == pytest.approx(last / 30 - row["cut_sec"])
+        assert row["leaked_frames"] == sum(number / 30 >= row["cut_sec"] for number in numbers) == after
+        assert row["num_frames"] == len(numbers)
+    values = score_step(rows[0], [GradedStep.of(assumed_predictions(rows)[0], {}).to_text()])
+    assert values["question_set"] == {"name": "steps with frames after the cut"}
+
+
+def test_leakage_needs_videos_that_go_on(folder):
+    write_annotations(folder / "steps.jsonl", [raw_record(8, start_sec=3.5, end_sec=4.0)])
+    with pytest.raises(LmmsEgoplanError, match=r"steps\.jsonl: no video has a frame after .*--leakage"):
+        prepare_egointent(folder / "steps.jsonl", folder / "videos", leakage=True)
+    assert not summary_path("egointent", "leakage").exists()

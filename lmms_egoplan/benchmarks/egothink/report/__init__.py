@@ -63,8 +63,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
-        """Return the dimensions of each run as one task."""
-        return [graded for run in runs if (graded := read_graded(run)) is not None]
+        """Return the dimensions of each run as one task, and those of each shortcut condition as another one."""
+        return [graded for run in runs for graded in read_graded(run)]
 
     def summary_tasks(self) -> list[Graded]:
         """Add each run's capabilities."""

