@@ -16,11 +16,13 @@ from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.shortcuts import other_image, shown_image
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import ACTPLAN, EGOINTENT, EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.report.runs import read_runs
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import assert_same_results, in_both, in_lm_eval, in_lmms_eval, prepare_sets, records
 from runs.harness import hf_vlm, judge_at, run
@@ -78,13 +80,13 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
         assert [int(line.split()[3]) for line in announced] == [3 * len(lmms_run.samples[task])] * 2
     assert 0 < sent < 3 * 2 * sum(map(len, lmms_run.samples.values()))
     assert_same_results(lmms_run, lm_run, GROUP)
-    shown = {task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()] for task in GROUP}
-    assert shown["egointent"] == [3, 9, 3, 3, 3, 3]
-    assert shown["egointent_blind"] == [0] * 6
-    assert shown["egointent_first_frame"] == shown["egointent_last_frame"] == [1] * 6
-    assert shown["egointent_last_quarter"] == [1, 3, 1, 1, 1, 1]
-    assert shown["egointent_without_boundary"] == [2, 6, 2, 2, 2, 2]
-    assert sum(shown["egointent_with_history"]) > sum(shown["egointent"])
+    frames = {task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()] for task in GROUP}
+    assert frames["egointent"] == [3, 9, 3, 3, 3, 3]
+    assert frames["egointent_blind"] == [0] * 6
+    assert frames["egointent_first_frame"] == frames["egointent_last_frame"] == [1] * 6
+    assert frames["egointent_last_quarter"] == [1, 3, 1, 1, 1, 1]
+    assert frames["egointent_without_boundary"] == [2, 6, 2, 2, 2, 2]
+    assert sum(frames["egointent_with_history"]) > sum(frames["egointent"])
     assert lm_run.results["egointent_blind"]["media,judged"] == "text only"
     assert lm_run.results["egointent_other_video"]["without_partner,judged"] == 2
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
@@ -116,10 +118,10 @@ def test_egothink_without_and_with_another_image(data, checkpoint):
         prepare_egothink(write_source(data / "source_of_three", 3))
         lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image")
         rows = other_image(EGOTHINK.load("affordance"))
-        own, images = (
+        images, others = (
             {row["id"]: show(row).tobytes() for row in rows} for show in (lambda row: row["image"], shown_image)
         )
-    assert all(images[name] != own[name] and images[name] in own.values() for name in own)
+    assert all(others[name] != images[name] and others[name] in images.values() for name in images)
     for condition in ("blind", "other_image"):
         tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
         for task in tasks:
@@ -175,8 +177,17 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
         assert f"{task}: up to {requests} requests to the judge" in output
     report = CliRunner().invoke(app, ["report", str(data / "out"), "--out", str(data / "report")])
     assert report.exit_code == 0, report.output
-    results = json.loads((data / "report" / "report.json").read_text())
-    assert {line["task"] for line in results["summary"]} == {"egointent", "egothink_bench", "actplan"}
+    benchmarks = json.loads((data / "report" / "report.json").read_text())["benchmarks"]
+    scores = {score["task"] for benchmark in benchmarks for score in benchmark["scores"]}
+    assert scores & {"egointent", "egothink_bench", "actplan"} == {"egointent", "egothink_bench", "actplan"}
+    assert not scores & {"egointent_reversed", "egointent_leakage", "egothink_blind", "actplan_views_swapped"}
+    (reading,) = read_runs([data / "out"]).runs
+    conditions = {
+        (task.shortcut, len(task.answers))
+        for benchmark in BENCHMARKS
+        for task in benchmark.load_report()([reading]).shortcuts
+    }
+    assert conditions == {("reversed", 6), ("blind", 6), ("leakage", 6), ("blind", 2), ("views_swapped", 8)}
     judged = CliRunner().invoke(app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")])
     assert judged.exit_code == 0, judged.output
     assert len((data / "judged.jsonl").read_text().splitlines()) == 6

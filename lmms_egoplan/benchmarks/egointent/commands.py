@@ -73,7 +73,7 @@ def prepare(
     if "categories" in summary["counts"]:
         typer.echo("These are Goal-Step steps, not EgoIntent's: their scores are not comparable with the paper's.")
     if leakage:
-        typer.echo(f"Left out, without a frame after the cut: {summary['without_leakage']} steps")
+        typer.echo(f"Skipped, without a frame after the cut: {summary['without_leakage']} steps")
     if summary["unverified"]:
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
 

@@ -50,7 +50,7 @@ def prepare_egointent(
         verify: Decode every frame that a task may read: the frames of the steps at 6 per second.
         field_by_key: See `fields_of_keys`.
         leakage: Write the split `LEAKAGE` instead. Its steps end up to `LEAKAGE_SEC` after the recorded cut, at the
-            latest with the video. Steps without a frame after the cut are left out.
+            latest with the video. Steps without a frame after the cut are skipped.
 
     Returns:
         The summary, which is also stored with the split:
@@ -85,7 +85,7 @@ def prepare_egointent(
     prepared = [record for record in steps if record.step_id in footage]
     rows = _rows(prepared, footage, len(steps))
     rows = [row | _leaked(row, footage[row["step_id"]].frames) for row in rows] if leakage else rows
-    left_out = {"without_leakage": sum(not row["leaked_frames"] for row in rows)} if leakage else {}
+    skipped = {"without_leakage": sum(not row["leaked_frames"] for row in rows)} if leakage else {}
     rows = [row for row in rows if not leakage or row["leaked_frames"]]
     if not rows:
         raise LmmsEgoplanError(f"{annotations}: no video has a frame after a step's cut; --leakage needs some")
@@ -102,7 +102,7 @@ def prepare_egointent(
         missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in missing],
         counts=compare_counts(_counts(prepared), _counts(steps), "annotations", PAPER),
         **({"verified": True} if verify else {}),
-        **left_out,
+        **skipped,
     )
 
 

@@ -39,9 +39,9 @@ class Plans(TogetherScoredTask):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """Return the views of the environment, or of the partner's."""
-    shown = doc.get("partner") or doc
-    load = partial(stored_images, ACTPLAN, "test", doc["data"], shown["row"], "images")
-    return LazyImages(images_name("ActPlan-1K", doc, shown["id"]), load)
+    source = doc.get("partner") or doc
+    load = partial(stored_images, ACTPLAN, "test", doc["data"], source["row"], "images")
+    return LazyImages(images_name("ActPlan-1K", doc, source["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:

@@ -80,9 +80,9 @@ class Planning(General):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """Return the image of the question, or of its partner."""
-    shown = doc.get("partner") or doc
-    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], shown["row"], "image")
-    return LazyImages(images_name("EgoThink", doc, shown["id"]), load)
+    source = doc.get("partner") or doc
+    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], source["row"], "image")
+    return LazyImages(images_name("EgoThink", doc, source["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
