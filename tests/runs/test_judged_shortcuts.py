@@ -182,11 +182,8 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     assert scores & {"egointent", "egothink_bench", "actplan"} == {"egointent", "egothink_bench", "actplan"}
     assert not scores & {"egointent_reversed", "egointent_leakage", "egothink_blind", "actplan_views_swapped"}
     (reading,) = read_runs([data / "out"]).runs
-    conditions = {
-        (task.shortcut, len(task.answers))
-        for benchmark in BENCHMARKS
-        for task in benchmark.load_report()([reading]).shortcuts
-    }
+    sections = [benchmark.load_report()([reading]) for benchmark in BENCHMARKS]
+    conditions = {(task.shortcut, len(task.answers)) for section in sections for task in section.shortcuts}
     assert conditions == {("reversed", 6), ("blind", 6), ("leakage", 6), ("blind", 2), ("views_swapped", 8)}
     judged = CliRunner().invoke(app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")])
     assert judged.exit_code == 0, judged.output
