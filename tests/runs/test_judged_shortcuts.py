@@ -118,10 +118,10 @@ def test_egothink_without_and_with_another_image(data, checkpoint):
         prepare_egothink(write_source(data / "source_of_three", 3))
         lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image")
         rows = other_image(EGOTHINK.load("affordance"))
-        images, others = (
+        images, swapped = (
             {row["id"]: show(row).tobytes() for row in rows} for show in (lambda row: row["image"], shown_image)
         )
-    assert all(others[name] != images[name] and others[name] in images.values() for name in images)
+    assert all(swapped[name] != images[name] and swapped[name] in images.values() for name in images)
     for condition in ("blind", "other_image"):
         tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
         for task in tasks:
