@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
 
-from lmms_egoplan.construction.egoplan.narrations import normalised
+from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.encoder import default_device, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.adapter import load_adapter

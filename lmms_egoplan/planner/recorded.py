@@ -13,8 +13,8 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN, clip_frames, frame_rate, progress_of
+from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.construction.egointent.goalstep import read_goalstep
-from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.construction.egoplan.questions import frames_before
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside

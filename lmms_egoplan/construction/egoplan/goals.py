@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.egoplan.wording import named_in_order, normalised, tidy
 from lmms_egoplan.construction.ego4d import text_problem
-from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, normalised, tidy, timestamp
-from lmms_egoplan.construction.egoplan.wording import named_in_order
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, timestamp
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json

@@ -4,16 +4,15 @@ import csv
 import io
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
+from lmms_egoplan.benchmarks.egoplan.wording import NO_OBJECTS, tidy
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
@@ -26,13 +25,6 @@ from lmms_egoplan.validation import quoted
 _SECONDS_OFF = 0.1
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
-_ARTICLES = frozenset(("a", "an", "the"))
-# Words that end an object or separate it from its verb: "down" and "on" in "put down plate on table".
-NO_OBJECTS = _ARTICLES.union(
-    ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
-    ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
-    ("together", "towards", "under", "up", "using", "with"),
-)
 
 NO_FRAMES = "narration without frame numbers"
 NO_LENGTH = "narration that does not end after its start"
@@ -259,19 +251,6 @@ def _none_left(rejections: Sequence[Rejection]) -> str:
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     reasons = (f"{name}: {n}, such as {first[name].where}, {first[name].detail}" for name, n in counted(rejections))
     return f"no narration can be used. {'; '.join(reasons) or 'The file contains none'}"
-
-
-def tidy(text: str) -> str:
-    """Return a phrase in one line, without a full stop."""
-    visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
-    return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
-
-
-@cache
-def normalised(text: str) -> str:
-    """Return an action in lower case, without punctuation and articles, so that different spellings are equal."""
-    plain = unicodedata.normalize("NFKC", tidy(text))
-    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 
 
 def verb_and_object(phrase: str) -> tuple[str, str]:

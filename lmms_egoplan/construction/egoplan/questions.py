@@ -8,9 +8,9 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
+from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.goals import Goal
-from lmms_egoplan.construction.egoplan.narrations import Action, normalised
-from lmms_egoplan.construction.egoplan.wording import near_key
+from lmms_egoplan.construction.egoplan.narrations import Action
 from lmms_egoplan.rejections import Rejection
 
 # The visual input ends this long before the next action's segment (sec. 3.3, Visual Input Alignment).

@@ -3,15 +3,15 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.construction.egoplan.narrations import normalised
+from lmms_egoplan.benchmarks.egoplan.baselines import Texts, baseline_points
+from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.questions import Question
-from lmms_egoplan.construction.egoplan.wording import content, near_key
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 
@@ -186,27 +186,10 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
-    """Return accuracies of baselines that do not see the video. Equally good choices share one point.
-
-    most frequent answer: The choice that is the answer of most questions on other videos.
-    not done yet: Any choice that is not in the progress.
-    goal similarity: The choice that shares most stems with the goal.
-    """
-    answers = Counter(normalised(item.answer) for item in questions)
-    in_video = Counter((item.moment[0], normalised(item.answer)) for item in questions)
-    return {
-        "n": len(questions),
-        "chance": fmean(1 / len(item.choices) for item in questions),
-        "most frequent answer": _accuracy(questions, lambda item, key: answers[key] - in_video[item.moment[0], key]),
-        "not done yet": _accuracy(questions, lambda item, key: key not in {normalised(act.text) for act in item.past}),
-        "goal similarity": _accuracy(questions, lambda item, key: len({*content(item.goal.text)} & {*content(key)})),
-    }
-
-
-def _accuracy(questions: Sequence[Question], score: Callable[[Question, str], float]) -> float:
-    points: list[float] = []
-    for question in questions:
-        scores = {choice: score(question, normalised(choice)) for choice in question.choices}
-        best = [choice for choice, value in scores.items() if value == max(scores.values())]
-        points.append((question.answer in best) / len(best))
-    return round(fmean(points), 4)
+    """Return accuracies of chance and of the baselines that do not see the video, see `baseline_points`."""
+    texts = [
+        Texts(item.moment[0], item.goal.text, [action.text for action in item.past], item.choices, item.answer)
+        for item in questions
+    ]
+    means = {name: round(fmean(points), 4) for name, points in baseline_points(texts).items()}
+    return {"n": len(questions), "chance": fmean(1 / len(item.choices) for item in questions)} | means

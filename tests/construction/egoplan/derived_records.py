@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.egoplan.derived_questions import EGO4D_FPS, EPIC, GOALSTEP
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
+from lmms_egoplan.benchmarks.egoplan.wording import tidy
 from lmms_egoplan.construction.egoplan.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import (
     Action,
@@ -16,7 +17,6 @@ from lmms_egoplan.construction.egoplan.narrations import (
     by_start,
     ego4d_action,
     read_epic_kitchens,
-    tidy,
 )
 from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 

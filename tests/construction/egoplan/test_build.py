@@ -108,7 +108,7 @@ def test_summary_is_stored_and_printed(tmp_path, narrations):
     kinds = {"near-equal": 0, "concurrent": 0, "copies": 16, "listing-goals": 1, "unsure-actions": 0}
     assert summary["kinds_to_drop"] == kinds
     accuracies = summary["accuracy_without_video"]
-    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent answer"]) == (16, 0.25, 0.25)
+    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent action"]) == (16, 0.25, 0.25)
     for name in ("kinds_to_drop", "accuracy_without_video"):
         for key, value in summary[name].items():
             assert f"{key}: {value}" in result.stdout

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from construction.ego4d_files import narrated, write_narrations
 from construction.egoplan.small import TEA, UID, epic_row, epic_rows, write_epic
 from lmms_egoplan.benchmarks.egoplan.sources import VideoInfo, read_video_info
+from lmms_egoplan.benchmarks.egoplan.wording import normalised, tidy
 from lmms_egoplan.construction import ego4d as layout
 from lmms_egoplan.construction.ego4d import EGO4D_MEAN_GAP, segments
 from lmms_egoplan.construction.egoplan import narrations as reading
 from lmms_egoplan.construction.egoplan.narrations import (
     hundredths,
-    normalised,
     read_ego4d,
     read_epic_kitchens,
     timestamp,
@@ -253,4 +253,4 @@ def test_spellings_of_an_action():
     assert normalised("Open  the fridge.") == normalised("open fridge") != normalised("open freezer")
     texts = ("take caf\u00e9 cup", "take cafe\u0301 cup", "take caf\u00e9 c\u200bup")
     assert len({normalised(text) for text in texts}) == 1
-    assert len({reading.tidy(text) for text in texts}) == 1
+    assert len({tidy(text) for text in texts}) == 1

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.construction.egoplan import questions as module
 from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
-from lmms_egoplan.construction.egoplan.narrations import Action, Video, by_start, normalised
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, by_start
 from lmms_egoplan.construction.egoplan.questions import (
     evaluation_records,
     instruction_records,

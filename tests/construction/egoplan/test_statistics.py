@@ -13,12 +13,12 @@ from construction.egoplan.language_model import goals_of, rows_of
 from construction.egoplan.small import epic_row, some_videos, write_epic
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.wording import stems
 from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
 from lmms_egoplan.construction.egoplan.statistics import _free_position, statistics, statistics_files
-from lmms_egoplan.construction.egoplan.wording import stems
 from lmms_egoplan.judging.asking import Asking
 from shared_data import DATA
 
@@ -145,15 +145,17 @@ def reference(records, narrations):
     moments = list(map(moment_of, records))
     near = sum(any(is_near_equal(*pair) for pair in combinations(choices_of(record), 2)) for record in records)
     concurrent = sum(any(begins_with_answer(record, narrations, text) for text in wrong(record)) for record in records)
-    points = {"most frequent answer": [], "not done yet": [], "goal similarity": []}
+    names = "most frequent action", "not done yet", "similarity to the goal", "longest candidate"
+    points = {name: [] for name in names}
     for record in records:
         other_answers = [plain(other["answer"]) for other in records if other["video_id"] != record["video_id"]]
         done = {plain(past["narration_text"]) for past in record["task_progress_metadata"]}
         goal = set(stems(record["task_goal"])) - LINKS - {"and", "then"}
         scores = {
-            "most frequent answer": {text: other_answers.count(plain(text)) for text in choices_of(record)},
+            "most frequent action": {text: other_answers.count(plain(text)) for text in choices_of(record)},
             "not done yet": {text: plain(text) not in done for text in choices_of(record)},
-            "goal similarity": {text: len(goal & set(stems(text))) for text in choices_of(record)},
+            "similarity to the goal": {text: len(goal & set(stems(text))) for text in choices_of(record)},
+            "longest candidate": {text: len(text) for text in choices_of(record)},
         }
         for name, values in scores.items():
             points[name].append(expected(record, values))

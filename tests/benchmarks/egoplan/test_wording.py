@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.construction.egoplan.wording import content, named_in_order, near_key
+from lmms_egoplan.benchmarks.egoplan.wording import content, named_in_order, near_key
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,48 @@
 """Compare the words of goals and actions, ignoring inflections and determiners."""
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import accumulate
 
-from nltk.stem.snowball import SnowballStemmer
+_ARTICLES = frozenset(("a", "an", "the"))
+# Words that end an object or separate it from its verb: "down" and "on" in "put down plate on table".
+NO_OBJECTS = _ARTICLES.union(
+    ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
+    ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
+    ("together", "towards", "under", "up", "using", "with"),
+)
 
-from lmms_egoplan.construction.egoplan.narrations import NO_OBJECTS, normalised
-
-_STEM = cache(SnowballStemmer("english").stem)
 _DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
 # Irregular plurals that the stemmer does not handle.
 _IRREGULAR = {"halves": "half", "knives": "knife", "leaves": "leaf", "loaves": "loaf", "shelves": "shelf"}
-# Words that may begin another part of a phrase: "on" in "put plate on rack".
-_LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
+
+
+@cache
+def _stemmer() -> Callable[[str], str]:
+    from nltk.stem.snowball import SnowballStemmer  # Importing nltk takes seconds.
+
+    return cache(SnowballStemmer("english").stem)
+
+
+@cache
+def _links() -> frozenset[str]:
+    """Return the stems of words that may begin another part of a phrase: "on" in "put plate on rack"."""
+    return frozenset(map(_stemmer(), NO_OBJECTS - {"and", "using"}))
+
+
+def tidy(text: str) -> str:
+    """Return a phrase in one line, without a full stop."""
+    visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
+    return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
+
+
+@cache
+def normalised(text: str) -> str:
+    """Return an action in lower case, without punctuation and articles, so that different spellings are equal."""
+    plain = unicodedata.normalize("NFKC", tidy(text))
+    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 
 
 @cache
@@ -24,13 +52,15 @@ def stems(text: str) -> tuple[str, ...]:
     >>> stems("Putting the knives on those shelves.")
     ('put', 'knife', 'on', 'shelf')
     """
-    return tuple(_STEM(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS)
+    return tuple(
+        _stemmer()(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS
+    )
 
 
 @cache
 def content(text: str) -> tuple[str, ...]:
     """Return the stems of a text's words, without determiners, prepositions and conjunctions."""
-    return tuple(stem for stem in stems(text) if stem not in _LINKS and stem not in ("and", "then"))
+    return tuple(stem for stem in stems(text) if stem not in _links() and stem not in ("and", "then"))
 
 
 @cache
@@ -47,9 +77,9 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
     False
     """
     words = stems(text)
-    if words[2:] and words[-1] in _LINKS:
+    if words[2:] and words[-1] in _links():
         words = (words[0], words[-1], *words[1:-1])
-    parts = accumulate(position > 1 and word in _LINKS for position, word in enumerate(words))
+    parts = accumulate(position > 1 and word in _links() for position, word in enumerate(words))
     return tuple(sorted(zip(parts, words, strict=True)))
 
 
