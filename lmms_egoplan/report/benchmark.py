@@ -218,18 +218,28 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Sort the questions for the gallery."""
         return keys
 
+    @cached_property
+    def own_tasks(self) -> list[Task]:
+        """The benchmark's own tasks, without shortcut conditions (`ScoredTask.shortcut`)."""
+        return [task for task in self.tasks if task.shortcut is None]
+
     def main_tasks(self) -> list[Task]:
         """Return the tasks of the finding, the slices and the changes."""
-        return self.tasks
+        return self.own_tasks
 
     def summary_tasks(self) -> Sequence[Task]:
         """Return the tasks of the summary, the main tasks first. Each has its own card."""
         main = self.main_tasks()
-        return [*main, *(task for task in self.tasks if task not in main)]
+        return [*main, *(task for task in self.own_tasks if task not in main)]
 
     def labels(self, _task: Task, _answer: Answer) -> Mapping[str, str]:
         """Return people's labels of an answer, by attribute."""
         return {}
+
+    @cached_property
+    def without_model(self) -> Sequence[Task]:
+        """The baselines that need no model, as tasks of a run."""
+        return ()
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Compute the main score over some answers from their `scores` alone."""
@@ -461,10 +471,12 @@ class BenchmarkReport(ABC, Generic[Task]):
         groups = []
         for name in names:
             for run, answers in members[name].items():
-                mean = self.mean_over(answers)
-                why = self._why_no_interval(mean)
-                groups.append(document.Group(name, run, mean.value, mean.interval, why, mean.questions or 0))
+                groups.append(self._group(name, run, self.mean_over(answers)))
         yield document.Slice(attribute, tuple(groups))
+
+    def _group(self, name: str, run: str, mean: Mean) -> document.Group:
+        why = self._why_no_interval(mean)
+        return document.Group(name, run, mean.value, mean.interval, why, mean.questions or 0)
 
     def remarks(self) -> Iterator[str]:
         """Describe flaws and gaps of the runs, each in a sentence or two."""
@@ -500,6 +512,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             remarks=tuple(self.remarks()),
             slices=tuple(self.slices()),
             changes=tuple(self.changes()),
+            baselines=tuple(self._group(x.task, x.run.name, x.main) for x in self.without_model),
         )
 
     def changes(self) -> Iterator[document.Change]:

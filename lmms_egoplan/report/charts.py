@@ -136,7 +136,7 @@ def draw_lines(
         means: for each run, the means in the groups.
         label, groups_label: labels of the vertical and the horizontal axis.
         top: end of the vertical axis, see `draw_bars`.
-        looks: matplotlib's arguments for a run's line. Default: by the run's number.
+        looks: matplotlib's arguments for a run's line, instead of those by the run's number.
         chance: score of random answers, marked by a horizontal line.
     """
     figure, axes = new_figure(7.2, 3.4)
@@ -147,8 +147,8 @@ def draw_lines(
     for number, (name, of_run) in enumerate(means.items()):
         shift = step * (number - (len(means) - 1) / 2)
         points = [(x + shift, mean.value, mean.interval) for x, mean in enumerate(of_run) if mean.value is not None]
-        signs = {"color": shade(number), "marker": marker(number), "linestyle": line(number)}
-        look = {"label": name, **looks.get(name, {**signs, "markersize": 5, "clip_on": False})}
+        signs = {"color": shade(number), "marker": marker(number), "linestyle": line(number), "markersize": 5}
+        look = {"label": name, **signs, "clip_on": False, **looks.get(name, {})}
         axes.plot([x for x, _, _ in points], [value for _, value, _ in points], **look)
         for x, _, interval in points:
             if interval:

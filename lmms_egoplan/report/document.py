@@ -220,6 +220,7 @@ class Section:
     finding: the result in sentences. Every difference has its interval.
     unit: unit after numbers of the main score, such as ``points``; "" for none.
     top: highest possible main score.
+    baselines: scores without a model over the questions that were asked, each with its name as the group's.
     """
 
     key: str
@@ -236,6 +237,7 @@ class Section:
     differences: tuple[Difference, ...] = ()
     slices: tuple[Slice, ...] = ()
     changes: tuple[Change, ...] = ()
+    baselines: tuple[Group, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ class ShownAnswer:
     prompt: the prompt as sent, without images; None if the harness does not log it.
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     task: name and version of the task; the version is None if unknown.
+    gain: nats that the video adds to the right choice, and to its margin over the best wrong one; None if unknown.
     """
 
     verdict: Verdict
@@ -263,6 +266,7 @@ class ShownAnswer:
     prompt: str | None = None
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
+    gain: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -372,6 +376,7 @@ def _section(section: Section) -> dict[str, Any]:
         **_fields(section, "key", "title", "unit", "finding", "remarks"),
         "scores": [_with_ends(line) | {"beside": dict(line.beside)} for line in section.headlines],
         "differences": [asdict(pair) for pair in section.differences],
+        "baselines": [_with_ends(baseline) for baseline in section.baselines],
         "reference": None if section.reference is None else asdict(section.reference),
         "slices": [
             {"attribute": part.attribute, "groups": [_with_ends(group) for group in part.groups]}

@@ -415,7 +415,8 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
             question = f"{question[:_QUESTION]}\u2026"
         verdicts = "".join(_LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs)
         picture = strip["file"] if strip else 0
-        rows.append([clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture])
+        gains = [[runs.index(run), *_rounded(answer.gain)] for run, answer in item.answers.items() if answer.gain]
+        rows.append([clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture, gains])
     return {
         "chunk": _CHUNK,
         "runs": [clean(run) for run in runs],
@@ -470,8 +471,14 @@ def _answer(answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str 
     if answer.chosen is not None:
         data["chosen"] = int(answer.chosen)
     if answer.logprobs is not None:
-        data["logprobs"] = [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in answer.logprobs]
+        data["logprobs"] = _rounded(answer.logprobs)
+    if answer.gain is not None:
+        data["gain"] = _rounded(answer.gain)
     return data
+
+
+def _rounded(numbers: Iterable[float | None]) -> list[float | None]:
+    return [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in numbers]
 
 
 def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, pictures: Pictures) -> dict[str, int]:

@@ -192,8 +192,13 @@ class ScoredTask(ABC):
 
     @property
     def shortcut(self) -> str | None:
-        """The condition of `SHORTCUTS` under which the questions were asked; None for the benchmark's own task."""
-        return member(self.task_run.config, "metadata", "shortcut")
+        """The condition of `SHORTCUTS` under which the questions were asked; None for the benchmark's own task.
+
+        Earlier versions of tasks without video do not log it.
+        """
+        return member(self.task_run.config, "metadata", "shortcut") or (
+            "blind" if self.task.endswith("_blind") else None
+        )
 
     @property
     def truncated(self) -> float | None:

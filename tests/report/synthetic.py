@@ -25,6 +25,7 @@ from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.run import package_versions
 from report.answers import Answers
@@ -157,9 +158,14 @@ def _config(task, is_lmms):
         "metric_list": [metric | {"aggregation": source_of(metric["aggregation"])} for metric in shared["metric_list"]],
         "output_type": "generate_until" if name != "none" or "generate" in task else "multiple_choice",
         "repeats": 1,
-        "metadata": {"version": _version(task), **shared["metadata"]}
+        "metadata": {"version": _version(task), **shared["metadata"], **_shortcut(task)}
         | (_PROMPTS if task.startswith("egointent") else {}),
     }
+
+
+def _shortcut(task):
+    """Return the condition that a task's name ends with, as its metadata have it."""
+    return next(({"shortcut": name} for name in SHORTCUTS if task.endswith(f"_{name}")), {})
 
 
 def _version(task):

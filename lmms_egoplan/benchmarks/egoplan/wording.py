@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from itertools import accumulate
+
+from nltk.stem.snowball import SnowballStemmer
 
 _ARTICLES = frozenset(("a", "an", "the"))
 # Words that end an object or separate it from its verb: "down" and "on" in "put down plate on table".
@@ -14,22 +16,12 @@ NO_OBJECTS = _ARTICLES.union(
     ("together", "towards", "under", "up", "using", "with"),
 )
 
+_STEM = cache(SnowballStemmer("english").stem)
 _DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
 # Irregular plurals that the stemmer does not handle.
 _IRREGULAR = {"halves": "half", "knives": "knife", "leaves": "leaf", "loaves": "loaf", "shelves": "shelf"}
-
-
-@cache
-def _stemmer() -> Callable[[str], str]:
-    from nltk.stem.snowball import SnowballStemmer  # Importing nltk takes seconds.
-
-    return cache(SnowballStemmer("english").stem)
-
-
-@cache
-def _links() -> frozenset[str]:
-    """Return the stems of words that may begin another part of a phrase: "on" in "put plate on rack"."""
-    return frozenset(map(_stemmer(), NO_OBJECTS - {"and", "using"}))
+# Words that may begin another part of a phrase: "on" in "put plate on rack".
+_LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
 
 
 def tidy(text: str) -> str:
@@ -52,15 +44,13 @@ def stems(text: str) -> tuple[str, ...]:
     >>> stems("Putting the knives on those shelves.")
     ('put', 'knife', 'on', 'shelf')
     """
-    return tuple(
-        _stemmer()(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS
-    )
+    return tuple(_STEM(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS)
 
 
 @cache
 def content(text: str) -> tuple[str, ...]:
     """Return the stems of a text's words, without determiners, prepositions and conjunctions."""
-    return tuple(stem for stem in stems(text) if stem not in _links() and stem not in ("and", "then"))
+    return tuple(stem for stem in stems(text) if stem not in _LINKS and stem not in ("and", "then"))
 
 
 @cache
@@ -77,9 +67,9 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
     False
     """
     words = stems(text)
-    if words[2:] and words[-1] in _links():
+    if words[2:] and words[-1] in _LINKS:
         words = (words[0], words[-1], *words[1:-1])
-    parts = accumulate(position > 1 and word in _links() for position, word in enumerate(words))
+    parts = accumulate(position > 1 and word in _LINKS for position, word in enumerate(words))
     return tuple(sorted(zip(parts, words, strict=True)))
 
 

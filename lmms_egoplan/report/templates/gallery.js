@@ -7,19 +7,19 @@ const MOST_NAMES = 10;
 
 function readIndex() {
   const data = JSON.parse(byId("index").textContent);
-  const items = data.items.map(([key, question, benchmark, coded, verdicts, picture], position) => {
+  const items = data.items.map(([key, question, benchmark, coded, verdicts, picture, gains], position) => {
     const facts = new Map();
     for (let i = 0; i < coded.length; i += 2) {
       const [name, values] = data.facts[coded[i]];
       facts.set(name, values[coded[i + 1]]);
     }
-    return { position, key, question, benchmark: data.benchmarks[benchmark], facts, verdicts, picture };
+    return { position, key, question, benchmark: data.benchmarks[benchmark], facts, verdicts, picture, gains };
   });
   return { ...data, items };
 }
 
 // Parse an address of the gallery; null for other addresses. All parts after #gallery are optional:
-// #gallery/KEY?text=..&benchmark=..&run=..&verdict=..&show=..&one=..&two=..&fact:NAME=..&page=..&question=..
+// #gallery/KEY?text=..&benchmark=..&run=..&verdict=..&show=..&sort=..&one=..&two=..&fact:NAME=..&page=..&question=..
 function parsed(hash) {
   const match = /^#gallery(?:\/([^?]*))?(?:\?(.*))?$/.exec(hash);
   if (!match) return null;
@@ -55,6 +55,7 @@ function gallery() {
   const scored = (item) => [...item.verdicts].filter((letter) => letter !== NONE && letter !== "u");
   const letterBy = (item, run) => item.verdicts[index.runs.indexOf(run)] ?? NONE;
   const factSelects = () => [...byId("facts").querySelectorAll("select")];
+  const sorts = { gain: [1, -1], "gain-up": [1, 1], margin: [2, -1], "margin-up": [2, 1] }; // Position in an entry of `gains`, and sign.
   const quoted = (text) => ["\u201c", make("bdi", {}, text), "\u201d"];
 
   function fill(select, options, value) {
@@ -97,7 +98,7 @@ function gallery() {
     const filters = new URLSearchParams();
     const add = (name, value) => { if (value) filters.set(name, value); };
     add("text", field.text.value.trim());
-    for (const name of ["benchmark", "run", "verdict", "show"]) add(name, field[name].value);
+    for (const name of ["benchmark", "run", "verdict", "show", "sort"]) add(name, field[name].value);
     if (field.show.value === "differ") for (const name of ["one", "two"]) add(name, field[name].value);
     for (const select of factSelects()) if (select.value) filters.set(`fact:${select.dataset.fact}`, select.value.slice(1));
     if (!several && [...filters].length === 1) filters.delete("benchmark"); // The only one, and no choice.
@@ -118,7 +119,7 @@ function gallery() {
     for (const name of ["one", "two"]) field[name].replaceChildren();
     choose(field.benchmark, take("benchmark"));
     offer([...rest.keys()].filter((name) => name.startsWith("fact:")).map((name) => name.slice(5)));
-    for (const name of ["run", "verdict", "show"]) choose(field[name], take(name));
+    for (const name of ["run", "verdict", "show", "sort"]) choose(field[name], take(name));
     for (const name of ["one", "two"]) {
       const value = take(name);
       if (value && field.show.value === "differ") choose(field[name], value);
@@ -134,7 +135,7 @@ function gallery() {
   function test() {
     const facts = factSelects().filter((select) => select.value);
     const [benchmark, run, verdict, show, one, two] = ["benchmark", "run", "verdict", "show", "one", "two"].map((name) => field[name].value);
-    const isNone = unread.length || field.show.selectedOptions[0].dataset.unknown !== undefined;
+    const isNone = unread.length || [field.show, field.sort].some((select) => select.selectedOptions[0].dataset.unknown !== undefined);
     return (item) => {
       if (isNone || (benchmark && item.benchmark !== benchmark)) return false;
       const letters = (run ? letterBy(item, run) : item.verdicts).replaceAll(NONE, "");
@@ -148,6 +149,24 @@ function gallery() {
       }
       return true;
     };
+  }
+
+  // Return the mean gain of the chosen run, or of all runs that have one; undefined if there is none.
+  function gainOf(item, position = 1) {
+    const run = index.runs.indexOf(field.run.value);
+    const gains = item.gains.filter(([number]) => run < 0 || number === run).map((entry) => entry[position]);
+    return gains.length ? gains.reduce((sum, gain) => sum + gain, 0) / gains.length : undefined;
+  }
+
+  // Sort questions by the gain. Questions without one come last.
+  function sorted(items) {
+    const [position, sign] = sorts[field.sort.value] ?? [];
+    if (!position) return items;
+    const gains = new Map(items.map((item) => [item, gainOf(item, position)]));
+    return [...items].sort((one, two) => {
+      const [a, b] = [gains.get(one), gains.get(two)];
+      return a === undefined || b === undefined ? (a === undefined) - (b === undefined) : sign * (a - b);
+    });
   }
 
   // Show that the count of an earlier search is not valid anymore.
@@ -179,7 +198,7 @@ function gallery() {
       if (number !== search) return;
       missing = names;
     }
-    matches = candidates.filter(has);
+    matches = sorted(candidates.filter(has));
     page = current && matches.includes(current) ? Math.floor(matches.indexOf(current) / PAGE) : wanted;
     showPage();
   }
@@ -191,12 +210,14 @@ function gallery() {
   }
 
   function row(item, filters) {
+    const gain = gainOf(item);
     const marks = [...item.verdicts].map((letter, i) => (letter === NONE ? null : mark(letter, i + 1, `${index.runs[i]}: ${VERDICTS[letter][1]}`)));
     const spoken = [...item.verdicts].map((letter, i) => (letter === NONE ? "" : `run ${i + 1} ${VERDICTS[letter][1]}`)).filter(Boolean).join(", ");
     const picture = item.picture ? make("img", { src: `gallery/images/${item.picture}`, alt: "", loading: "lazy" }) : "no picture";
     return make("li", {}, make("a", { href: addressOf(item, filters) },
       list.classList.contains("plain") ? null : make("span", { class: "thumb" }, picture),
       make("div", {}, make("p", { class: "question", dir: "auto" }, item.question),
+        gain === undefined ? null : make("p", { class: "about gain" }, `${field.run.value || item.gains.length < 2 ? "" : "mean "}gain ${signed(gain)}, margin ${signed(gainOf(item, 2))} nats`),
         make("p", { class: "about" }, make("b", {}, item.key), [...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
       make("span", { class: "marks", "aria-hidden": "true" }, ...marks), make("span", { class: "spoken" }, spoken)));
   }
@@ -224,7 +245,7 @@ function gallery() {
   // Show what the address asks for and this report lacks, and what the search could not read.
   function notify() {
     const title = index.benchmarks.includes(field.benchmark.value) ? titleOf(field.benchmark.value) : "this report";
-    const phrases = { benchmark: "belongs to the benchmark", run: "has an answer of the run", one: "has an answer of the run", two: "has an answer of the run", verdict: "has the verdict", show: "is listed by the filter" };
+    const phrases = { benchmark: "belongs to the benchmark", run: "has an answer of the run", one: "has an answer of the run", two: "has an answer of the run", verdict: "has the verdict", show: "is listed by the filter", sort: "is in the order" };
     const lines = [...form.querySelectorAll("option[data-unknown]:checked")].map((option) => {
       const select = option.parentElement;
       return [`No question of ${title} ${phrases[select.name] ?? `has the ${select.dataset.fact}`} `, ...quoted(option.dataset.unknown), "."];
@@ -466,6 +487,9 @@ function gallery() {
     }
   });
 
+  const hasGains = index.items.some((item) => item.gains.length);
+  field.sort.parentElement.hidden = !hasGains;
+  if (!hasGains) field.sort.replaceChildren(field.sort.options[0]);
   fill(field.benchmark, [...(several ? [["", "all benchmarks"]] : []), ...index.benchmarks.map((key) => [key, titleOf(key)])], "");
   fill(field.verdict, [["", "any verdict"], ...Object.entries(VERDICTS).map(([letter, [sign, word]]) => [letter, `${sign} ${word}`])], "");
   for (const id of ["filters", "found", "legend"]) byId(id).hidden = false;

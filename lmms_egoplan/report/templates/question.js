@@ -62,6 +62,8 @@ function frames({ file, of, frames: sizes }) {
   return make("div", {}, box, button);
 }
 
+const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2).replace("-", "\u2212")}`;
+
 const badge = (text, letter = "") => make("span", { class: `badge ${letter}` }, text);
 
 function choiceOf({ choices: texts, gold }, position) {
@@ -70,7 +72,8 @@ function choiceOf({ choices: texts, gold }, position) {
 
 function choices(details, ranked) {
   const head = ranked.map((answer) => make("th", { scope: "col" }, make("bdi", { class: "name" }, answer.run), make("br"), mark(answer.letter, ""),
-    tokensOf(answer) === null ? null : make("span", { class: "note" }, tokensOf(answer))));
+    tokensOf(answer) === null ? null : make("span", { class: "note" }, tokensOf(answer)),
+    answer.gain === undefined ? null : make("span", { class: "note" }, `the video adds ${signed(answer.gain[0])} nats to the right answer, ${signed(answer.gain[1])} to its margin`)));
   const rows = details.choices.map((_, position) => make("tr", {}, make("th", { scope: "row" }, ...choiceOf(details, position)),
     ...ranked.map((answer) => {
       const value = answer.logprobs[position];
@@ -111,7 +114,7 @@ function asJson(item, details, runs, title) {
     prompts: details.prompts,
     runs: details.answers.map(([position, answer]) => ({
       name: runs[position], task: tasks[answer.task]?.name ?? null, version: tasks[answer.task]?.version ?? null, prompt: answer.prompt ?? null,
-      answer: answer.text ?? null, reply: answer.reply ?? null, chosen: answer.chosen ?? null, log_probabilities: answer.logprobs ?? null,
+      answer: answer.text ?? null, reply: answer.reply ?? null, chosen: answer.chosen ?? null, log_probabilities: answer.logprobs ?? null, gain: answer.gain?.[0] ?? null, margin_gain: answer.gain?.[1] ?? null,
       verdict: VERDICTS[item.verdicts[position]][1], rating: answer.rating ?? null, reason: answer.judgement ?? null,
       input_tokens: answer.tokens?.[0] ?? null, output_tokens: answer.tokens?.[1] ?? null,
     })),

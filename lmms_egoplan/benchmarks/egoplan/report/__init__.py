@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
@@ -20,9 +21,11 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
     Groups,
     Questions,
     Series,
+    baseline_series,
     grouped,
     read_series,
 )
+from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS)
 # Numbers of the baselines' line styles.
 _LINE_STYLES = {"_blind": 3, "_narrated": 1}
+# The conditions that are compared with each other. Pairs of all conditions would be too many.
+_USUAL = (None, "blind")
 
 Point = tuple[Series, float, tuple[float, float] | None]
 """A task with its accuracy and the interval."""
@@ -153,7 +158,22 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
         """Read the tasks with a score, each run's main task first."""
-        return read_series(runs, self.QUESTIONS)
+        return with_gains(read_series(runs, self.QUESTIONS))
+
+    @cached_property
+    def usual(self) -> list[Series]:
+        """The benchmark's own tasks, the one without the video, and the baselines without a model."""
+        return [*(task for task in self.tasks if task.shortcut in _USUAL), *self.without_model]
+
+    @cached_property
+    def without_model(self) -> list[Series]:
+        """The baselines of `baseline_points` over the questions that were asked and are available, as a run's tasks."""
+        return list(baseline_series(self.docs[0], self.tasks)) if self.tasks else []
+
+    def notes(self, names: Iterable[str], **values: str) -> tuple[str, ...]:
+        """Add the baselines to the note on chance."""
+        means = ", ".join(f"{x.task} {show(x.main.value, self.SPEC.decimals)} %" for x in self.without_model)
+        return super().notes(names, count=f"{len(self.docs[0]):,}", means=means or "missing", **values)
 
     def headline(self, task: Series) -> Headline:
         """Add the accuracy of chance and, if choices were ranked, the accuracy by sum."""
@@ -203,11 +223,15 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
         unread = "no letter of a choice was read" if choice.text is not None and choice.chosen is None else None
-        return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
+        right, margin = answer.scores.get("gain"), answer.scores.get("gain_margin")
+        gain = None if right is None or margin is None else (right, margin)
+        return ShownAnswer(
+            _VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread, gain=gain
+        )
 
     def compact_notes(self) -> Iterable[str]:
         """Explain the accuracies of ranked choices."""
-        return super().compact_notes() if any(task.is_ranked for task in self.tasks) else ()
+        return map(note, self.SPEC.compact_notes) if any(task.is_ranked for task in self.tasks) else ()
 
     def cells(self, task: Series, block: Sequence[Series], /) -> dict[str, str]:
         """Return accuracies in per cent, and the number of questions that they cover."""
@@ -241,7 +265,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             }
             | {metric: task.percent(metric) for metric in metrics}
             | task.counts()
-            for task in self.tasks
+            for task in (*self.tasks, *self.without_model)
         ]
         return self.table("scores", rows)
 
@@ -261,9 +285,19 @@ class _ChoiceReport(BenchmarkReport[Series]):
         ]
         return self.table(key, rows, measure=measure) if rows else None
 
+    def meaning_tables(self) -> Iterator[Table | None]:
+        """Yield the accuracy by condition, and what the video adds."""
+        yield condition_table(self)
+        rows = list(gain_rows(self.tasks))
+        yield self.table("gain", rows) if rows else None
+
+    def figures(self) -> Iterator[Figure | None]:
+        """Yield the accuracy by condition."""
+        yield condition_figure(self, CHANCE)
+
     def pairs_of_runs(self) -> Iterator[Table | None]:
         """Compare every pair of runs in each task."""
-        logged = [task for task in self.tasks if task.answers]
+        logged = [task for task in self.tasks if task.answers and task.shortcut in _USUAL]
         for name in dict.fromkeys(task.task for task in logged):
             end = "" if name == EGOPLAN.main_task else "_" + re.sub(r"\W+", "_", name)
             same = [task for task in logged if task.task == name]
@@ -304,7 +338,7 @@ class EgoPlanReport(_ChoiceReport):
 
     def main_tasks(self) -> list[Series]:
         """Return each run's main task, or its first one if it has no main task."""
-        return [next(run_tasks) for _, run_tasks in groupby(self.tasks, key=lambda task: task.run.name)]
+        return [next(run_tasks) for _, run_tasks in groupby(self.own_tasks, key=lambda task: task.run.name)]
 
     def tables(self) -> Iterator[Table | None]:
         """Yield scores compared with the paper's, all scores, scores by group, pairs of runs, and the test split."""
@@ -319,13 +353,14 @@ class EgoPlanReport(_ChoiceReport):
         yield self.score_table()
         yield self.group_table("past_actions", self._by_past_actions)
         yield self.group_table("similarity", self._by_similarity, measure=self._similarity[1])
+        yield from self.meaning_tables()
         yield from self.pairs_of_runs()
         yield from self._pairs_of_tasks()
         yield self.published("table4")
 
     def _pairs_of_tasks(self) -> Iterator[Table | None]:
         """Compare tasks of the same model."""
-        by_model = sorted((task for task in self.tasks if task.answers), key=lambda task: task.model)
+        by_model = sorted((x for x in self.tasks if x.answers and x.shortcut in _USUAL), key=lambda task: task.model)
         for position, (model, group) in enumerate(groupby(by_model, lambda task: task.model), 1):
             tasks = list(group)
             if any(task.is_main for task in tasks) and len({task.task for task in tasks}) > 1:
@@ -334,20 +369,25 @@ class EgoPlanReport(_ChoiceReport):
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and accuracies by group as in the paper's Figs. 8 and 7."""
-        yield accuracies_figure(self.tasks)
+        yield accuracies_figure(self.usual)
         by = "number of past actions"
         yield lines_figure("egoplan_past_actions", by, by, self._by_past_actions, note("bins"))
+        yield from super().figures()
         caption = note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1])
         label = "similarity of goal and right answer"
         yield lines_figure("egoplan_similarity", _SIMILARITY, label, self._by_similarity, caption)
 
     @cached_property
     def _by_past_actions(self) -> Groups:
-        return grouped(self.tasks, {key: _bin_of(doc) for key, doc in self.docs[0].items()}, _BINS)
+        return grouped(self.usual, {key: _bin_of(doc) for key, doc in self.docs[0].items()}, _BINS)
 
     @cached_property
     def _by_similarity(self) -> Groups:
-        return grouped(self.tasks, {key: LEVELS[level] for key, level in self._similarity[0].items()}, LEVELS)
+        return grouped(
+            self.usual,
+            {key: LEVELS[level] for key, level in self._similarity[0].items()},
+            LEVELS,
+        )
 
     @cached_property
     def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
@@ -402,7 +442,8 @@ class EgoPlanBench2Report(_ChoiceReport):
         scenarios: dict[Key, str | None] = {key: doc["scenario"] for key, doc in self.docs[0].items()}
         names = sorted({name for name in scenarios.values() if name})
         yield self.score_table()
-        yield self.group_table("scenarios", grouped(self.tasks, scenarios, names))
+        yield self.group_table("scenarios", grouped(self.usual, scenarios, names))
+        yield from self.meaning_tables()
         yield from self.pairs_of_runs()
 
     def facts(self, _key: Key, doc: Doc | None, part: str | None, /) -> Facts:

@@ -1,9 +1,10 @@
 """Read the answers of runs to either benchmark's questions, and compute accuracies."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from statistics import fmean
 from string import ascii_uppercase
 from typing import Any, ClassVar
@@ -13,14 +14,18 @@ from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
+from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import METRICS, inexact
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
 from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.storage import PreparedData
 
 CHANCE = 25.0
 """Per cent: one of four choices is right."""
+
+NO_MODEL = "no model"
+"""Name of the run of the baselines without a model."""
 
 _UNSEEN = ("_blind", "_narrated")
 """Suffixes of the names of tasks without images."""
@@ -67,6 +72,7 @@ class Choice:
         chosen: Index of the choice; None without a prediction, and for a capital after D, which some presets read.
         logprobs: Mean log-probability per token of each choice; None if the answer was written.
         text: The reply; None if the choices were ranked.
+        sums: Log-probability of each choice, nats; None as for `logprobs`.
         part: The question's part, a key of `Questions.part_metrics`; None without a score.
     """
 
@@ -74,6 +80,7 @@ class Choice:
     logprobs: tuple[float | None, ...] | None
     text: str | None
     part: str | None
+    sums: tuple[float | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Series(ScoredTask):
     @property
     def is_main(self) -> bool:
         """True if choices were ranked after the video, as in the EgoPlan-Bench paper."""
-        return self.is_ranked and self.unseen is None
+        return self.is_ranked and self.unseen is None and self.shortcut is None
 
     @property
     def unseen(self) -> str | None:
@@ -228,6 +235,33 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
     )
 
 
+def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterator[Series]:
+    """Yield the baselines of `baseline_points` as the tasks of a run.
+
+    Args:
+        docs: The questions that were asked and are available.
+        series: Tasks with these questions, at least one.
+    """
+    from lmms_egoplan.benchmarks.egoplan.baselines import Texts, baseline_points  # Importing nltk takes seconds.
+
+    texts = [
+        Texts(doc["video_id"], doc["task_goal"], done, doc["choices"], doc["choices"][LETTERS.index(str(key[2]))])
+        for key, doc in docs.items()
+        for done in [[action["narration_text"] for action in doc["past_actions"]]]
+    ]
+    of, run, logged = series[0].of, Run(NO_MODEL, Path(), "", "", "", {}), series[0].task_run.metrics
+    for name, points in baseline_points(texts).items() if docs else ():
+        answers = {}
+        parts: dict[str, list[float]] = {"acc": points}
+        for (key, doc), score in zip(docs.items(), points, strict=True):
+            answers[key] = Answer(key, "", name, None, {"acc": score, "acc_sum": None}, doc["video_id"])
+            parts.setdefault(of.part_metrics[doc.get("domain") or doc["video_source"]], []).append(score)
+        metrics = {metric: fmean(of_part) for metric, of_part in parts.items()} | {"num_questions": len(points)}
+        metrics |= {metric: logged[metric] for metric in ("split_size", "question_set") if metric in logged}
+        task_run = TaskRun(name, metrics, {}, None)
+        yield Series(f"{NO_MODEL} ({name})", run, answers, task_run, of, look=len(series))
+
+
 def _models(names: Mapping[str, str]) -> dict[str, str]:
     """Return each run's model. If one harness logs a path and the other only its end, use the path.
 
@@ -268,6 +302,7 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
         chosen=LETTERS.index(letter) if letter in [*LETTERS] else None,
         logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
         text=_reply(sample) if ranked is None else None,
+        sums=ranked and tuple(choice.get("logprob") for choice in ranked),
         part=next((part for part, metric in of.part_metrics.items() if metric in sample), None),
     )
     scores = {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")}

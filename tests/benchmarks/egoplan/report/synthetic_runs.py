@@ -6,6 +6,7 @@ from functools import cache
 from statistics import mean
 from types import MappingProxyType
 
+from benchmarks.egoplan import slow_baselines
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
 from report.counting import Counting
@@ -23,12 +24,13 @@ ANSWERS = {
     "Big (lm-eval) (egoplan_val_blind)": egoplan_answers(COUNT, 0.3, 5),
     "Big (lm-eval) (egoplan_val_narrated)": egoplan_answers(COUNT, 0.8, 6),
 }
+BASELINES = {f"no model ({name})": points for name, points in slow_baselines.points(DOCS).items()}
 SOURCES = {"EpicKitchens": "EPIC-KITCHENS (in-domain)", "Ego4D": "Ego4D (out-of-domain)"}
 MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
 
 
 def task_of(name):
-    return name.rpartition("(")[2].rstrip(")") if "egoplan_val" in name else "egoplan_val"
+    return name.rpartition("(")[2].rstrip(")") if "egoplan_val" in name or name in BASELINES else "egoplan_val"
 
 
 def run_of(name):
@@ -37,7 +39,9 @@ def run_of(name):
 
 @cache
 def scores(name, by="mean"):
-    """Return the score of each question: 1, 0, or None if a choice has no likelihood."""
+    """Return the score of each question: 1, 0, or None if a choice has no likelihood. Baselines share points."""
+    if name in BASELINES:
+        return BASELINES[name] if by == "mean" else [None] * COUNT
     return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]
 
 

@@ -1,0 +1,76 @@
+"""Report scores by shortcut condition: one table and one figure, for any benchmark.
+
+Both contain the tasks with a `ScoredTask.shortcut`, and the own task of the same run to compare them with.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, Shortcut
+from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.charts import draw_lines, spoken
+from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.scores import Mean, ScoredTask
+from lmms_egoplan.report.tables import Table, Value, columns_of, table_of_runs
+
+_TEXTS = module_yaml(__file__)
+_OWN = Shortcut("as asked", "nothing")
+
+Conditions = dict[str | None, Shortcut]
+"""The conditions by name, in order; None for the benchmark's own task."""
+
+
+def condition_table(report: BenchmarkReport[Any]) -> Table | None:
+    """Build the table of scores by condition; None if no run has a shortcut condition."""
+    conditions, series = _by_series(report)
+    rows: list[dict[str, Value]] = []
+    for shortcut, task, own in ((name, task, tasks.get(None)) for tasks in series for name, task in tasks.items()):
+        pair = report.difference(task, own) if shortcut and own else None
+        row = vars(conditions[shortcut]) | {"run": task.run.name, "task": task.task} | task.main.cells("score")
+        row |= {"questions": task.main.questions, "without_partner": task.count("without_partner")}
+        if pair:
+            row |= {"difference": pair.value, "difference_low": pair.low, "difference_high": pair.high}
+            row |= {"paired": pair.questions}
+        rows.append(row)
+    spec = report.SPEC
+    notes = [text.format(clusters=spec.clusters) for text in _TEXTS["notes"]]
+    columns = [replace(x, decimals=x.decimals and spec.decimals) for x in columns_of(_TEXTS["columns"])]
+    return (
+        table_of_runs(f"{spec.name}_conditions", f"{spec.metric.capitalize()} by condition", columns, rows, notes)
+        if rows
+        else None
+    )
+
+
+def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) -> Figure | None:
+    """Draw the scores by condition; None if no run has a shortcut condition.
+
+    Args:
+        chance: Score of random answers, marked by a line.
+    """
+    conditions, series = _by_series(report)
+    spec, used = report.SPEC, [name for name in conditions if any(name in tasks for tasks in series)]
+    labels, means = [conditions[name].label for name in used], {}
+    for tasks in series:
+        means[next(iter(tasks.values())).name] = [tasks[name].main if name in tasks else Mean() for name in used]
+    looks = {name: {"linestyle": "none"} for name in means}
+    draw = partial(draw_lines, labels, means, spec.metric, "", spec.top / 2, looks, chance)
+    texts = f"{spec.metric.capitalize()} by condition", _TEXTS["caption"].format(clusters=spec.clusters)
+    return Figure(f"{spec.name}_conditions", *texts, draw, spoken(labels, means, spec.decimals)) if series else None
+
+
+def _by_series(report: BenchmarkReport[Any]) -> tuple[Conditions, list[dict[str | None, ScoredTask]]]:
+    """Return the conditions, and for each run and own task with shortcut conditions, the tasks by condition, in order.
+
+    Conditions of other versions of this package have only their name.
+    """
+    conditions = {None: _OWN, **SHORTCUTS}
+    for name in {task.shortcut for task in report.tasks} - {*conditions}:
+        conditions[name] = Shortcut(str(name), "unknown to this version")
+    series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}
+    for task in sorted(report.tasks, key=lambda task: [*conditions].index(task.shortcut)):
+        base = task.task.replace(f"_{task.shortcut}", "")
+        series.setdefault((task.run.name, base), {})[task.shortcut] = task
+    return conditions, [tasks for tasks in series.values() if any(tasks)]
