@@ -16,7 +16,6 @@ from lmms_egoplan.report.scores import Mean, ScoredTask
 from lmms_egoplan.report.tables import Table, Value, columns_of, table_of_runs
 
 _TEXTS = module_yaml(__file__)
-_OWN = Shortcut("as asked", "nothing")
 
 Conditions = dict[str | None, Shortcut]
 """The conditions by name, in order; None for the benchmark's own task."""
@@ -30,18 +29,11 @@ def condition_table(report: BenchmarkReport[Any]) -> Table | None:
         pair = report.difference(task, own) if shortcut and own else None
         row = vars(conditions[shortcut]) | {"run": task.run.name, "task": task.task} | task.main.cells("score")
         row |= {"questions": task.main.questions, "without_partner": task.count("without_partner")}
-        if pair:
-            row |= {"difference": pair.value, "difference_low": pair.low, "difference_high": pair.high}
-            row |= {"paired": pair.questions}
-        rows.append(row)
-    spec = report.SPEC
+        rows.append(row | ({f"pair_{name}": value for name, value in vars(pair).items()} if pair else {}))
+    spec, key, title = report.SPEC, *_names(report)
     notes = [text.format(clusters=spec.clusters) for text in _TEXTS["notes"]]
     columns = [replace(x, decimals=x.decimals and spec.decimals) for x in columns_of(_TEXTS["columns"])]
-    return (
-        table_of_runs(f"{spec.name}_conditions", f"{spec.metric.capitalize()} by condition", columns, rows, notes)
-        if rows
-        else None
-    )
+    return table_of_runs(key, title, columns, rows, notes) if rows else None
 
 
 def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) -> Figure | None:
@@ -55,10 +47,14 @@ def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) 
     labels, means = [conditions[name].label for name in used], {}
     for tasks in series:
         means[next(iter(tasks.values())).name] = [tasks[name].main if name in tasks else Mean() for name in used]
-    looks = {name: {"linestyle": "none"} for name in means}
-    draw = partial(draw_lines, labels, means, spec.metric, "", spec.top / 2, looks, chance)
-    texts = f"{spec.metric.capitalize()} by condition", _TEXTS["caption"].format(clusters=spec.clusters)
-    return Figure(f"{spec.name}_conditions", *texts, draw, spoken(labels, means, spec.decimals)) if series else None
+    looks, unit = {name: {"linestyle": "none"} for name in means}, spec.metric + ", %" * (spec.scale == 100)
+    draw = partial(draw_lines, labels, means, unit, "", spec.top / 2, looks, chance)
+    caption = _TEXTS["caption"].format(clusters=spec.clusters)
+    return Figure(*_names(report), caption, draw, spoken(labels, means, spec.decimals)) if series else None
+
+
+def _names(report: BenchmarkReport[Any]) -> tuple[str, str]:
+    return f"{report.SPEC.name}_conditions", f"{report.SPEC.metric.capitalize()} by condition"
 
 
 def _by_series(report: BenchmarkReport[Any]) -> tuple[Conditions, list[dict[str | None, ScoredTask]]]:
@@ -66,7 +62,7 @@ def _by_series(report: BenchmarkReport[Any]) -> tuple[Conditions, list[dict[str 
 
     Conditions of other versions of this package have only their name.
     """
-    conditions = {None: _OWN, **SHORTCUTS}
+    conditions = {None: Shortcut("as asked", "nothing"), **SHORTCUTS}
     for name in {task.shortcut for task in report.tasks} - {*conditions}:
         conditions[name] = Shortcut(str(name), "unknown to this version")
     series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}

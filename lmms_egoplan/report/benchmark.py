@@ -24,6 +24,7 @@ from lmms_egoplan.report.run import Run, changed_settings
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
 from lmms_egoplan.report.statistics import why_no_interval
 from lmms_egoplan.report.tables import Column, Table, Value, columns_of, side_by_side, table_of_runs
+from lmms_egoplan.text import join_list
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -484,7 +485,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         for task in self.tasks:
             for text in (*self.flaws(task), *filter(None, [task.asked_of])):
                 names.setdefault(text, []).append(task.name)
-        yield from (f"{', '.join(of_text)}: {text}" for text, of_text in names.items())
+        yield from (f"{join_list(of_text, 8)}: {text}" for text, of_text in names.items())
         if demo := [task.name for task in self.tasks if task.is_demo]:
             yield f"{document.DEMO_NOTE} {', '.join(demo)}."
         yield from self.gaps()

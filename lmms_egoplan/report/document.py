@@ -266,7 +266,7 @@ class ShownAnswer:
     prompt: str | None = None
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
-    gain: tuple[float, float] | None = None
+    gain: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True)

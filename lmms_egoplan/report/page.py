@@ -415,7 +415,7 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
             question = f"{question[:_QUESTION]}\u2026"
         verdicts = "".join(_LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs)
         picture = strip["file"] if strip else 0
-        gains = [[runs.index(run), *_rounded(answer.gain)] for run, answer in item.answers.items() if answer.gain]
+        gains = [[runs.index(x), *_rounded(y.gain)] for x, y in item.answers.items() if None not in y.gain]
         rows.append([clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture, gains])
     return {
         "chunk": _CHUNK,
@@ -472,7 +472,7 @@ def _answer(answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str 
         data["chosen"] = int(answer.chosen)
     if answer.logprobs is not None:
         data["logprobs"] = _rounded(answer.logprobs)
-    if answer.gain is not None:
+    if None not in answer.gain:
         data["gain"] = _rounded(answer.gain)
     return data
 

@@ -458,3 +458,86 @@ def test_axe_finds_nothing_in_any_state_of_the_gallery(browser, address, scheme)
             page.locator("#item-address").wait_for()
             assert flaws(page) == []
             assert page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.fixture(scope="module")
+def sortable_address(tmp_path_factory):
+    """Write a report in which two runs have gains on most questions of one benchmark."""
+    items = []
+    for number in range(60):
+        item = question(number)
+        gains = {ONE: (number % 7 - 3.0, -1.0 * number), TWO: (0.5 * number, 1.0)}
+        answers = {
+            name: replace(answer, gain=gains[name] if number % 6 or (name == ONE and number % 12) else (None, None))
+            for name, answer in item.answers.items()
+        }
+        items.append(replace(item, answers=answers))
+    return write(tmp_path_factory.mktemp("sortable"), [*items, LOOK]), items
+
+
+def gain_of(item, run, position):
+    gains = [answer.gain[position] for name, answer in item.answers.items() if run in ("", name)]
+    known = [gain for gain in gains if gain is not None]
+    return sum(known) / len(known) if known else None
+
+
+@pytest.mark.parametrize("run", ["", ONE, TWO])
+@pytest.mark.parametrize(
+    ("sort", "position", "sign"), [("gain", 0, -1), ("gain-up", 0, 1), ("margin", 1, -1), ("margin-up", 1, 1)]
+)
+def test_questions_are_sorted_by_gain_and_those_without_come_last(browser, sortable_address, sort, position, sign, run):
+    address, items = sortable_address
+    with watched_tab(browser, address) as page:
+        page.select_option("[name=run]", run)
+        page.select_option("[name=sort]", sort)
+        listed = keys(page)
+        while page.locator("#after").is_enabled():
+            page.click("#after")
+            listed += keys(page)
+        assert query(page)["sort"] == sort
+    gains = {item.key: gain_of(item, run, position) for item in items} | ({} if run == ONE else {LOOK.key: None})
+    with_gain = [key for key, gain in gains.items() if gain is not None]
+    assert listed == [
+        *sorted(with_gain, key=lambda key: sign * gains[key]),
+        *(key for key, gain in gains.items() if gain is None),
+    ]
+
+
+def test_sorting_works_by_keyboard_and_from_an_address(browser, sortable_address):
+    address, items = sortable_address
+    with watched_tab(browser, address) as page:
+        page.locator("[name=show]").focus()
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.name") == "sort"
+        page.keyboard.press("ArrowDown")
+        first = keys(page)
+        assert query(page)["sort"] == "gain"
+        largest = max((item for item in items if gain_of(item, "", 0) is not None), key=lambda x: gain_of(x, "", 0))
+        assert first[0] == largest.key
+        line = page.locator("#items .gain").first.inner_text()
+        assert f"mean gain +{gain_of(largest, '', 0):.2f}" in line
+        page.reload()
+        assert keys(page) == first
+        page.locator("#items a").first.click()
+        head = page.locator(".choices thead").inner_text()
+        assert f"{largest.answers[TWO].gain[0]:.2f} nats" in head
+        page.keyboard.press("j")
+        assert page.locator("#item-key").inner_text().endswith(first[1])
+
+
+def test_without_gains_there_is_nothing_to_sort_by(page, browser, address):
+    assert not page.locator("[name=sort]").is_visible()
+    with watched_tab(browser, f"{address}#gallery?sort=gain") as other:
+        assert count(other).startswith("0 of")
+        assert "gain" in other.locator("#notice").inner_text()
+
+
+def test_the_json_of_a_question_has_the_gain(browser, sortable_address):
+    address, items = sortable_address
+    with watched_tab(browser, f"{address}#gallery/plan/001") as page:
+        with page.expect_download() as download:
+            page.click("#item-json")
+        runs = {run["name"]: run for run in json.loads(Path(download.value.path()).read_text())["runs"]}
+    assert {name: (run["gain"], run["margin_gain"]) for name, run in runs.items()} == {
+        name: answer.gain for name, answer in items[1].answers.items()
+    }

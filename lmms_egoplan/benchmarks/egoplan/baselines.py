@@ -4,32 +4,13 @@ The baselines are this project's.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from lmms_egoplan.benchmarks.egoplan.wording import content, normalised
+from lmms_egoplan.media.sampling import Doc
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The texts of a question.
-
-    Attributes:
-        video: Id of the video.
-        goal: The goal.
-        done: The past actions.
-        choices: The choices, at least one.
-        answer: The right choice.
-    """
-
-    video: str
-    goal: str
-    done: Collection[str]
-    choices: Sequence[str]
-    answer: str
-
-
-def baseline_points(questions: Sequence[Texts]) -> dict[str, list[float]]:
+def baseline_points(docs: Sequence[Doc]) -> dict[str, list[float]]:
     """Return each baseline's points for each question, 0 to 1. Equally good choices share one point.
 
     most frequent action: The choice that is the answer of most questions on other videos.
@@ -39,23 +20,29 @@ def baseline_points(questions: Sequence[Texts]) -> dict[str, list[float]]:
 
     Texts are compared by their words, see `normalised`.
 
-    >>> choices = "open the tap", "take a cup", "wash the cup", "dry the hands"
-    >>> asked = [Texts("P01_01", "wash a cup", ["take a cup", "open tap"], choices, "wash the cup")]
-    >>> baseline_points(asked)
+    Args:
+        docs: Questions with the fields ``video_id``, ``task_goal``, ``past_actions``, ``choices`` and ``answer`` of
+            prepared rows.
+
+    >>> choices = ["open the tap", "take a cup", "wash the cup", "dry the hands"]
+    >>> past = [{"narration_text": "take a cup"}, {"narration_text": "Open tap."}]
+    >>> doc = {"video_id": "P01_01", "task_goal": "wash a cup", "choices": choices, "answer": "wash the cup"}
+    >>> baseline_points([doc | {"past_actions": past}])
     {'most frequent action': [0.25], 'similarity to the goal': [1.0], 'not done yet': [0.5], 'longest candidate': [0.0]}
     """
-    answers = Counter(normalised(asked.answer) for asked in questions)
-    in_video = Counter((asked.video, normalised(asked.answer)) for asked in questions)
-    scores: dict[str, Callable[[Texts, str], float]] = {
-        "most frequent action": lambda asked, x: answers[normalised(x)] - in_video[asked.video, normalised(x)],
-        "similarity to the goal": lambda asked, choice: len({*content(asked.goal)} & {*content(choice)}),
-        "not done yet": lambda asked, choice: normalised(choice) not in map(normalised, asked.done),
+    answers = Counter(normalised(doc["answer"]) for doc in docs)
+    in_video = Counter((doc["video_id"], normalised(doc["answer"])) for doc in docs)
+    done = {id(doc): {normalised(action["narration_text"]) for action in doc["past_actions"]} for doc in docs}
+    scores: dict[str, Callable[[Doc, str], float]] = {
+        "most frequent action": lambda doc, x: answers[normalised(x)] - in_video[doc["video_id"], normalised(x)],
+        "similarity to the goal": lambda doc, choice: len({*content(doc["task_goal"])} & {*content(choice)}),
+        "not done yet": lambda doc, choice: normalised(choice) not in done[id(doc)],
         "longest candidate": lambda _, choice: len(choice),
     }
-    return {name: [_points(asked, score) for asked in questions] for name, score in scores.items()}
+    return {name: [_points(doc, score) for doc in docs] for name, score in scores.items()}
 
 
-def _points(asked: Texts, score: Callable[[Texts, str], float]) -> float:
-    scores = {choice: score(asked, choice) for choice in asked.choices}
+def _points(doc: Doc, score: Callable[[Doc, str], float]) -> float:
+    scores = {choice: score(doc, choice) for choice in doc["choices"]}
     best = [choice for choice, value in scores.items() if value == max(scores.values())]
-    return (asked.answer in best) / len(best)
+    return (doc["answer"] in best) / len(best)

@@ -9,7 +9,7 @@ from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.benchmarks.egoplan.baselines import Texts, baseline_points
+from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.questions import Question
 from lmms_egoplan.paths import module_yaml
@@ -187,9 +187,10 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
     """Return accuracies of chance and of the baselines that do not see the video, see `baseline_points`."""
-    texts = [
-        Texts(item.moment[0], item.goal.text, [action.text for action in item.past], item.choices, item.answer)
+    docs = [
+        {"video_id": item.moment[0], "task_goal": item.goal.text, "choices": item.choices, "answer": item.answer}
+        | {"past_actions": [{"narration_text": action.text} for action in item.past]}
         for item in questions
     ]
-    means = {name: round(fmean(points), 4) for name, points in baseline_points(texts).items()}
+    means = {name: round(fmean(points), 4) for name, points in baseline_points(docs).items()}
     return {"n": len(questions), "chance": fmean(1 / len(item.choices) for item in questions)} | means

@@ -6,43 +6,11 @@ from nltk.stem import SnowballStemmer
 
 NAMES = ("most frequent action", "similarity to the goal", "not done yet", "longest candidate")
 ARTICLES = {"a", "an", "the"}
-LINKS = set(
-    [
-        "about",
-        "across",
-        "against",
-        "around",
-        "at",
-        "away",
-        "back",
-        "behind",
-        "beside",
-        "between",
-        "by",
-        "down",
-        "for",
-        "from",
-        "in",
-        "inside",
-        "into",
-        "near",
-        "of",
-        "off",
-        "on",
-        "onto",
-        "out",
-        "over",
-        "through",
-        "to",
-        "together",
-        "towards",
-        "under",
-        "up",
-        "with",
-        "and",
-        "then",
-    ]
-)
+LINKS = {
+    *("about", "across", "against", "around", "at", "away", "back", "behind", "beside", "between", "by", "down", "for"),
+    *("from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to", "together"),
+    *("towards", "under", "up", "with", "and", "then"),
+}
 
 
 def plain(text):

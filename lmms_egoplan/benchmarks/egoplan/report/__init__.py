@@ -184,9 +184,9 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def docs(self) -> tuple[dict[Key, Doc], str | None]:
         """Rows of the questions that were asked, and the reason why prepared questions are missing.
 
-        Questions that are not prepared are taken from lm-eval's log.
+        Questions that are not prepared are taken from lm-eval's log, if possible of a run's main task.
         """
-        answers = [pair for task in self.tasks for pair in (task.answers or {}).items()]
+        answers = [pair for task in reversed(self.tasks) for pair in (task.answers or {}).items()]
         videos = {key: answer.cluster for key, answer in answers}
         videos |= {key: answer.cluster for key, answer in answers if answer.cluster}
 
@@ -223,11 +223,8 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
         unread = "no letter of a choice was read" if choice.text is not None and choice.chosen is None else None
-        right, margin = answer.scores.get("gain"), answer.scores.get("gain_margin")
-        gain = None if right is None or margin is None else (right, margin)
-        return ShownAnswer(
-            _VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread, gain=gain
-        )
+        verdict, gain = _VERDICTS[answer.scores["acc"]], (answer.scores.get("gain"), answer.scores.get("gain_margin"))
+        return ShownAnswer(verdict, choice.text, choice.logprobs, choice.chosen, unread, gain=gain)
 
     def compact_notes(self) -> Iterable[str]:
         """Explain the accuracies of ranked choices."""
@@ -383,11 +380,7 @@ class EgoPlanReport(_ChoiceReport):
 
     @cached_property
     def _by_similarity(self) -> Groups:
-        return grouped(
-            self.usual,
-            {key: LEVELS[level] for key, level in self._similarity[0].items()},
-            LEVELS,
-        )
+        return grouped(self.usual, {key: LEVELS[x] for key, x in self._similarity[0].items()}, LEVELS)
 
     @cached_property
     def _similarity(self) -> tuple[dict[Key, int], str, str | None]:

@@ -242,15 +242,10 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
         docs: The questions that were asked and are available.
         series: Tasks with these questions, at least one.
     """
-    from lmms_egoplan.benchmarks.egoplan.baselines import Texts, baseline_points  # Importing nltk takes seconds.
+    from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points  # Importing nltk takes seconds.
 
-    texts = [
-        Texts(doc["video_id"], doc["task_goal"], done, doc["choices"], doc["choices"][LETTERS.index(str(key[2]))])
-        for key, doc in docs.items()
-        for done in [[action["narration_text"] for action in doc["past_actions"]]]
-    ]
     of, run, logged = series[0].of, Run(NO_MODEL, Path(), "", "", "", {}), series[0].task_run.metrics
-    for name, points in baseline_points(texts).items() if docs else ():
+    for name, points in baseline_points([*docs.values()]).items() if docs else ():
         answers = {}
         parts: dict[str, list[float]] = {"acc": points}
         for (key, doc), score in zip(docs.items(), points, strict=True):
