@@ -31,7 +31,7 @@ def docs():
 DOCS = docs()
 
 
-def shown(doc, condition):
+def visible_frames(doc, condition):
     """Return the frames that a model sees; frames of another video are negative."""
     if condition == "blind":
         return []
@@ -48,7 +48,7 @@ def knows(model, doc, frames):
 
 def losses(model, doc, condition):
     """Return the mean loss and the number of tokens of each choice."""
-    chance, frames = random.Random(f"{model} {doc['sample_id']}"), shown(doc, condition)
+    chance, frames = random.Random(f"{model} {doc['sample_id']}"), visible_frames(doc, condition)
     base = [chance.uniform(1, 3) for _ in range(4)]
     tokens = [chance.randint(2, 5) for _ in range(4)]
     gold = doc["choices"].index(doc["answer"])

@@ -1,4 +1,4 @@
-"""What a score means: accuracy by condition, information gain and baselines separate planted models."""
+"""Accuracy by condition, information gain and baselines each separate a planted model from the other ones."""
 
 import json
 from dataclasses import replace
@@ -68,7 +68,7 @@ def asked(condition):
 def test_accuracy_by_condition(section, model):
     table_rows = [row for row in rows(section, "egoplan_conditions") if row["run"] == model]
     assert [row["task"] for row in table_rows] == ["_".join(filter(None, ["egoplan_val", x])) for x in ORDER]
-    own = right(model, None)
+    usual = right(model, None)
     for row, condition in zip(table_rows, ORDER, strict=True):
         scores = right(model, condition)
         docs = asked(condition)
@@ -81,7 +81,7 @@ def test_accuracy_by_condition(section, model):
             assert (row["label"], row["pair_value"], row["pair_questions"]) == ("as asked", None, None)
             continue
         assert (row["label"], row["missing"]) == (SHORTCUTS[condition].label, SHORTCUTS[condition].missing)
-        differences = [100 * (scores[doc["sample_id"]] - own[doc["sample_id"]]) for doc in docs]
+        differences = [100 * (scores[doc["sample_id"]] - usual[doc["sample_id"]]) for doc in docs]
         assert row["pair_value"] == near(mean(differences))
         assert (row["pair_low"], row["pair_high"]) == near(bootstrap_interval(differences, videos))
         assert row["pair_questions"] == len(docs)
@@ -138,11 +138,11 @@ def slow_gains(model):
                 ("nats", [-loss * tokens for loss, tokens in losses]),
                 ("nats per token", [-loss for loss, _ in losses]),
             ):
-                others = [value for position, value in enumerate(values) if position != gold]
-                by_unit[unit, condition] = values[gold], values[gold] - max(others)
+                wrong = [value for position, value in enumerate(values) if position != gold]
+                by_unit[unit, condition] = values[gold], values[gold] - max(wrong)
         for unit in ("nats", "nats per token"):
-            for place, measure in enumerate(NATS):
-                difference = by_unit[unit, None][place] - by_unit[unit, "blind"][place]
+            for position, measure in enumerate(NATS):
+                difference = by_unit[unit, None][position] - by_unit[unit, "blind"][position]
                 measures.setdefault((measure, unit), []).append(difference)
         seen, unseen = (right(model, condition)[doc["sample_id"]] for condition in (None, "blind"))
         for measure, holds in (
