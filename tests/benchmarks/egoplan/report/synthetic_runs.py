@@ -109,7 +109,7 @@ class EgoPlanCounting(Counting):
         names = {
             "Big (lmms-eval) (egoplan_val)": "Big (lmms-eval)",
             "Small": "Small",
-            "Big (lm-eval) (egoplan_val_blind)": "Big (lm-eval) (egoplan_val_blind)",
+            "Big (lm-eval) (egoplan_val_narrated)": "Big (lm-eval) (egoplan_val_narrated)",
         }
         return {
             label: [
