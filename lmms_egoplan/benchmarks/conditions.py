@@ -63,10 +63,11 @@ def _by_series(report: BenchmarkReport[Any]) -> tuple[Conditions, list[dict[str 
     Conditions of other versions of this package have only their name.
     """
     conditions = {None: Shortcut("as asked", "nothing"), **SHORTCUTS}
-    for name in {task.shortcut for task in report.tasks} - {*conditions}:
+    asked = [*report.own_tasks, *report.shortcuts]
+    for name in {task.shortcut for task in asked} - {*conditions}:
         conditions[name] = Shortcut(str(name), "unknown to this version")
     series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}
-    for task in sorted(report.tasks, key=lambda task: [*conditions].index(task.shortcut)):
-        base = task.task.replace(f"_{task.shortcut}", "")
+    for task in sorted(asked, key=lambda task: [*conditions].index(task.shortcut)):
+        base = task.task.replace(f"_{task.shortcut}", "").removesuffix("_bench")  # the end of a group's own name
         series.setdefault((task.run.name, base), {})[task.shortcut] = task
     return conditions, [tasks for tasks in series.values() if any(tasks)]

@@ -15,6 +15,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report import marks
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, MEASURES, Planned, answer_of, key_of
+from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
@@ -70,6 +71,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         ):
             yield self.table(key, rows) if rows else None
         yield self._all_scores()
+        yield condition_table(self)
         yield self._by_setting()
         yield self._by_group("length")
         yield self._by_group("activity_type")
@@ -175,6 +177,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         ):
             yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
         yield marks.errors_figure(marks.marked_by(*self._marks))
+        yield condition_figure(self)
 
     @cached_property
     def _marks(self) -> tuple[list[marks.Labelled], list[JudgedPlan]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
@@ -79,6 +80,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             if runs := [run for run in self.tasks if run.is_goalstep is kind]:
                 yield self._groups(runs, is_goalstep=kind)
         yield self.pairs(self.tasks)
+        yield condition_table(self)
 
     def _with_published(self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]) -> Table:
         """Return a published table with the runs added as rows.
@@ -135,9 +137,10 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
         return [kind for kind in kinds if kind]
 
-    def figures(self) -> Iterator[Figure]:
-        """Yield heat maps as in Fig. 7 of the paper."""
+    def figures(self) -> Iterator[Figure | None]:
+        """Yield heat maps as in Fig. 7 of the paper, and scores by condition."""
         yield from map(heatmap_figure, self._kinds)
+        yield condition_figure(self)
 
     def compact_tasks(self) -> list[Graded]:
         """Return tasks about the benchmark's steps before those about Goal-Step's."""

@@ -29,7 +29,7 @@ from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec
+from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs, read_prepared, read_spec
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
@@ -146,6 +146,11 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     QUESTIONS: ClassVar[Questions]
     VISUALS: ClassVar[visuals.Visuals]
+
+    def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
+        """Read the runs' samples. The shortcut conditions are among the tasks: tables and gallery contain them."""
+        super().__init__(runs, inputs)
+        self.tasks += self.shortcuts
 
     @abstractmethod
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.dimensions import (
@@ -124,15 +125,17 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         corrections = list(_correction_rows(self._people, self.tasks))
         yield self.table("corrected", corrections) if corrections else None
         yield self.pairs(self.tasks)
+        yield condition_table(self)
         yield self.published("table9", list(_table9_rows(self._rated, self.tasks)))
         yield self.published("table10", list(_table10_rows(self._people)))
         yield self.published("table11")
 
-    def figures(self) -> Iterator[Figure]:
+    def figures(self) -> Iterator[Figure | None]:
         """Yield bar charts of capabilities and dimensions, with a published model for comparison."""
         if self.tasks:
             yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
             yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
+        yield condition_figure(self)
 
     def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
         (reference,) = (row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE)
