@@ -141,7 +141,7 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
 
     The task's metadata names the benchmark. Results of earlier versions lack this entry. Then the benchmark is that of
     the package's task with the longest name that the task's name begins with. A benchmark may have several scorings:
-    the one with the most metrics in common and, among these, the fewest others is returned.
+    the one with the most metrics in common and, among these, the fewest others and the shortest name is returned.
 
     Args:
         task: name of the task.
@@ -152,7 +152,7 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
         return None
     benchmark = member(config, "metadata", "benchmark") or package_benchmarks().get(base_task(task) or "")
     fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
-    return max(fitting, key=lambda x: (len(x.metrics.keys() & metrics), -len(x.metrics)), default=None)
+    return max(fitting, key=lambda x: (len(x.metrics.keys() & metrics), -len(x.metrics), -len(x.name)), default=None)
 
 
 @cache
