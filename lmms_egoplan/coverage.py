@@ -16,7 +16,8 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
     If questions without a partner are skipped (`with_partners`), also ``without_partner``.
 
     Args:
-        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file.
+        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file, and in a
+            compact run ``subset``, the design of the subset, which is copied to ``coverage``.
         official: Number of the benchmark's questions for the task.
         scored: Fraction of the question that the main score includes; usually 0 or 1.
         origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
@@ -29,8 +30,9 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
     size = doc.get("split_size") or official
     larger = f"a file of {size:,} instead of {official:,} questions" if size > official else OFFICIAL
     name = origin or doc.get("origin") or larger
+    subset = {"subset": doc["subset"]} if doc.get("subset") else {}
     return {
-        "coverage": {"scored": scored, "of": official if name == OFFICIAL else size},
+        "coverage": {"scored": scored, "of": official if name == OFFICIAL else size, **subset},
         "question_set": {"name": name},
         **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
         **({"without_partner": {"skipped": doc["without_partner"]}} if "without_partner" in doc else {}),

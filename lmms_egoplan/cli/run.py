@@ -59,6 +59,8 @@ def run(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of questions per task, to try a run.")
     ] = None,
+    questions: Annotated[int | None, typer.Option(min=1, help="Compact run: at most this number of questions.")] = None,
+    target_width: Annotated[float | None, typer.Option(min=0.1, help="Compact run: width of the interval.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check what the run needs, without starting it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, then print the command or script.")] = False,
     prices: Annotated[
@@ -107,8 +109,11 @@ def run(
         nodes=nodes,
         options=context.args,
         protocol=protocol,
+        subset=str(questions or "") if target_width is None else f"width={target_width:f}",
         out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
     )
+    if questions and target_width:
+        problems.append("--questions and --target-width: use one of them")
     if prices is not None:
         _collected(problems, Asking, prices=prices)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):

@@ -60,6 +60,7 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         counts = _gathered()
         if results is not None:
             _add_protocols(results)
+            _add_subsets(results)
             settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
             tasks = dict.fromkeys(task for task, _ in counts)
@@ -87,6 +88,14 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
             results["versions"][task], config = version, results["configs"][task]
             config["metadata"] = {**config["metadata"], "version": version, **judged}
+
+
+def _add_subsets(results: Mapping[str, Any]) -> None:
+    """Add the design of a compact run to the metadata of its tasks, and correct lmms-eval's number of questions."""
+    for task, samples in results.get("samples", {}).items():
+        if design := member((samples or [{}])[0], "coverage", "subset"):
+            results["configs"][task]["metadata"] = {**results["configs"][task]["metadata"], "subset": design}
+            results["n-samples"][task] = {"original": design["of"], "effective": len(samples)}
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.judging.judgement import DEMO
@@ -143,7 +144,7 @@ def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
 
 
 def _rows(plan: Plan, task: Task) -> Any:
-    rows = task.benchmark.load_splits().load(task.split)
+    rows = mark(task.benchmark.load_splits().load(task.split), task.benchmark.name, task.split, only=True)
     if name := read_task_file(task.path).get("process_docs"):
         rows = _function(task.path, name)(rows)
     return rows.select(range(min(len(rows), plan.limit or len(rows))))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 
+from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import Backend, find_backend
 from lmms_egoplan.judging.settings import PRESET
@@ -50,6 +51,7 @@ class Plan:
         out: Folder of the run.
         owner: The command that owns this folder.
         protocol: Name of the preset that the tasks follow; None for the tasks' own protocols.
+        subset: Value of `SUBSET`; "" for all questions. It does not determine the answers, so it is not a setting.
     """
 
     model: str
@@ -65,6 +67,7 @@ class Plan:
     out: Path
     owner: str = "run"
     protocol: str | None = None
+    subset: str = ""
 
     @property
     def results(self) -> Path:
@@ -126,7 +129,7 @@ class Plan:
 
     def environment(self) -> dict[str, str]:
         """Return variables for the harness: the preset, and an ID that lets lmms-eval resume its own backends, too."""
-        variables = {PRESET: self.protocol} if self.protocol else {}
+        variables = {name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x}
         if self.backend.is_own:
             return variables
         settings = json.dumps(self.settings(), sort_keys=True)

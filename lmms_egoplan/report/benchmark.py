@@ -368,12 +368,14 @@ class BenchmarkReport(ABC, Generic[Task]):
             second_score = second_answers[key].scores.get(measure) if key in second_answers else None
             if first_score is not None and second_score is not None:
                 differences.append(first_score - second_score)
-                shared.append(replace(answer, scores={measure: first_score - second_score}))
+                shared.append(replace(answer, scores={measure: first_score - second_score}, design=None))
         if not shared:
             return None
         mean = self.mean_of_scores(shared)
         unequal = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        reasons = "; ".join(dict.fromkeys((*first.objections, *second.objections)))
+        subset = first.task_run.subset if {*(first.answers or ())} == {*second_answers} else ""
+        objections = dict.fromkeys((*first.objections, *second.objections))
+        reasons = "; ".join(reason for reason in objections if not (subset and reason.startswith(subset)))
         return document.Difference(
             first=first.run.name,
             second=second.run.name,

@@ -92,6 +92,12 @@ class TaskRun:
     version: str | None = None
     scoring: Scoring | None = None
 
+    @property
+    def subset(self) -> str:
+        """The numbers of questions of a compact run, whose scores are estimates; "" for other runs."""
+        design = member((self.samples or [{}])[0], "coverage", "subset") or member(self.config, "metadata", "subset")
+        return f"estimate from {design['asked']:,} of {design['of']:,} questions" if design else ""
+
     def number(self, metric: str) -> int | float | None:
         """Return a metric's value; None for NaN, for other types and for missing ones."""
         value = self.metrics.get(metric)

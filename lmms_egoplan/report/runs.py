@@ -79,6 +79,9 @@ class _RunFiles:
             reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
             raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
         names = names_of(runs, chosen)
+        for path, run in runs.items():
+            subsets = dict.fromkeys(task_run.subset for task_run in run.tasks.values() if task_run.subset)
+            names[path] += f" ({', '.join(subsets)})" if subsets else ""
         without = tuple(path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths))
         return Runs(tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without)
 

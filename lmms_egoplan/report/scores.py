@@ -96,6 +96,7 @@ class Answer:
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     task: name and version of the task; the version is None if unknown.
     texts: texts that a judge rates, and their ratings in the unit of the main score, by part; "" for the whole answer.
+    design: design of a compact run, see `benchmarks.subset.draw`; None for other runs.
     """
 
     key: Key
@@ -110,6 +111,7 @@ class Answer:
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
     texts: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
+    design: Mapping[str, Any] | None = None
 
 
 Answers = Mapping[Key, Answer] | None
@@ -244,8 +246,8 @@ class ScoredTask(ABC):
         if self.coverage is None:
             reasons.append("coverage unknown")
         elif self.coverage < 1:
-            kind = "official" if self.is_official else "prepared"
-            reasons.append(f"{percent(self.coverage)} of the {kind} questions")
+            covers = f"{percent(self.coverage)} of the {'official' if self.is_official else 'prepared'} questions"
+            reasons.append(", ".join(filter(None, [self.task_run.subset, covers])))
         return tuple(reasons)
 
     @property
@@ -334,7 +336,8 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
                 f"{where}: duplicate {answer.name}. If the samples of two runs were merged, separate or remove them"
             )
         of_task = (task_run.task, task_run.version)
-        answers[answer.key] = replace(answer, prompt=sample.get("prompt"), tokens=sample.get("tokens"), task=of_task)
+        sent: Any = {name: sample.get(name) for name in ("prompt", "tokens")}
+        answers[answer.key] = replace(answer, **sent, task=of_task, design=member(sample, "coverage", "subset"))
     return answers
 
 
@@ -365,12 +368,19 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
 
 
 def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
-    """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent)."""
+    """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent).
+
+    In a compact run, the mean estimates that over all questions. The interval of a score from 0 to 1 is that of the
+    estimate.
+    """
+    answers = list(answers)
     pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
     if not pairs:
         return Mean(questions=0, clusters=0)
     values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
-    return Mean(fmean(values), bootstrap_interval(values, clusters), len(pairs), len(set(clusters)))
+    design = answers[0].design if all(0 <= value <= scale for value in values) else None
+    interval = bootstrap_interval(values, clusters, design and {**design, "top": scale})
+    return Mean(fmean(values), interval, len(pairs), len(set(clusters)))
 
 
 def in_percent(share: float | None) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
 
 from lmms_egoplan.report.tables import counted
@@ -18,9 +19,16 @@ EXACT_UP_TO = 13
 FEWEST_CLUSTERS = 10
 """Smallest number of clusters for an interval. With fewer clusters, bootstrap intervals are far too narrow."""
 
+FEWEST_DRAWN = 5
+"""Smallest number of drawn videos for an interval of a compact run."""
+
 _SEED = 0
 _BATCH = 500
 _DIGITS = 12
+
+Interval = tuple[float, float] | None
+Design = Mapping[str, Any] | None
+Statistic = Callable[[np.ndarray], np.ndarray]
 
 Scores = Mapping[str, float | None]
 """Scores by question. None, NaN and infinities count as missing."""
@@ -50,7 +58,7 @@ class Comparison:
     clusters: int
 
 
-def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> tuple[float, float] | None:
+def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], design: Design = None) -> Interval:
     """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole clusters.
 
     The mean of a resample is the sum over its questions divided by their number, which varies. See
@@ -59,6 +67,7 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
     Args:
         values: one value per question. None, NaN and infinities are ignored.
         clusters: the cluster of each question.
+        design: see `interval_of_sums`.
 
     Returns:
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters with values.
@@ -77,12 +86,12 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
     numbers = np.array(values, dtype=float)
     is_finite = np.isfinite(numbers)
     rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
-    return interval_of_sums(rows, np.asarray(clusters)[is_finite], lambda sums: sums[..., 0] / sums[..., 1])
+    return interval_of_sums(rows, np.asarray(clusters)[is_finite], lambda sums: sums[..., 0] / sums[..., 1], design)
 
 
 def interval_of_sums(
-    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
-) -> tuple[float, float] | None:
+    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic, design: Design = None
+) -> Interval:
     """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole clusters.
 
     A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
@@ -93,6 +102,9 @@ def interval_of_sums(
         rows: summands of each question, shape (questions, ...).
         clusters: the cluster of each question.
         statistic: function from sums of rows, shape (resamples, ...), to one value per resample.
+        design: design of a compact run, whose clusters are a sample: the numbers of ``videos`` and of ``drawn`` ones,
+            ``spread`` as in `benchmarks.subset.draw`, and ``top``, the highest possible value (the lowest is 0). Then
+            the interval is that of `subset_interval`, for the value over all clusters.
 
     Returns:
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
@@ -104,10 +116,12 @@ def interval_of_sums(
     True
     """
     names, indices = np.unique(clusters, return_inverse=True)
-    if len(names) < FEWEST_CLUSTERS:
+    if len(names) < (FEWEST_DRAWN if design else FEWEST_CLUSTERS):
         return None
     sums = np.zeros((len(names), *rows.shape[1:]))
     np.add.at(sums, indices, rows)
+    if design:
+        return subset_interval(sums, np.bincount(indices), statistic, design)
 
     def of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
         return statistic(sums[drawn].sum(drawn.ndim + axis))
@@ -117,6 +131,40 @@ def interval_of_sums(
         warnings.simplefilter("ignore", DegenerateDataWarning)
         low, high = _percentiles((np.arange(len(names)),), of_drawn, _BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
+
+
+def subset_interval(sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, design: Mapping[str, Any]) -> Interval:
+    """Compute the 95 % interval of a statistic of all videos from a random sample of them.
+
+    The jackknife variance over the drawn videos has a finite population correction. If their numbers of questions vary
+    less than those of all videos, the variance is enlarged by the ratio of the spreads. The interval is Wilson's (1927)
+    for the number of independent answers with this variance, and Student's t with the effective number of videos minus
+    one as degrees of freedom. The strata only balance the sample: the interval does not assume that they differ.
+
+    Args:
+        sums: sums of rows of each drawn video with questions, shape (videos, ...).
+        sizes: number of questions of each of them.
+        statistic, design: see `interval_of_sums`.
+
+    Returns:
+        The interval; None if the statistic is NaN without one of the videos.
+
+    >>> sums = np.array([[6, 10], [4, 10], [5, 10], [7, 10], [3, 10]])  # right answers, and questions
+    >>> design = {"videos": 50, "drawn": 5, "spread": 1, "top": 1}
+    >>> interval = subset_interval(sums, sums[:, 1], lambda sums: sums[..., 0] / sums[..., 1], design)
+    >>> [round(end, 3) for end in interval]
+    [0.289, 0.711]
+    """
+    drawn, left, spread = design["drawn"], 1 - design["drawn"] / design["videos"], (sizes**2).mean() / sizes.mean() ** 2
+    with np.errstate(invalid="ignore"):
+        share, others = (statistic(part) / design["top"] for part in (sums.sum(0), sums.sum(0) - sums))
+    squares = ((others - share) ** 2).sum() - (others - share).sum() ** 2 / drawn
+    variance = left * drawn / (drawn - 1) * squares * max(1, design["spread"] / spread)
+    answers = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else len(sizes) / left
+    loss = stdtrit(max(1, len(sizes) / spread - 1), 0.975) ** 2 / answers
+    half = np.sqrt(loss * share * (1 - share) + loss**2 / 4)
+    low, high = (float(design["top"] * (share + loss / 2 + side) / (1 + loss)) for side in (-half, half))
+    return (low, high) if np.isfinite(others).all() else None
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:

@@ -15,6 +15,7 @@ from loguru import logger
 from pyarrow import compute
 
 from lmms_egoplan import __version__
+from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
@@ -71,7 +72,7 @@ class PreparedTask(ConfigurableTask):
                 raise LmmsEgoplanError(
                     f"{self.config.task}: --metadata {name}={value}: must be an integer of at least 1"
                 )
-        documents = self.documents(self.PREPARED.load(split))
+        documents = mark(self.documents(self.PREPARED.load(split)), self.PREPARED.benchmark, split, only=True)
         columns: dict[str, Any] = {
             "data": self.PREPARED.fingerprint(split),
             "version": f"{metadata.get('version')}, {__version__}",

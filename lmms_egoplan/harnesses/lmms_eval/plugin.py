@@ -8,6 +8,7 @@ import copy
 import functools
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,9 +21,10 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
+from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judge import announce_judge
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LMMS_EVAL_TASKS, data_root
 from lmms_egoplan.ranking.audits import failed_audits
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
@@ -143,6 +145,29 @@ class _TasksFinder(MetaPathFinder):
 def _change_task_manager(tasks: ModuleType) -> None:
     _register_tasks(tasks)
     _test_judges_early(tasks)
+    if os.environ.get(SUBSET):
+        _ask_subsets()
+
+
+def _ask_subsets() -> None:
+    """Ask only the questions of a compact run. Their documents keep the numbers that cached responses have."""
+    from lmms_eval import utils
+    from lmms_eval.api.task import ConfigurableTask
+
+    download, create = ConfigurableTask.download, utils.create_iterator
+
+    def download_and_mark(self: Any, *args: Any, **kwargs: Any) -> None:
+        download(self, *args, **kwargs)
+        folder = Path(self.config.dataset_path or "")
+        for rows in (self.dataset, self.dataset_no_image) if folder.parent.parent == data_root() else ():
+            rows.update({split: mark(rows[split], *folder.parts[-2:]) for split in rows})
+
+    def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
+        return create((x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs)
+
+    ConfigurableTask.download = download_and_mark
+    for module in (utils, sys.modules.get("lmms_eval.evaluator", utils)):
+        vars(module)["create_iterator"] = create_iterator
 
 
 def _register_tasks(tasks: ModuleType) -> None:
