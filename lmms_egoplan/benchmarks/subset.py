@@ -1,10 +1,9 @@
 """Draw the subset of a compact run: whole videos, stratified, the same for every model and order of the rows."""
 
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Iterable
 from itertools import groupby
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -20,21 +19,14 @@ SUBSET = "LMMS_EGOPLAN_SUBSET"
 COLUMN = "subset"
 """Column of prepared rows: the design of a question in the subset, None for all other questions."""
 
-ASSUMED_CORRELATION = 0.2
+ASSUMED_CORRELATION = 0.25
 """Correlation of two scores of one video that the planning formula assumes: this project's own choice."""
 
-EXPECTED = (
-    "{asked:,} of {of:,} questions, {drawn:,} of {videos:,} videos. Expected width of the 95 % interval: up to about "
-    "{width:.1f} points, if half of the answers are right and those of a video correlate by {correlation}"
-)
 # Strata by the mean length of a video's progress.
 _LENGTHS = 3
 
-Question = tuple[str, str, float]
-"""Video, label of the stratum, and length of the progress."""
 
-
-def draw(questions: Iterable[Question], seed: str, wanted: str) -> tuple[list[str], dict[str, Any]]:
+def draw(questions: Iterable[tuple[str, str, float]], seed: str, wanted: str) -> tuple[list[str], dict[str, Any]]:
     """Draw whole videos from strata by label and, within a label, by terciles of the videos' mean lengths.
 
     The videos are sorted by stratum, then by their number of questions, then at random. The subset is the beginning of
@@ -43,7 +35,7 @@ def draw(questions: Iterable[Question], seed: str, wanted: str) -> tuple[list[st
     numbers depend only on the seed.
 
     Args:
-        questions: All questions, in any order.
+        questions: Video, label of the stratum, and length of the progress of each question, in any order.
         seed: Any text, such as the fingerprint of the data.
         wanted: Value of `SUBSET`. The subset has at most this number of questions, but at least one video.
 
@@ -60,17 +52,14 @@ def draw(questions: Iterable[Question], seed: str, wanted: str) -> tuple[list[st
     >>> design["drawn"], design["asked"], design["of"], {*videos} < {*draw(questions, "seed", "90")[0]}
     (12, 48, 120, True)
     """
-    videos: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
-    for video, label, length in questions:
-        videos[video].append((label, length))
-    ranked: list[str] = []
-    means = sorted((min(rows)[0], fmean(length for _, length in rows), video) for video, rows in videos.items())
+    videos = {video: [*rows] for video, rows in groupby(sorted(questions), lambda question: question[0])}
+    means = sorted((rows[0][1], fmean(length for *_, length in rows), video) for video, rows in videos.items())
+    random, ranked, bits = Random(seed), [], len(videos).bit_length()
     for _, stratum in groupby(means, lambda entry: entry[0]):
         for part in np.array_split([video for *_, video in stratum], _LENGTHS):
-            ranked += sorted(map(str, part), key=lambda video: (len(videos[video]), _random(seed, video)))
-    bits, shift = len(ranked).bit_length(), _random(seed) % 2 ** len(ranked).bit_length()
-    keys = [f"{rank ^ shift:0{bits}b}"[::-1] for rank in range(len(ranked))]
-    order = [video for _, video in sorted(zip(keys, ranked, strict=True))]
+            ranked += sorted(random.sample([*map(str, part)], len(part)), key=lambda video: len(videos[video]))
+    shift = random.getrandbits(bits)
+    order = [ranked[rank] for rank in sorted(range(len(ranked)), key=lambda rank: f"{rank ^ shift:0{bits}b}"[::-1])]
     sizes = np.array([len(videos[video]) for video in order])
     widths, asked, (kind, _, number) = planned_widths(sizes), np.cumsum(sizes), wanted.rpartition("=")
     if kind not in ("", "width") or not number.replace(".", "", bool(kind)).isdecimal() or not float(number):
@@ -81,7 +70,7 @@ def draw(questions: Iterable[Question], seed: str, wanted: str) -> tuple[list[st
     return order[:count], facts | {"spread": spread, "width": float(widths[count - 1])}
 
 
-def planned_widths(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+def planned_widths(sizes: np.ndarray) -> np.ndarray:
     """Return the width to expect of the interval from each number of videos, from one on, in points of 100.
 
     Assumes that half of the answers are right, and `ASSUMED_CORRELATION` within a video. The widths do not increase.
@@ -89,10 +78,9 @@ def planned_widths(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     Args:
         sizes: Number of questions of each video.
 
-    >>> planned_widths([10] * 100).round(1)[[1, 9, 49, 99]]
-    array([100. ,  35.9,  10.6,   0. ])
+    >>> planned_widths(np.full(100, 10)).round(1)[[1, 9, 49, 99]].tolist()
+    [100.0, 38.7, 11.5, 0.0]
     """
-    sizes = np.asarray(sizes, dtype=float)
     count, spread = np.arange(1, len(sizes) + 1), (sizes**2).mean() / sizes.mean() ** 2
     variance = (1 + ASSUMED_CORRELATION * (spread * sizes.mean() - 1)) / 4 / (count * sizes.mean())
     quantile = stdtrit(np.maximum(1, count / spread - 1), 0.975)
@@ -111,10 +99,9 @@ def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[s
     """
     if not (wanted := wanted or os.environ.get(SUBSET, "")):
         return {}
-    prepared = next(data for data in SPLITS if data.benchmark == benchmark)
-    if not prepared.strata:
-        names = ", ".join(data.benchmark for data in SPLITS if data.strata)
-        raise LmmsEgoplanError(f"{benchmark}: no compact runs, which draw whole videos; use {names}")
+    prepared = next((data for data in SPLITS if data.benchmark == benchmark and data.strata), None)
+    if prepared is None:
+        raise LmmsEgoplanError(f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them")
     ids, videos, labels, progress = (prepared.load(split)[name][:] for name in prepared.strata)
     lengths = (len(value) if isinstance(value, list) else value for value in progress)
     drawn, design = draw(zip(videos, labels, lengths, strict=True), prepared.fingerprint(split), wanted)
@@ -138,8 +125,3 @@ def mark(rows: Any, benchmark: str, split: str, *, only: bool = False) -> Any:
     values = [designs.get(id_) for id_ in rows["sample_id" if "sample_id" in rows.column_names else "step_id"]]
     asked = [index for index, value in enumerate(values) if value or not only]
     return rows.add_column(COLUMN, values).select(asked)
-
-
-def _random(*parts: str) -> int:
-    """Return a large random number that depends only on some texts."""
-    return int(sha256(repr(parts).encode()).hexdigest(), 16)

@@ -109,11 +109,11 @@ def run(
         nodes=nodes,
         options=context.args,
         protocol=protocol,
-        subset=str(questions or "") if target_width is None else f"width={target_width:f}",
+        subset=f"width={target_width:f}" if target_width else str(questions or ""),
         out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
     )
-    if questions and target_width:
-        problems.append("--questions and --target-width: use one of them")
+    if sum(option is not None for option in (limit, questions, target_width)) > 1:
+        problems.append("--limit, --questions, --target-width: use only one of them")
     if prices is not None:
         _collected(problems, Asking, prices=prices)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):

@@ -60,7 +60,6 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         counts = _gathered()
         if results is not None:
             _add_protocols(results)
-            _add_subsets(results)
             settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
             tasks = dict.fromkeys(task for task, _ in counts)
@@ -77,9 +76,10 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_protocols(results: Mapping[str, Any]) -> None:
-    """Add the judge's protocol, a metric, to the version and the metadata of each task; the preset to its version.
+    """Add the judge's protocol and a compact run's design to each task's metadata; protocol and preset to its version.
 
-    The protocol changes no answer. The harness's keys for cached answers therefore do not contain it.
+    They change no answer. The harness's keys for cached answers therefore do not contain them. For a compact run, also
+    correct lmms-eval's number of questions.
     """
     for task, values in results["results"].items():
         protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
@@ -88,14 +88,9 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
             results["versions"][task], config = version, results["configs"][task]
             config["metadata"] = {**config["metadata"], "version": version, **judged}
-
-
-def _add_subsets(results: Mapping[str, Any]) -> None:
-    """Add the design of a compact run to the metadata of its tasks, and correct lmms-eval's number of questions."""
-    for task, samples in results.get("samples", {}).items():
-        if design := member((samples or [{}])[0], "coverage", "subset"):
+        if design := member((results.get("samples", {}).get(task) or [{}])[0], "coverage", "subset"):
             results["configs"][task]["metadata"] = {**results["configs"][task]["metadata"], "subset": design}
-            results["n-samples"][task] = {"original": design["of"], "effective": len(samples)}
+            results["n-samples"][task] = {"original": design["of"], "effective": design["asked"]}
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

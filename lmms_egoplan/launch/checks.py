@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import psutil
 from loguru import logger
 
-from lmms_egoplan.benchmarks.subset import ASSUMED_CORRELATION, EXPECTED, designs_of
+from lmms_egoplan.benchmarks.subset import ASSUMED_CORRELATION, designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
@@ -44,7 +44,7 @@ def find_problems(plan: Plan) -> list[str]:
 
     Only `check_checkpoint` and `_judge` use the network, the former only for a checkpoint that is not in a folder.
     """
-    checks = (_tasks, _arguments, _checkpoint, _processes, _data, _subset, _encoder, _judge, _server, _disk, _out)
+    checks = (_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out)
     with ThreadPoolExecutor(len(checks)) as pool:
         return list(dict.fromkeys(chain.from_iterable(pool.map(partial(_lines, plan), checks))))
 
@@ -138,6 +138,7 @@ def _data(plan: Plan) -> Iterator[str]:
     for (_, split), benchmark in checked.items():
         try:
             rows = benchmark.load_splits().load(split)
+            designs_of(benchmark.name, split, plan.subset)
         except (LmmsEgoplanError, OSError, ValueError) as error:
             how = "" if isinstance(error, LmmsEgoplanError) else "; damaged, prepare the split again"
             yield f"data: {error}{how}"
@@ -152,18 +153,12 @@ def _data(plan: Plan) -> Iterator[str]:
             )
 
 
-def _subset(plan: Plan) -> Iterator[str]:
-    if plan.subset and (plan.limit is not None or any(option.startswith("--cache_req") for option in plan.options)):
-        yield "--questions, --target-width: not possible with --limit or --cache_requests; remove one of them"
-    for task in plan.leaves.values():
-        designs_of(task.benchmark.name, task.split, plan.subset)
-
-
 def coverage_remarks(plan: Plan) -> Iterator[str]:
     """Yield a line for each split of which not all questions are prepared, or asked."""
     for benchmark, split in dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values()):
         for design in [*designs_of(benchmark, split, plan.subset).values()][:1]:
-            yield f"{benchmark}/{split}: {EXPECTED.format(**design, correlation=ASSUMED_CORRELATION)}"
+            facts = "{asked:,} of {of:,} questions, {drawn:,} of {videos:,} videos; interval: {width:.1f} points"
+            yield f"{benchmark}/{split}: {facts.format_map(design)}, if 50 % are right and r = {ASSUMED_CORRELATION}"
         summary = load_summary(benchmark, split) or {}
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"

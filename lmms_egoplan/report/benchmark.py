@@ -373,9 +373,9 @@ class BenchmarkReport(ABC, Generic[Task]):
             return None
         mean = self.mean_of_scores(shared)
         unequal = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        subset = first.task_run.subset if {*(first.answers or ())} == {*second_answers} else ""
-        objections = dict.fromkeys((*first.objections, *second.objections))
-        reasons = "; ".join(reason for reason in objections if not (subset and reason.startswith(subset)))
+        # Compact runs with the same questions are comparable in this respect.
+        equal = (({*(first.answers or ())} == {*second_answers}) and first.task_run.subset) or "no subset"
+        reasons = "; ".join(dict.fromkeys(x for x in first.objections + second.objections if not x.startswith(equal)))
         return document.Difference(
             first=first.run.name,
             second=second.run.name,

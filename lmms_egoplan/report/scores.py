@@ -3,7 +3,7 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pkgutil import resolve_name
 from statistics import fmean
@@ -367,20 +367,18 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
         raise LmmsEgoplanError(f"{where}: {error}. If the file was edited, judge the answers again") from error
 
 
-def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
+def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0) -> Mean:
     """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent).
 
-    In a compact run, the mean estimates that over all questions. The interval of a score from 0 to 1 is that of the
-    estimate.
+    In a compact run, the mean estimates that over all questions. The interval of a score from 0 to 100 per cent is that
+    of the estimate.
     """
-    answers = list(answers)
     pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
     if not pairs:
         return Mean(questions=0, clusters=0)
     values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
-    design = answers[0].design if all(0 <= value <= scale for value in values) else None
-    interval = bootstrap_interval(values, clusters, design and {**design, "top": scale})
-    return Mean(fmean(values), interval, len(pairs), len(set(clusters)))
+    design = answers[0].design if scale == 100 and all(0 <= value <= scale for value in values) else None
+    return Mean(fmean(values), bootstrap_interval(values, clusters, design), len(pairs), len(set(clusters)))
 
 
 def in_percent(share: float | None) -> float | None:

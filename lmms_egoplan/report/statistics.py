@@ -27,7 +27,6 @@ _BATCH = 500
 _DIGITS = 12
 
 Interval = tuple[float, float] | None
-Design = Mapping[str, Any] | None
 Statistic = Callable[[np.ndarray], np.ndarray]
 
 Scores = Mapping[str, float | None]
@@ -58,7 +57,7 @@ class Comparison:
     clusters: int
 
 
-def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], design: Design = None) -> Interval:
+def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], design: Any = None) -> Interval:
     """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole clusters.
 
     The mean of a resample is the sum over its questions divided by their number, which varies. See
@@ -90,7 +89,7 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], 
 
 
 def interval_of_sums(
-    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic, design: Design = None
+    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic, design: Any = None
 ) -> Interval:
     """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole clusters.
 
@@ -103,8 +102,8 @@ def interval_of_sums(
         clusters: the cluster of each question.
         statistic: function from sums of rows, shape (resamples, ...), to one value per resample.
         design: design of a compact run, whose clusters are a sample: the numbers of ``videos`` and of ``drawn`` ones,
-            ``spread`` as in `benchmarks.subset.draw`, and ``top``, the highest possible value (the lowest is 0). Then
-            the interval is that of `subset_interval`, for the value over all clusters.
+            ``spread`` as in `benchmarks.subset.draw`, and ``top``, the highest possible value (default 100; the lowest
+            is 0). Then the interval is that of `subset_interval`, for the value over all clusters.
 
     Returns:
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
@@ -155,15 +154,16 @@ def subset_interval(sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, d
     >>> [round(end, 3) for end in interval]
     [0.289, 0.711]
     """
-    drawn, left, spread = design["drawn"], 1 - design["drawn"] / design["videos"], (sizes**2).mean() / sizes.mean() ** 2
+    top, drawn = design.get("top", 100), design["drawn"]
+    left, spread = 1 - drawn / design["videos"], (sizes**2).mean() / sizes.mean() ** 2
     with np.errstate(invalid="ignore"):
-        share, others = (statistic(part) / design["top"] for part in (sums.sum(0), sums.sum(0) - sums))
+        share, others = (statistic(part) / top for part in (sums.sum(0), sums.sum(0) - sums))
     squares = ((others - share) ** 2).sum() - (others - share).sum() ** 2 / drawn
     variance = left * drawn / (drawn - 1) * squares * max(1, design["spread"] / spread)
     answers = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else len(sizes) / left
     loss = stdtrit(max(1, len(sizes) / spread - 1), 0.975) ** 2 / answers
     half = np.sqrt(loss * share * (1 - share) + loss**2 / 4)
-    low, high = (float(design["top"] * (share + loss / 2 + side) / (1 + loss)) for side in (-half, half))
+    low, high = (float(top * (share + loss / 2 + side) / (1 + loss)) for side in (-half, half))
     return (low, high) if np.isfinite(others).all() else None
 
 
@@ -274,10 +274,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     if not all(0 <= p_value <= 1 for p_value in p_values):
         raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")
     order = np.argsort(p_values, kind="stable")
-    times = np.arange(len(p_values), 0, -1)
-    corrected = np.empty(len(p_values))
-    corrected[order] = np.minimum(1, np.maximum.accumulate(times * np.array(p_values, dtype=float)[order]))
-    return corrected.tolist()
+    corrected = np.minimum(1, np.maximum.accumulate(np.arange(len(p_values), 0, -1) * np.array(p_values)[order]))
+    return corrected[np.argsort(order)].tolist()
 
 
 def _mcnemar(differences: np.ndarray) -> float:

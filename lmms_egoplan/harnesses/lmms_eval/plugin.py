@@ -24,7 +24,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judge import announce_judge
-from lmms_egoplan.paths import LMMS_EVAL_TASKS, data_root
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
@@ -158,16 +158,14 @@ def _ask_subsets() -> None:
 
     def download_and_mark(self: Any, *args: Any, **kwargs: Any) -> None:
         download(self, *args, **kwargs)
-        folder = Path(self.config.dataset_path or "")
-        for rows in (self.dataset, self.dataset_no_image) if folder.parent.parent == data_root() else ():
-            rows.update({split: mark(rows[split], *folder.parts[-2:]) for split in rows})
+        for rows in (self.dataset, self.dataset_no_image):
+            rows.update({split: mark(rows[split], *Path(self.config.dataset_path).parts[-2:]) for split in rows})
 
     def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         return create((x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs)
 
     ConfigurableTask.download = download_and_mark
-    for module in (utils, sys.modules.get("lmms_eval.evaluator", utils)):
-        vars(module)["create_iterator"] = create_iterator
+    utils.create_iterator = vars(sys.modules.get("lmms_eval.evaluator", utils))["create_iterator"] = create_iterator
 
 
 def _register_tasks(tasks: ModuleType) -> None:

@@ -84,7 +84,7 @@ class Planned(ScoredTask):
     def means(self) -> dict[str, Mean]:
         """Means over all plans, by measure."""
         if self.answers is not None:
-            means = {measure: mean_of(self.answers.values(), measure) for measure in MEASURES}
+            means = {measure: mean_of([*self.answers.values()], measure) for measure in MEASURES}
             if all(answer.record.score.goal is None for answer in self.answers.values()):
                 # Runs of task versions before 1.2 have no goal check.
                 means["goal_conditions_coverage"] = Mean()

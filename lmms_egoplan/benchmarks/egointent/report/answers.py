@@ -218,8 +218,8 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
     """Return the 95 % interval of the mean of the fields' scores, from bootstrap resamples of the videos."""
-    design = steps[0].design and {**steps[0].design, "top": 100.0}
-    return interval_of_sums(_counts(steps, names), [step.cluster or "" for step in steps], _score, design)
+    clusters = [step.cluster or "" for step in steps]
+    return interval_of_sums(_counts(steps, names), clusters, _score, next((step.design for step in steps), None))
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
