@@ -155,7 +155,7 @@ def subset_interval(sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, d
     [0.289, 0.711]
     """
     top, drawn = design.get("top", 100), design["drawn"]
-    left, spread = 1 - drawn / design["videos"], (sizes**2).mean() / sizes.mean() ** 2
+    left, spread = max(1e-12, 1 - drawn / design["videos"]), (sizes**2).mean() / sizes.mean() ** 2
     with np.errstate(invalid="ignore"):
         share, others = (statistic(part) / top for part in (sums.sum(0), sums.sum(0) - sums))
     squares = ((others - share) ** 2).sum() - (others - share).sum() ** 2 / drawn

@@ -208,3 +208,33 @@ def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge, ha
     other = run(folder, judge, *arguments)
     assert other.returncode == 1
     assert "protocol: physbrain-1.0, now none" in other.stderr
+
+
+@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+def test_a_compact_run_is_marked_and_extended_to_a_full_one(folder, judge, harness):
+    out = folder / "runs" / f"compact-{harness}"
+    arguments = ("--benchmarks", "egoplan_val", "--harness", harness, "--out", f"runs/compact-{harness}")
+    result = run(folder, judge, *arguments, "--questions", "11")
+    assert result.returncode == 0, result.stderr
+    assert "10 of 24 questions, 5 of 12 videos" in result.stderr
+    (scores,) = json.loads((out / "report" / "report.json").read_text())["benchmarks"][0]["scores"]
+    assert "estimate from 10 of 24 questions" in scores["run"]
+    assert "estimate from 10 of 24 questions" in "; ".join(scores["apart"])
+    assert scores["questions"] == 10
+    assert scores["low"] < scores["value"] < scores["high"]
+    (samples,) = (out / "results").rglob("*samples_egoplan_val*.jsonl")
+    asked = {record["predictions"]["sample_id"]: record for record in map(json.loads, samples.open())}
+    result = run(folder, judge, *arguments)
+    assert result.returncode == 0, result.stderr
+    newest = max((out / "results").rglob("*samples_egoplan_val*.jsonl"), key=lambda path: path.stat().st_mtime)
+    answers = {record["predictions"]["sample_id"]: record for record in map(json.loads, newest.open())}
+    assert len(answers) == 24
+    for question, record in asked.items():
+        assert answers[question]["predictions"] == record["predictions"]
+    assert "subset" not in next(iter(answers.values()))["coverage"]
+    (progress,) = progress_of(out, read_state(out)).values()
+    assert progress.done == progress.total
+    if harness == "lmms-eval":
+        lines = [line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()]
+        keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
+        assert len(keys) == len(set(keys)) == 96
