@@ -154,7 +154,7 @@ def _data(plan: Plan) -> Iterator[str]:
 
 
 def coverage_remarks(plan: Plan) -> Iterator[str]:
-    """Yield a line for each split of which not all questions are prepared, or asked."""
+    """Yield a line for each split with questions that are not prepared, or not asked."""
     for benchmark, split in dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values()):
         for design in [*designs_of(benchmark, split, plan.subset).values()][:1]:
             facts = "{asked:,} of {of:,} questions, {drawn:,} of {videos:,} videos; interval: {width:.1f} points"

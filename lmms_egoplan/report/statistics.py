@@ -155,16 +155,16 @@ def subset_interval(sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, d
     [0.289, 0.711]
     """
     top, drawn = design.get("top", 100), design["drawn"]
-    left, spread = max(1e-12, 1 - drawn / design["videos"]), (sizes**2).mean() / sizes.mean() ** 2
+    unseen, spread = max(1e-12, 1 - drawn / design["videos"]), (sizes**2).mean() / sizes.mean() ** 2
     with np.errstate(invalid="ignore"):
-        share, others = (statistic(part) / top for part in (sums.sum(0), sums.sum(0) - sums))
-    squares = ((others - share) ** 2).sum() - (others - share).sum() ** 2 / drawn
-    variance = left * drawn / (drawn - 1) * squares * max(1, design["spread"] / spread)
-    answers = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else len(sizes) / left
+        share, without = (statistic(part) / top for part in (sums.sum(0), sums.sum(0) - sums))
+    squares = ((without - share) ** 2).sum() - (without - share).sum() ** 2 / drawn
+    variance = unseen * drawn / (drawn - 1) * squares * max(1, design["spread"] / spread)
+    answers = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else len(sizes) / unseen
     loss = stdtrit(max(1, len(sizes) / spread - 1), 0.975) ** 2 / answers
     half = np.sqrt(loss * share * (1 - share) + loss**2 / 4)
     low, high = (float(top * (share + loss / 2 + side) / (1 + loss)) for side in (-half, half))
-    return (low, high) if np.isfinite(others).all() else None
+    return (low, high) if np.isfinite(without).all() else None
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
