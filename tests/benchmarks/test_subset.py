@@ -91,14 +91,14 @@ def slow_interval(values, clusters, design):
         rest = [value for value, cluster in zip(values, clusters, strict=True) if cluster != group]
         changes.append(fmean(rest) - mean)
     sizes = [clusters.count(group) for group in groups]
-    drawn, left = design["drawn"], 1 - design["drawn"] / design["videos"]
+    drawn, unseen = design["drawn"], 1 - design["drawn"] / design["videos"]
     # Drawn videos without a question of a slice change nothing.
     changes += [0.0] * (drawn - len(groups))
-    variance = left * drawn / (drawn - 1) * sum((change - fmean(changes)) ** 2 for change in changes)
+    variance = unseen * drawn / (drawn - 1) * sum((change - fmean(changes)) ** 2 for change in changes)
     spread = fmean(size**2 for size in sizes) / fmean(sizes) ** 2
     variance *= max(1, design["spread"] / spread)
     share = mean / 100
-    answers = share * (1 - share) / (variance / 100**2) if variance and 0 < share < 1 else len(groups) / left
+    answers = share * (1 - share) / (variance / 100**2) if variance and 0 < share < 1 else len(groups) / unseen
     quantile = t.ppf(0.975, max(1, len(groups) / spread - 1))
     # The ends of Wilson's interval are the shares that a test with this quantile does not reject.
     roots = np.roots([1 + quantile**2 / answers, -(2 * share + quantile**2 / answers), share**2])

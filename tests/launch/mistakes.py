@@ -128,7 +128,12 @@ MISTAKES = [
         ("data: ", "damaged"),
         make=lambda folder: [path.write_bytes(b"") for path in folder.glob(f"{DATA}/egoplan/val/val/*.arrow")],
     ),
-    Mistake("compact run without videos", (*EGOTHINK, "--questions", "9"), ("egothink", "no compact runs", "egoplan")),
+    Mistake(
+        "compact run without videos",
+        (*EGOTHINK, "--questions", "9"),
+        ("egothink", "no compact runs", "egoplan"),
+        {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"},
+    ),
     Mistake("two sizes", (*EGOPLAN, "--questions", "9", "--target-width", "2"), ("--target-width", "only one")),
     Mistake("no judge", EGOTHINK, ("EgoThink", "LMMS_EGOPLAN_JUDGE_BASE_URL")),
     Mistake("judge does not run", EGOTHINK, ("judge at http://127.0.0.1:9/v1",), NO_JUDGE),
