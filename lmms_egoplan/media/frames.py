@@ -17,6 +17,7 @@ from PIL import Image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Converted, Damage, TimeTable, check_jpeg, decode
 from lmms_egoplan.memory_ahead import reserve_for
+from lmms_egoplan.sharing import shared
 
 
 class Clip(list[Image.Image]):
@@ -92,7 +93,8 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         indices: Positions in any order, with repetitions, each in [0, number of frames).
 
     Returns:
-        One RGB image per index, in the order of `indices`, in memory. Repeated indices share one image.
+        One RGB image per index, in the order of `indices`, in memory. Repeated indices share one image,
+        and so do conditions of a question that are loaded together (`sharing`). Do not change an image.
 
     Raises:
         FrameError: The frame does not exist or is damaged (the message has its time), or the file is missing or not a
@@ -108,10 +110,11 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     >>> [frame.size for frame in frames]
     [(64, 48), (64, 48)]
     """
-    images: dict[int, Image.Image] = {}
-    for position, image in zip(sorted(set(indices)), stream_video_frames(path, indices), strict=True):
-        if not images:
-            reserve_for([image], len(set(indices)))
+    images: dict[int, Image.Image] = shared(str(path), dict)
+    missing = sorted(set(indices) - images.keys())
+    for position, image in zip(missing, stream_video_frames(path, missing), strict=True):
+        if position == missing[0]:
+            reserve_for([image], len(missing))
         images[position] = image
     return [images[index] for index in indices]
 
@@ -169,12 +172,12 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
     Raises:
         FrameError: A frame is missing or damaged.
     """
-    images: dict[int, Image.Image] = {}
-    for number in numbers:
-        if number not in images:
-            images[number] = read_image(frame_path(folder, number))
-            if len(images) == 1:
-                reserve_for([images[number]], len(set(numbers)))
+    images: dict[int, Image.Image] = shared(str(folder), dict)
+    missing = sorted(set(numbers) - images.keys())
+    for number in missing:
+        images[number] = read_image(frame_path(folder, number))
+        if number == missing[0]:
+            reserve_for([images[number]], len(missing))
     return [images[number] for number in numbers]
 
 

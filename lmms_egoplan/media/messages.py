@@ -54,7 +54,7 @@ class MediaLoader:
             TypeError: The visual is not an image, a path or a list of frames.
         """
         if isinstance(visual, Image.Image):
-            return [{"type": "image", "image": visual.convert("RGB")}]
+            return [{"type": "image", "image": rgb(visual)}]
         if isinstance(visual, (str, Path)):
             path = Path(visual)
             if path.suffix.lower() in IMAGE_SUFFIXES:
@@ -63,8 +63,7 @@ class MediaLoader:
                     return self.items(image)
             return self._video_items(self._read_video(path))
         if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
-            rgb = (frame.convert("RGB") for frame in visual)
-            return self._video_items(Clip(rgb, getattr(visual, "fps", None)))
+            return self._video_items(Clip(map(rgb, visual), getattr(visual, "fps", None)))
         raise TypeError(
             f"expected an image, the path of an image or a video, or a list of frames, got {type(visual).__name__}"
         )
@@ -79,6 +78,11 @@ class MediaLoader:
         positions = _evenly_spaced(len(times), self._max_frames_num)
         span = times[positions[-1]] - times[positions[0]]
         return Clip(read_video_frames(path, positions), (len(positions) - 1) / span if span else None)
+
+
+def rgb(image: Image.Image) -> Image.Image:
+    """Return an image in memory as RGB; the same object if it already is."""
+    return image if type(image) is Image.Image and image.mode == "RGB" else image.convert("RGB")
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from transformers.video_utils import VideoMetadata
 from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
+from lmms_egoplan.ranking.shared_processor import with_shared_parts
 
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
@@ -65,7 +66,7 @@ class QuestionEncoder:
         score_eos: bool = False,
         apply_chat_template: bool = True,
     ) -> None:
-        self._processor = processor
+        self._processor = with_shared_parts(processor)
         self._tokenizer = processor.tokenizer
         self._is_encoder_decoder = is_encoder_decoder
         self.scores_eos = score_eos

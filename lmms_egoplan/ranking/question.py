@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.sharing import shared
 
 
 class RankingError(LmmsEgoplanError):
@@ -113,7 +115,7 @@ def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
         value = value.to(_dtype(name, value, model))
         return value.pin_memory() if model.device.type == "cuda" and value.device.type == "cpu" else value
 
-    return {name: converted(name, value) for name, value in inputs.items()}
+    return {name: shared(id(value), partial(converted, name, value), value) for name, value in inputs.items()}
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.rank import Ranker, rank
 from lmms_egoplan.media.frames import Clip
+from lmms_egoplan.media.messages import rgb
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.ranking.question import RankingError
+from lmms_egoplan.sharing import shown_question
 
 # Arguments that do not affect answers.
 WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
@@ -101,23 +103,25 @@ class RankingModel(harness.TemplateLM):
             RankingError: A question cannot be ranked, is too long for the model (`ContextTooLongError`), or failed an
                 audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
         """
-        answers: list[tuple[float, bool]] = []
+        answers: dict[int, tuple[float, bool]] = {}
         for ranker, run in itertools.groupby(requests, key=self._ranker_of):
+            part, first = [*run], len(answers)
             ranked = rank(
-                run,
+                part,
                 ranker,
                 self._load,
                 question_of=_question_of,
+                shown_of=shown_of,
                 candidate_of=lambda request: request.args[1],
                 workers=self._workers,
                 ledger=self._ledger,
             )
             with closing(ranked):
-                for request, score in ranked:
+                for index, score in ranked:
                     pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
-                    answers.append(pair)
-                    self.cache_hook.add_partial("loglikelihood", request.args, pair)
-        return answers
+                    answers[first + index] = pair
+                    self.cache_hook.add_partial("loglikelihood", part[index].args, pair)
+        return [answers[index] for index in range(len(requests))]
 
     def _ranker_of(self, request: Instance) -> Ranker:
         ranker = self._rankers.get(isinstance(request.args[0], ChatPrompt))
@@ -140,7 +144,7 @@ class RankingModel(harness.TemplateLM):
         visuals = load_images(request)
         fps = visuals.fps if isinstance(visuals, Clip) else None
         size = (self.image_width, self.image_height, self.image_max_side)
-        images = [resize_image(image, *size).convert("RGB") for image in list(visuals)[: self.max_images]]
+        images = [rgb(resize_image(image, *size)) for image in list(visuals)[: self.max_images]]
         messages = context.messages if isinstance(context, ChatPrompt) else [self._plain_message(context)]
         num_placeholders = sum(item["type"] == "image" for message in messages for item in message["content"])
         if num_placeholders != len(images):
@@ -170,6 +174,11 @@ def _question_of(request: Instance) -> tuple[Any, ...]:
     """Return a key that is equal for consecutive requests about the same question."""
     context, _, *media = request.args
     return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
+
+
+def shown_of(request: Instance) -> Any:
+    """Return the key of the question whose media a request shows."""
+    return shown_question(request.doc, (request.task_name, request.doc_id))
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:

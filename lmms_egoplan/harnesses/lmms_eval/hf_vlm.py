@@ -144,13 +144,13 @@ class HFVLM(RankingBackend):
             self.__dict__.pop(name, None)
         super().clean()
 
-    def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
+    def _generate_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
         answers = self._generator.answers(requests, self._load, self.batch_size, {}, self._workers)
         with progress_bar(len(requests), "Generating", "question") as bar, closing(answers):
-            for request, (answer, _) in zip(requests, answers, strict=True):
+            for index, (answer, _) in enumerate(answers):
                 bar.update()
-                record.note(request, tokens=answer.input_tokens)
-                yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+                record.note(requests[index], tokens=answer.input_tokens)
+                yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:
         """Return the task's messages for chat backends if they have a system message; else None.

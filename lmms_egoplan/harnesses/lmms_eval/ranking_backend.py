@@ -1,11 +1,12 @@
 """Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed responses."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from datasets import Dataset
 from lmms_eval.api.instance import GenerationResult, Instance
 from lmms_eval.api.model import lmms
 
@@ -17,18 +18,20 @@ from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import Message, num_visuals
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+from lmms_egoplan.sharing import by_question, shown_question
 
 
 class StreamedResponses(Sequence):
-    """A sequence of responses that are computed on demand, in order.
+    """A sequence of responses that are computed on demand, each with its index.
 
     lmms-eval writes each response to its ``--use_cache`` store before it requests the next one. An interrupted run
-    therefore loses no finished response.
+    therefore loses no finished response, since the requests come in the order in which they are computed
+    (`RankingBackend.order`).
     """
 
-    def __init__(self, responses: Generator[Any, None, None], count: int) -> None:
+    def __init__(self, responses: Generator[tuple[int, Any], None, None], count: int) -> None:
         self._responses = responses
-        self._done: list[Any] = []
+        self._done: dict[int, Any] = {}
         self._count = count
 
     def __len__(self) -> int:
@@ -43,8 +46,9 @@ class StreamedResponses(Sequence):
         indices = range(self._count)[index]
         if isinstance(indices, range):
             return [self[position] for position in indices]
-        while len(self._done) <= indices:
-            self._done.append(next(self._responses))
+        while indices not in self._done:
+            position, response = next(self._responses)
+            self._done[position] = response
         if len(self._done) == self._count:
             self._responses.close()
         return self._done[indices]
@@ -87,24 +91,44 @@ class RankingBackend(lmms):
         self._ledger = PathLedger(folder, self._ledger_identity)
         return self._ledger.exclude_failed(self._identity, self._ranker.exclude)
 
+    def order(self, kind: str, requests: Sequence[Instance]) -> list[int]:
+        """Return the indices of requests of one kind in the order in which they are computed."""
+        shown_of, indices = self._shown_of(), range(len(requests))
+        blocks = by_question(indices, lambda index: shown_of(requests[index])) if kind == "loglikelihood" else [indices]
+        return [index for block in blocks for index in block]
+
+    def _shown_of(self) -> Callable[[Instance], Any]:
+        """Return a function from a request to the key of the question whose media it shows."""
+
+        @functools.cache
+        def rows(task: str, split: str) -> Any:
+            docs = self.task_dict[task][split]
+            if not isinstance(docs, Dataset):
+                return docs
+            names = [name for name in ("sample_id", "partner") if name in docs.column_names]  # no images
+            return docs.select_columns(names).to_list() if names else [{}] * len(docs)
+
+        return lambda request: shown_question(rows(*request.args[4:6])[request.args[3]], request.args[3:6])
+
     def _task_messages(self, _request: Instance, _doc: Any) -> list[Message] | None:
         """Return a request's chat messages if its text and visuals are not sufficient; else None."""
         return None
 
-    def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
+    def _rank_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
         ranked = rank(
             requests,
             self._ranker,
             self._load,
             question_of=_question_of,
-            candidate_of=partial(_continuation, task_dict=self.task_dict),
+            shown_of=self._shown_of(),
+            candidate_of=functools.partial(_continuation, task_dict=self.task_dict),
             workers=self._workers,
             ledger=self._ledger,
         )
         with closing(ranked):
-            for _, score in ranked:
+            for index, score in ranked:
                 likelihood = Loglikelihood(score.nll, score.num_tokens, score.is_greedy, use=score.use)
-                yield GenerationResult(LoglikelihoodText.of(likelihood))
+                yield index, GenerationResult(LoglikelihoodText.of(likelihood))
 
     def _load(self, request: Instance) -> Question:
         """Return the chat messages of a request's question, and its ID. Thread-safe."""

@@ -10,6 +10,7 @@ import json
 import os
 import weakref
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -68,7 +69,16 @@ def _bind_caches() -> None:
             model_args = arguments | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
 
+    execute = ResponseCache.execute
+
+    @functools.wraps(execute)
+    def execute_in_order(self: ResponseCache, lm: Any, reqtype: str, requests: list[Any]) -> list[Any]:
+        order = lm.order(reqtype, requests) if hasattr(lm, "order") else range(len(requests))
+        responses = zip(order, execute(self, lm, reqtype, [requests[index] for index in order]), strict=True)
+        return [response for _, response in sorted(responses, key=itemgetter(0))]
+
     ResponseCache.create = classmethod(create_bound)
+    ResponseCache.execute = execute_in_order
 
 
 _bind_caches()

@@ -52,6 +52,11 @@ class EngineQuestion:
     lengths: list[int] = field(default_factory=list, compare=False)
 
     @property
+    def inputs(self) -> dict[str, Any]:
+        """What takes memory: the media, twice, because they are not yet encoded."""
+        return {"media": [self.media, self.media]}
+
+    @property
     def kind(self) -> str:
         """The media: ``image``, ``image (clips as images)`` or ``text``."""
         return (" and ".join(sorted(self.media)) or "text") + (" (clips as images)" if self.has_clips else "")

@@ -15,7 +15,7 @@ def responses(computed):
     def compute():
         for number in range(4):
             computed.append(number)
-            yield number
+            yield number, number
         computed.append("end")
 
     return StreamedResponses(compute(), 4)
@@ -50,7 +50,7 @@ def test_the_generator_is_closed_after_the_last_response():
 
     def compute():
         try:
-            yield "only"
+            yield 0, "only"
         finally:
             finished.append(True)
 
@@ -60,7 +60,7 @@ def test_the_generator_is_closed_after_the_last_response():
 
 def test_an_error_reaches_the_reader():
     def compute():
-        yield 1
+        yield 0, 1
         raise ValueError("question 2")
 
     responses = StreamedResponses(compute(), 2)
@@ -71,10 +71,15 @@ def test_an_error_reaches_the_reader():
 
 def test_an_index_error_of_the_model_is_raised():
     def failing():
-        yield "a"
+        yield 0, "a"
         raise IndexError("index out of range in self")
 
     responses = iter(StreamedResponses(failing(), 3))
     assert next(responses) == "a"
     with pytest.raises(IndexError, match="out of range in self"):
         next(responses)
+
+
+def test_responses_may_come_in_another_order():
+    responses = StreamedResponses((pair for pair in [(1, "b"), (0, "a")]), 2)
+    assert list(responses) == ["a", "b"]

@@ -1,0 +1,123 @@
+"""Conditions of one question share decoding, encoding and results in one run, and keep their numbers."""
+
+import threading
+from collections import Counter
+
+import pytest
+from lmms_eval.api.instance import Instance, unwrap_generation_output
+
+from lmms_egoplan.benchmarks.shortcuts import altered
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.media import frames as frame_files
+from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
+from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
+from media.files import write_epic_folder, write_numbered_video
+from zoo import save
+
+CHOICES = ["take the mug", "take the mug and rinse it", "pour water"]
+SHOWN = [0, 3, 6, 8]
+CONDITIONS = (
+    None,
+    "last_frame",
+    "first_frame",
+    "frozen",
+    "shuffled",
+    "reversed",
+    "without_goal",
+    "blind",
+    "other_video",
+)
+SPLIT = "val"
+
+
+class Conditions:
+    """Questions about videos and frame folders, in several conditions, and their requests in the harness's order."""
+
+    def __init__(self, model, folder, *, as_clip=False, conditions=CONDITIONS):
+        self.model, self.as_clip = model, as_clip
+        paths = [write_numbered_video(folder / f"{number}.mp4", 9 + number) for number in range(2)]
+        paths.append(write_epic_folder(folder / "folder", 0, 9))
+        rows = [{"sample_id": 10 + number, "path": path} for number, path in enumerate(paths)]
+        self.tasks = {
+            f"task_{condition}": [
+                {**row, "condition": condition, **({"partner": rows[number - 1]} if condition == "other_video" else {})}
+                for number, row in enumerate(rows)
+            ]
+            for condition in conditions
+        }
+        for task, docs in self.tasks.items():
+            model.task_dict[task] = {SPLIT: docs}
+
+    def requests(self, *tasks):
+        return [
+            Instance(
+                request_type="loglikelihood",
+                arguments=(self.text(doc), choice, self.visuals, doc_id, task, SPLIT),
+                idx=index,
+                metadata={"task": task, "doc_id": doc_id, "repeats": 1},
+            )
+            for task in tasks or self.tasks
+            for doc_id, doc in enumerate(self.tasks[task])
+            for index, choice in enumerate(CHOICES)
+        ]
+
+    @staticmethod
+    def text(doc):
+        goal = "" if doc["condition"] == "without_goal" else " to brew tea"
+        return f"What comes next{goal}, question {doc['sample_id']}?"
+
+    def visuals(self, doc):
+        if doc["condition"] == "blind":
+            return []
+        path = doc.get("partner", doc)["path"]
+        images = (read_frame_folder if path.is_dir() else read_video_frames)(path, SHOWN)
+        images = altered(images, doc["condition"], str(doc["sample_id"]))
+        return [Clip(images, 2.0)] if self.as_clip and len(images) > 1 else images
+
+
+def scores(responses):
+    parsed = [parse_loglikelihood(unwrap_generation_output(response)[0]) for response in responses]
+    return [(score.loss, score.num_tokens, score.is_greedy) for score in parsed]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints")
+    return lambda name: str(save(name, folder / name))
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Count the decoded frames of each file."""
+    counts, lock, decode, read = Counter(), threading.Lock(), frame_files.decode, frame_files.read_image
+
+    def counting_decode(path, table, positions, convert):
+        with lock:
+            counts.update((path, position) for position in positions)
+        return decode(path, table, positions, convert)
+
+    def counting_read(path):
+        with lock:
+            counts[path] += 1
+        return read(path)
+
+    monkeypatch.setattr(frame_files, "decode", counting_decode)
+    monkeypatch.setattr(frame_files, "read_image", counting_read)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("name", "as_clip"),
+    [("llava", False), ("qwen2_5_vl", False), ("idefics3", False), ("qwen2_5_vl", True), ("internvl", True)],
+)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip, workers):
+    model = HFVLM(checkpoint(name), dtype="float32", workers=workers)
+    questions = Conditions(model, tmp_path, as_clip=as_clip)
+    together = scores(model.loglikelihood(questions.requests()))
+    assert set(decoded.values()) == {1}
+    assert len(decoded) == 3 * len(SHOWN)
+    separate = [score for task in questions.tasks for score in scores(model.loglikelihood(questions.requests(task)))]
+    assert max(decoded.values()) > 1
+    assert together == separate
+    assert len(set(together)) > len(together) / 2
