@@ -183,5 +183,29 @@ def test_a_killed_run_resumes(data, llava, llava_run):
         assert values[0] == pytest.approx(values[1]), name
 
 
+CONDITIONS = ("egoplan_val", "egoplan_val_published", "egoplan_val_blind")
+
+
+def test_conditions_in_one_run_have_the_numbers_of_separate_runs(data, qwen):
+    limit, cache = 20, data / "conditions_cache"
+    tasks = ["--tasks", ",".join(CONDITIONS), *hf_vlm(qwen, "", "--limit", limit, "--use_cache", cache)[2:]]
+    killed = start(data, *tasks, "--output_path", data / "x", launcher=[sys.executable, "-c", KILLED_HARNESS])
+    assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
+    assert len(scored_keys(cache)) == 60
+    resumed = run(data, data / "conditions_resumed", *tasks)
+    keys = scored_keys(cache)
+    assert len(keys) == len(set(keys)) == 3 * 4 * limit
+    both = run(data, data / "conditions_of_two", *hf_vlm(qwen, ",".join(CONDITIONS), "--limit", limit),
+               launcher=TWO_PROCESSES)  # fmt: skip
+    for task in CONDITIONS:
+        alone = run(data, data / f"{task}_alone", *hf_vlm(qwen, task, "--limit", limit))
+        expected = logged(alone, task)
+        for several in (resumed, both):
+            predictions = logged(several, task)
+            for sample_id, prediction in expected.items():
+                for choice, alone_choice in zip(predictions[sample_id]["choices"], prediction["choices"], strict=True):
+                    assert choice["logprob"] == pytest.approx(alone_choice["logprob"], abs=1e-6)
+
+
 def losses(sample):
     return [choice["loss"] for choice in sample["predictions"]["choices"]]

@@ -7,6 +7,7 @@ import dill
 import numpy as np
 import pytest
 import torch
+from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 from lm_eval.models.utils import resize_image
 from transformers import AutoModelForImageTextToText
@@ -25,7 +26,9 @@ from harnesses.lm_eval.asking import (
 )
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
-from lmms_egoplan.ranking import ContextTooLongError, PathError, RankingError
+from lmms_egoplan.media.frames import read_video_frames
+from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, PathError, RankingError
+from media.files import write_numbered_video
 from ranking.reference import reference_loss, user_turn
 from zoo.unusual import save_faulty
 
@@ -228,3 +231,31 @@ def test_the_response_cache_serves_nothing_from_a_failed_path(chat, tmp_path):
         folder, tmp_path / "other.db", [*questions[0], *questions[1], *questions[2]], ranking_path="full", **remote
     )
     np.testing.assert_allclose(answers, expected, atol=1e-4)
+
+
+def test_conditions_of_a_question_are_ranked_together(chat, tmp_path, monkeypatch):
+    """Two tasks show the same frames, and a third one those of another question. The last task equals the first."""
+    model = chat["llava"]
+    paths = [write_numbered_video(tmp_path / f"{number}.mp4", 9) for number in range(2)]
+    docs = [{"sample_id": number, "path": path} for number, path in enumerate(paths)]
+    partners = [{**doc, "partner": docs[1 - number]} for number, doc in enumerate(docs)]
+    requests = []
+    for task, rows in (("whole", docs), ("reversed", docs), ("partner", partners), ("same", docs)):
+        for doc_id, doc in enumerate(rows):
+            numbers = [8, 0] if task == "reversed" else [0, 8]
+            path = doc.get("partner", doc)["path"]
+            images = LazyImages(f"{path} {numbers}", partial(read_video_frames, path, numbers))
+            for index, candidate in enumerate(CANDIDATES):
+                context = prompt(f"{doc['sample_id']}: {TEXTS[0]}", 2, model)
+                arguments = context, candidate, {"visual": images}
+                requests.append(Instance("loglikelihood", doc, arguments, index, (task, doc_id, 1)))
+    count, ranked, score = 2 * len(CANDIDATES), [], CandidateRanker.score_encoded
+    separate = [model.loglikelihood(requests[start : start + count]) for start in range(0, len(requests), count)]
+    monkeypatch.setattr(
+        CandidateRanker, "score_encoded", lambda *arguments: (ranked.append(arguments[1]), score(*arguments))[1]
+    )
+    together = model.loglikelihood(requests)
+    assert [tuple(pair) for pair in together] == [tuple(pair) for part in separate for pair in part]
+    assert [question.question_id for question in ranked] == [
+        *("whole/0", "reversed/0", "partner/1", "whole/1", "reversed/1", "partner/0")
+    ]

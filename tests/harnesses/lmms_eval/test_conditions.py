@@ -5,13 +5,15 @@ from collections import Counter
 
 import pytest
 from lmms_eval.api.instance import Instance, unwrap_generation_output
+from lmms_eval.caching.response_cache import ResponseCache
 
 from lmms_egoplan.benchmarks.shortcuts import altered
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.media import frames as frame_files
 from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
-from media.files import write_epic_folder, write_numbered_video
+from media.files import damage_packet, write_epic_folder, write_numbered_video
 from zoo import save
 
 CHOICES = ["take the mug", "take the mug and rinse it", "pour water"]
@@ -121,3 +123,69 @@ def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name,
     assert max(decoded.values()) > 1
     assert together == separate
     assert len(set(together)) > len(together) / 2
+
+
+def count_rankings(model, monkeypatch, stop_at=None):
+    """Return a list to which the ID of each ranked question is added. The model fails at the question `stop_at`."""
+    ranked, score = [], model._ranker.score_encoded
+
+    def counting_score(question):
+        if len(ranked) == stop_at:
+            raise KeyboardInterrupt
+        ranked.append(question.question_id)
+        return score(question)
+
+    monkeypatch.setattr(model._ranker, "score_encoded", counting_score)
+    return ranked
+
+
+def open_cache(model, folder):
+    return ResponseCache.create(str(folder), model="hf_vlm", model_args="", task_dict={})
+
+
+def test_questions_in_order_and_equal_conditions_are_ranked_once(checkpoint, tmp_path, monkeypatch):
+    model = HFVLM(checkpoint("llava"), dtype="float32")
+    conditions = (None, "last_4_actions", "blind", "other_video")  # the first two are equal
+    questions = Conditions(model, tmp_path, conditions=conditions)
+    ranked = count_rankings(model, monkeypatch)
+    together = scores(model.loglikelihood(questions.requests()))
+    own = [name.split(" (")[0] for name in ranked]
+    # The third question shows the second one's video, and so on.
+    assert own == [
+        *("task_None/0", "task_blind/0", "task_other_video/1"),
+        *("task_None/1", "task_blind/1", "task_other_video/2"),
+        *("task_None/2", "task_blind/2", "task_other_video/0"),
+    ]
+    count = 3 * len(CHOICES)
+    assert together[:count] == together[count : 2 * count]
+    assert len({*together[:count]}) == count
+
+
+def test_an_interrupted_run_loses_no_response(checkpoint, tmp_path, monkeypatch):
+    undisturbed = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
+    requests = Conditions(undisturbed, tmp_path).requests()
+    expected = scores(undisturbed.loglikelihood(requests))
+    model = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
+    questions = Conditions(model, tmp_path)
+    with monkeypatch.context() as patch:
+        before, cache = count_rankings(model, patch, stop_at=10), open_cache(model, tmp_path / "cache")
+        with pytest.raises(KeyboardInterrupt):
+            cache.execute(model, "loglikelihood", questions.requests())
+    ranked = count_rankings(model, monkeypatch)
+    resumed = open_cache(model, tmp_path / "cache").execute(model, "loglikelihood", questions.requests())
+    assert scores(resumed) == expected
+    assert len(before) == 10
+    assert not {*before} & {*ranked}
+    assert len(before) + len(ranked) == len(CONDITIONS) * 3
+
+
+def test_a_damaged_frame_raises_at_its_question_after_all_earlier_ones_are_stored(checkpoint, tmp_path, monkeypatch):
+    model = HFVLM(checkpoint("llava"), dtype="float32", workers=3)
+    questions = Conditions(model, tmp_path, conditions=("blind", "reversed", None))
+    damage_packet(tmp_path / "1.mp4", 0)
+    ranked = count_rankings(model, monkeypatch)
+    cache = open_cache(model, tmp_path / "cache")
+    with pytest.raises(LmmsEgoplanError, match=r"task_reversed/1 \(sample_id 11\).*1\.mp4"):
+        cache.execute(model, "loglikelihood", questions.requests())
+    assert len(ranked) == 3
+    assert cache.db.execute("SELECT COUNT(*) FROM responses").fetchone() == (3 * len(CHOICES),)
