@@ -9,6 +9,7 @@ from lmms_eval.caching.response_cache import ResponseCache
 
 from lmms_egoplan.benchmarks.shortcuts import altered
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import prefetch
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.media import frames as frame_files
 from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
@@ -112,9 +113,8 @@ def decoded(monkeypatch):
     ("name", "as_clip"),
     [("llava", False), ("qwen2_5_vl", False), ("idefics3", False), ("qwen2_5_vl", True), ("internvl", True)],
 )
-@pytest.mark.parametrize("workers", [1, 3])
-def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip, workers):
-    model = HFVLM(checkpoint(name), dtype="float32", workers=workers)
+def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip):
+    model = HFVLM(checkpoint(name), dtype="float32", workers=3)
     questions = Conditions(model, tmp_path, as_clip=as_clip)
     together = scores(model.loglikelihood(questions.requests()))
     assert set(decoded.values()) == {1}
@@ -123,6 +123,15 @@ def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name,
     assert max(decoded.values()) > 1
     assert together == separate
     assert len(set(together)) > len(together) / 2
+
+
+@pytest.mark.parametrize("limit", [1, 300_000])
+def test_little_memory_changes_no_number(checkpoint, tmp_path, monkeypatch, limit):
+    model = HFVLM(checkpoint("qwen2_5_vl"), dtype="float32", workers=3)
+    requests = Conditions(model, tmp_path).requests()
+    expected = scores(model.loglikelihood(requests))
+    monkeypatch.setattr(prefetch, "BYTES_AHEAD", limit)
+    assert scores(model.loglikelihood(requests)) == expected
 
 
 def count_rankings(model, monkeypatch, stop_at=None):
