@@ -53,7 +53,7 @@ class EngineQuestion:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What takes memory: the media, twice, because they are not yet encoded."""
+        """The media, which take memory. They count twice, because they are not yet encoded."""
         return {"media": [self.media, self.media]}
 
     @property

@@ -158,9 +158,9 @@ def test_questions_in_order_and_equal_conditions_are_ranked_once(checkpoint, tmp
     questions = Conditions(model, tmp_path, conditions=conditions)
     ranked = count_rankings(model, monkeypatch)
     together = scores(model.loglikelihood(questions.requests()))
-    own = [name.split(" (")[0] for name in ranked]
+    questions_in_order = [name.split(" (")[0] for name in ranked]
     # The third question shows the second one's video, and so on.
-    assert own == [
+    assert questions_in_order == [
         *("task_None/0", "task_blind/0", "task_other_video/1"),
         *("task_None/1", "task_blind/1", "task_other_video/2"),
         *("task_None/2", "task_blind/2", "task_other_video/0"),
