@@ -12,10 +12,10 @@ from lmms_egoplan.cli.commands import command_tree
 from patience import FOREVER_S
 
 ROOT = Path(__file__).resolve().parents[1]
-MAKING = ("annotation", "construction", "planner", "training")
+MAKING = ("annotation", "construction", "overlap", "planner", "training")
 BENCHMARKS = tuple(f"benchmarks/{name}" for name in ("actplan", "egointent", "egoplan", "egothink"))
 SKIPPED = (*BENCHMARKS, "harnesses", "judging", "media", "ranking", "runs", "test_docs.py", "test_upstream.py")
-PAGES = ("annotation", "building-*", "planning", "tuning-on-egoplan-it")
+PAGES = ("annotation", "building-*", "overlap", "planning", "tuning-on-egoplan-it")
 
 pytestmark = [
     pytest.mark.whole,

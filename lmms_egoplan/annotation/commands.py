@@ -344,7 +344,7 @@ def audit_egointent(
 
     Rates are in percent, times in seconds.
 
-    Example: `lmms-egoplan audit egointent labels`
+    Example: `lmms-egoplan audit egointent-labels labels`
     """
     table = _table("rate", "here", "count", "paper", "in the paper", right=("here", "count", "paper"))
     for rate in read_audit(labels):

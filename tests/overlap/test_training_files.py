@@ -1,0 +1,205 @@
+"""Every layout of training data, ids in other forms, and damaged files."""
+
+import csv
+import json
+
+import pytest
+
+from lmms_egoplan.construction.egoplan.narrations import read_ego4d
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.overlap.training_files import canonical, read_training
+from shared_data import DATA
+
+UID, CLIP = "001e3e4e-2743-47fc-8564-d5efd11f9e90", "ca6e9ec9-46ac-4a02-8034-7c31157dc52c"
+EPIC = (
+    "participant_id,video_id,start_timestamp,stop_timestamp,start_frame,stop_frame,narration\n"
+    "P01,P01_101,00:00:01.00,00:01:02.50,50,3125,take plate\n"
+)
+QUESTION = {
+    "sample_id": 39,
+    "video_source": "EpicKitchens",
+    "video_id": "P07_113",
+    "task_goal": "cut onion",
+    "answer": "grab onion",
+    "current_observation_frame": 199,
+    "task_progress_metadata": [{"narration_text": "open drawer", "start_frame": 100, "stop_frame": 249}],
+    "negative_answers": ["wash knife"],
+}
+STEPS = {
+    "videos": [
+        {
+            "video_uid": UID,
+            "start_time": 0,
+            "end_time": 900,
+            "goal_description": "Making bread",
+            "segments": [
+                {
+                    "start_time": 1.5,
+                    "end_time": 9,
+                    "step_description": "knead dough",
+                    "segments": [{"start_time": 2, "end_time": 3, "step_description": "add flour", "segments": []}],
+                }
+            ],
+        }
+    ]
+}
+NARRATIONS = [
+    {"narration_text": f"#C C picks {thing}", "timestamp_sec": time} for thing, time in (("a pan", 8.9), ("it", 4))
+]
+LAYOUTS = {
+    "EPIC-KITCHENS": (EPIC, [("p01_101", (1, 62.52), "take plate")]),
+    "frames alone": ("video_id,start_frame,stop_frame\nP01_13,60,119\n", [("p01_13", (1, 2), "")]),
+    "timestamps alone": (
+        "video_id,start_timestamp,stop_timestamp\nP01_13,00:00:01.25,00:01:02.5\n",
+        [("p01_13", (1.25, 62.5), "")],
+    ),
+    "EgoVLP's segments": (
+        f"video_uid\tclip_start\tclip_end\tclip_text\n{UID}\t2.5\t3.5\t#C C picks a pan, and a lid\n",
+        [(UID, (2.5, 3.5), "picks a pan, and a lid")],
+    ),
+    "Goal-Step": (json.dumps(STEPS), [(UID, (1.5, 9), "knead dough"), (UID, (2, 3), "add flour")]),
+    "narration.json": (
+        json.dumps({UID: {"narration_pass_1": {"narrations": NARRATIONS}}}),
+        [(UID, (3.5, 4.5), "picks it"), (UID, (8.4, 9.4), "picks a pan")],
+    ),
+    "narration.json in videos": (
+        json.dumps({"videos": {UID: {"narration_pass_2": {"narrations": NARRATIONS[:1]}}}}),
+        [(UID, None, "picks a pan")],
+    ),
+    "EgoPlan-IT": (json.dumps([QUESTION]), [("p07_113", (2, 4), "grab onion"), ("p07_113", (2, 5), "open drawer")]),
+    "EgoPlan-IT under a key": (
+        json.dumps({"EgoPlan_IT": [QUESTION | {"task_progress_metadata": []}]}, indent=1),
+        [("p07_113", (3.98, 4), "grab onion")],
+    ),
+    "EgoPlan-Bench2": (
+        json.dumps(
+            [{"video_id": f"{CLIP}_2", "task_start_frame": 30, "current_observation_frame": 89, "answer": "dig"}]
+        ),
+        [(CLIP, (1, 3), "dig")],
+    ),
+    "list": (f"videos/{UID}.mp4\n\n{CLIP}\nP01_101\n", [(UID, None, ""), (CLIP, None, ""), ("p01_101", None, "")]),
+    "CSV of ids": (f"video_id\n{UID}\n", [(UID, None, "")]),
+    "CSV of spans": (
+        f"Video_ID, start_sec ,end_sec\n{UID},1,2\n{UID},3,2\n{UID},,\n",
+        [(UID, (1, 2), ""), *2 * [(UID, None, "")]],
+    ),
+    "JSON lines": (
+        f'{{"video_id": "{UID}", "start_sec": 1, "end_sec": 2}}\n{{"video": "b.mp4"}}\n',
+        [(UID, (1, 2), ""), ("b", None, "")],
+    ),
+    "one JSON line": (f'{{"video_id": "{UID}"}}\n', [(UID, None, "")]),
+    "conversations": (
+        json.dumps([{"id": 1, "video": f"ego4d/{UID}.mp4", "conversations": [{"value": "x"}]}]),
+        [(UID, None, "")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_is_read(name, tmp_path):
+    text, expected = LAYOUTS[name]
+    path = tmp_path / "training"
+    path.write_bytes(text.encode("utf-8-sig"))
+    items = read_training(path)
+    assert [(item.video, item.span and pytest.approx(item.span), item.action) for item in items] == expected
+    assert all(item.where.startswith(str(path)) for item in items)
+
+
+def test_questions_and_steps_have_their_goal(tmp_path):
+    path = tmp_path / "training.json"
+    for content, texts in (([QUESTION], "cut onion grab onion"), (STEPS, "Making bread knead dough")):
+        path.write_text(json.dumps(content))
+        assert read_training(path)[0].text == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "video"),
+    [
+        ("P01_101", "p01_101"),
+        ("P01/rgb_frames/P01_101/frame_0000000760.jpg", "p01_101"),
+        ("P01_101_7", "p01_101"),
+        ("xP01_101", "xp01_101"),
+        (f"D:\\ego4d\\{UID.upper()}.MP4", UID),
+        (f"grp-{UID}", f"grp-{UID}"),
+        (f"{UID}_0_300.mp4", UID),
+        ("folder/my.video.mkv", "my.video"),
+    ],
+)
+def test_ids_have_many_forms(name, video):
+    assert canonical(name) == video
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["no video ids"]),
+        ("\n \n", ["no video ids"]),
+        ("[]", ["no video ids"]),
+        ("Dear reader, this is no list.\n", ["no video ids"]),
+        ("id,text\n1,a\n", ["no video ids"]),
+        ('{"results": {"a": 1}}', ["no video ids"]),
+        ("[1, 2]", ["no video ids"]),
+        ('[{"video_id": "a"}', ["line 1"]),
+        ('{"video_id": "a"}\n{"video_id": \n', ["line 2"]),
+        ('video_id,narration\na,"cut off\n', ["not CSV"]),
+        ("video_id\n\xff\n", ["UTF-8"]),
+    ],
+)
+def test_unknown_and_damaged_files_are_refused(text, parts, tmp_path):
+    path = tmp_path / "training.txt"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(LmmsEgoplanError) as raised:
+        read_training(path)
+    assert all(part in str(raised.value) for part in (str(path), *parts))
+    assert "no video ids" not in parts or "EPIC-KITCHENS" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["x", None, -1, [], {}, True, "1:2:3:x", "nan", "inf"])
+def test_invalid_times_are_unknown(value, tmp_path):
+    path = tmp_path / "training.json"
+    path.write_text(json.dumps([{"video_id": UID, "start_sec": value, "end_sec": value}]))
+    assert [item.span for item in read_training(path)] == [None]
+
+
+def test_segments_are_those_of_the_builder(tmp_path):
+    path = tmp_path / "narration.json"
+    times = [1, 2.5, 7, 7, 30]
+    narrations = [{"narration_text": "#C C cuts it", "timestamp_sec": time} for time in times]
+    path.write_text(json.dumps({UID: {"narration_pass_1": {"narrations": narrations}}}))
+    sentences, _, _ = read_ego4d(path, 4.9)
+    assert [item.span for item in read_training(path) if item.span] == [
+        (part.start, part.stop) for part in sentences[UID]
+    ]
+
+
+@pytest.mark.skipif(not (DATA / "epic-kitchens-100").exists(), reason="needs ../shared/data/epic-kitchens-100")
+def test_epic_kitchens_frames_agree_with_its_timestamps():
+    path = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+    items = read_training(path)
+    with path.open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(items) == len(rows) == 9668
+    for item, row in zip(items, rows, strict=True):
+        assert item.video == row["video_id"].lower()
+        for end, name in zip(item.span, ("start_timestamp", "stop_timestamp"), strict=True):
+            hours, minutes, seconds = map(float, row[name].split(":"))
+            assert abs(end - (3600 * hours + 60 * minutes + seconds)) < 0.06
+
+
+@pytest.mark.skipif(not (DATA / "ego4d-goalstep").exists(), reason="needs ../shared/data/ego4d-goalstep")
+def test_goal_step_has_all_segments():
+    path = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
+    videos = json.loads(path.read_text())["videos"]
+    steps = [step for video in videos for step in video["segments"]]
+    segments = [*steps, *(part for step in steps for part in step["segments"])]
+    items = read_training(path)
+    assert sorted(item.span for item in items) == sorted((part["start_time"], part["end_time"]) for part in segments)
+    assert len({item.video for item in items}) == 100
+
+
+@pytest.mark.skipif(not (DATA / "egoplan").exists(), reason="needs ../shared/data/egoplan")
+def test_published_examples_are_read():
+    items = read_training(DATA / "egoplan" / "examples.json")
+    answers = {item.action: item for item in items}
+    assert answers["grab onion"].span == pytest.approx((9162 / 50, 9309 / 50))
+    assert answers["put cereal box into cupboard"].span == pytest.approx((36 / 60, 761 / 60))
