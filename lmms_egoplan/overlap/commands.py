@@ -55,10 +55,8 @@ def audit(
         items += of_file
     rows = audited(questions, items, with_texts=texts)
     rows = [row | {"video_id": doc["video_id"]} for row, doc in zip(rows, docs, strict=True)]
-    degrees: dict[str, dict[str, str]] = {doc["video_id"]: {} for doc in docs}
-    for row in rows:
-        degrees[row["video_id"]][row["sample_id"]] = row["degree"]
-    content = {"fingerprint": prepared.fingerprint(split), "degrees": degrees}
+    degrees = {row["sample_id"]: [row["video_id"], row["degree"]] for row in rows}
+    content = {"fingerprint": prepared.fingerprint(split), "questions": degrees}
     table = csv_text([rows[0], *(row.values() for row in rows)])
     write_folder(out, prepared.benchmark, {CSV: table, JSON: json.dumps(content, indent=1) + "\n"})
     for degree in DEGREES:

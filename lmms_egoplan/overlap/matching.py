@@ -13,12 +13,14 @@ from lmms_egoplan.overlap.training_files import Item
 from lmms_egoplan.progress import track
 from lmms_egoplan.report.overlap import DEGREES
 
+COLUMNS = ["sample_id", "video_id", "degree", "seconds", "share", "answer", "training", "similarity", "text"]
 AFTER = 5.0
 """An action with the answer's text, up to this many seconds after the time shown, is the answer. Chosen here."""
 SIMILAR = 0.9
 """Smallest similarity of near-duplicate texts. Chosen here."""
 # Shorter overlaps, in seconds, are due to rounding.
 _ROUNDING = 1e-6
+_NO_TIME, _NONE = (0.0, 1.0), Item("", None, "", "", "")
 _KITCHEN = re.compile(r"^p\d\d(?=_)")
 
 
@@ -41,29 +43,23 @@ def audit(questions: Sequence[Item], items: Sequence[Item], *, with_texts: bool 
     nearest = [*similar_texts([question.text for question in questions], [item.text for item in texts])]
     rows = []
     for question, (similarity, index) in zip(track(questions, "Questions"), nearest, strict=True):
-        (start, stop), of_video = question.span or (0.0, 0.0), groups[question.video]
-        timed = sorted((*item.span, item.where, normalised(item.action)) for item in of_video if item.span)
-        hits = [part for part in timed if min(stop, part[1]) - max(start, part[0]) > _ROUNDING]
-        answer = normalised(question.action)
-        answers = [part for part in timed if part[0] < stop + AFTER and part[1] >= stop and part[3] == answer != ""]
-        seconds, end = 0.0, start
-        for first, last, *_ in hits:
-            seconds, end = seconds + max(0.0, min(stop, last) - max(first, end)), max(end, last)
-        copies = [texts[index].where] if similarity >= SIMILAR else []
-        kitchens = [item.where for group in _KITCHEN.findall(question.video) for item in groups[group]]
-        evidence = [
-            [x[2] for x in hits + answers],
-            copies,
-            [x[2] for x in timed],
-            [x.where for x in of_video],
-            kitchens,
-            [""],
+        (start, stop), of_video, answer = question.span or _NO_TIME, groups[question.video], normalised(question.action)
+        pieces = [(max(start, x.span[0]), min(stop, x.span[1]), x) for x in of_video if x.span]
+        hits = [piece for piece in sorted(pieces) if piece[1] - piece[0] > _ROUNDING]
+        answers = [
+            x for x in pieces if x[0] < stop + AFTER and x[1] == stop and normalised(x[2].action) == answer != ""
         ]
-        degree, positions = next(pair for pair in zip(DEGREES, evidence, strict=True) if pair[1])
-        numbers = {"seconds": round(seconds, 3), "share": round(seconds / (stop - start), 4), "answer": bool(answers)}
-        row = {"sample_id": question.where, "video_id": question.video, "degree": degree} | numbers
-        row |= {"training": positions[0], "similarity": round(similarity, 3)}
-        rows.append(row | {"text": texts[index].where if similarity else ""})
+        seconds, end = 0.0, start
+        for first, last, _ in hits:
+            seconds, end = seconds + max(0.0, last - max(first, end)), max(end, last)
+        copies = [texts[index]] if similarity >= SIMILAR else []
+        kitchens = [item for group in _KITCHEN.findall(question.video) for item in groups[group]]
+        evidence = [[x[2] for x in hits + answers], copies, [x[2] for x in pieces], of_video, kitchens, [_NONE]]
+        degree, (item, *_) = next(pair for pair in zip(DEGREES, evidence, strict=True) if pair[1])
+        numbers = round(seconds, 3), round(seconds / (stop - start), 4), bool(answers)
+        similar = round(similarity, 3), texts[index].where if similarity else ""
+        values = (question.where, question.video, degree, *numbers, item.where, *similar)
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
 
 

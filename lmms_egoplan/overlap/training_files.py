@@ -7,7 +7,6 @@ the record that contains it. ``training_files.yaml`` lists the keys. Prepared qu
 import math
 import re
 from collections.abc import Iterator, Mapping
-from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from lmms_egoplan.jsonl import decode_objects, parse_record, read_csv, read_line
 from lmms_egoplan.paths import module_yaml
 
 _KEYS: dict[str, Any] = module_yaml(__file__)
-_LAST, _TIME, _SEGMENT = "current_observation_frame", "timestamp_sec", ("start_sec", "end_sec")
+_LAST, _TIME, _ROLES = "current_observation_frame", "timestamp_sec", ("video", "goal", "action")
 
 
 class Item(NamedTuple):
@@ -110,23 +109,19 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
     elif isinstance(value, dict):
         row = {str(key).strip().lower(): part for key, part in value.items()}
         texts = {key: text for key, text in row.items() if isinstance(text, str) and text.strip()}
-        names = [[texts[key] for key in _KEYS[role] if key in texts] for role in ("video", "goal", "action")]
-        name, own_goal, action = (next(iter(texts_of_role), "") for texts_of_role in names)
+        name, own_goal, action = (next(filter(None, map(texts.get, _KEYS[role])), "") for role in _ROLES)
         video, goal = canonical(name) or video, own_goal or goal
-        narrations = row.get("narrations") or ()
+        narrations = row["narrations"] if isinstance(row.get("narrations"), list) else ()
         timed = [part for part in narrations if isinstance(part, dict) and ego4d.is_time(part.get(_TIME))]
         if timed and len(timed) == len(narrations):
             timed.sort(key=itemgetter(_TIME))
-            times = [part[_TIME] for part in timed]
-            spans: Any = ego4d.segments({"": times}, ego4d.EGO4D_MEAN_GAP).get("") or repeat(())
-            row["narrations"] = [
-                part | dict(zip(_SEGMENT, ends, strict=False)) for part, ends in zip(timed, spans, strict=False)
-            ]
+            spans = ego4d.segments({"": [part[_TIME] for part in timed]}, ego4d.EGO4D_MEAN_GAP).get("", [])
+            ends = [{"start_sec": start, "end_sec": stop} for start, stop in spans] or [{}] * len(timed)
+            row["narrations"] = [part | span for part, span in zip(timed, ends, strict=True)]
         nested: list[Item] = []
         for key, part in row.items():
-            nested += items_of(
-                part, f"{where}, {key}", canonical(key) if re.fullmatch(_KEYS["id"], key) else video, goal
-            )
+            of_part = canonical(key) if re.fullmatch(_KEYS["id"], key) else video
+            nested += items_of(part, f"{where}, {key}", of_part, goal)
         span, is_question, inner = span_of(video, row), _LAST in row, [item.span for item in nested if item.span]
         if span and is_question:
             span = min([span, *inner])[0], span[1]

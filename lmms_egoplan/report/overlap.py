@@ -23,6 +23,7 @@ CLEAN = DEGREES[-2:]
 """Degrees of questions whose videos and texts are not in the training data. Chosen here."""
 
 CSV, JSON = "overlap.csv", "overlap.json"
+_TITLE = "Scores by overlap with training data"
 note = read_notes(__file__, clean=" or ".join(CLEAN), fewest=FEWEST_CLUSTERS, resamples=RESAMPLES)
 _COLUMNS = read_columns(__file__)["overlap"]
 
@@ -31,15 +32,16 @@ class Audit(Checked):
     """The overlap of a benchmark's questions with a model's training data.
 
     fingerprint: fingerprint of the benchmark's prepared data.
-    degrees: degree of overlap by video and question.
+    questions: video and degree of overlap by question.
     """
 
     fingerprint: str
-    degrees: dict[str, dict[str, str]]
+    questions: dict[str, list[str]]
 
     def degree(self, answer: Answer) -> str | None:
         """Return the degree of an answer's question; None if the audit does not contain the question."""
-        return self.degrees.get(str(answer.cluster), {}).get(answer.id)
+        video, degree = self.questions.get(answer.id, (None, None))
+        return degree if answer.cluster in (None, video) else None
 
 
 def read_audits(folders: Iterable[Path], tasks: Sequence[ScoredTask]) -> dict[str, Audit]:
@@ -67,8 +69,8 @@ def not_audited(audits: Mapping[str, Audit], task: ScoredTask) -> Iterator[str]:
             yield note("not_audited", count=f"{len(ids):,}", example=ids[0])
 
 
-def overlap_row(audit: Audit, answers: Iterable[Answer], measure: str, scale: float) -> dict[str, Value]:
-    """Return a run's scores on clean and on overlapping questions, and clean minus overlapping.
+def overlap_rows(audit: Audit, answers: Iterable[Answer], measure: str, scale: float) -> Iterator[dict[str, Value]]:
+    """Yield a run's score on clean questions, on overlapping ones, and the first minus the second.
 
     The interval of the difference is from resamples of all videos, since both groups may have questions of a video. As
     for the two scores, there is none if a group has fewer than `FEWEST_CLUSTERS` videos.
@@ -77,32 +79,34 @@ def overlap_row(audit: Audit, answers: Iterable[Answer], measure: str, scale: fl
         answers: the run's answers.
         measure, scale: see `Spec`.
     """
-    degrees = [(audit.degree(x), x) for x in answers]
-    groups = [[x for degree, x in degrees if degree and (degree in CLEAN) is flag] for flag in (True, False)]
-    clean, rest = (mean_of(group, measure, scale) for group in groups)
-    row: dict[str, Value] = {"clean_n": clean.questions, "overlapping_n": rest.questions}
-    row |= clean.cells("clean", "clean_") | rest.cells("overlapping", "overlapping_")
-    if clean.interval and rest.interval:
-        scored = [(x, flag) for flag, group in enumerate(groups) for x in group if x.scores[measure] is not None]
-        sums = np.zeros((len(scored), 2, 2))
-        for of_answer, (x, flag) in zip(sums, scored, strict=True):
-            of_answer[flag] = scale * (x.scores[measure] or 0), 1
-        interval = interval_of_sums(sums, [str(x.cluster) for x, _ in scored], _difference)
-        row |= Mean(float(_difference(sums.sum(0))), interval).cells("difference")
-    return row | {"not_audited": sum(degree is None for degree, _ in degrees)}
+    scored = [(x, audit.degree(x), scale * score) for x in answers if (score := x.scores[measure]) is not None]
+    parts = [[pair for pair in scored if pair[1] and (pair[1] in CLEAN) is flag] for flag in (True, False)]
+    means = [mean_of([x for x, *_ in part], measure, scale) for part in parts]
+    for name, mean in zip(("clean", "overlapping"), means, strict=True):
+        yield {"part": name, "questions": mean.questions, **mean.cells("score")}
+    if None not in [mean.value for mean in means]:
+        sums = [np.outer([flag == 0, flag], [score, 1]) for flag, part in enumerate(parts) for *_, score in part]
+        clusters = [str(x.cluster) for part in parts for x, *_ in part]
+        interval = interval_of_sums(np.array(sums), clusters, difference) if all(x.interval for x in means) else None
+        yield {
+            "part": "clean minus overlapping",
+            **Mean(float(difference(np.sum(sums, axis=0))), interval).cells("score"),
+        }
 
 
-def _difference(sums: np.ndarray) -> np.ndarray:
+def difference(sums: np.ndarray) -> np.ndarray:
+    """Return the mean of the first group minus that of the second, from sums of scores and numbers of questions.
+
+    >>> difference(np.array([[30, 40], [10, 20]])).item()  # 30 of 40 right, and 10 of 20
+    0.25
+    """
     return np.subtract(*np.moveaxis(sums[..., 0] / sums[..., 1], -1, 0))
 
 
 def overlap_table(name: str, audits: Mapping[str, Audit], tasks: Iterable[ScoredTask], *of: Any) -> Table | None:
-    """Return the table of all runs, with the benchmark's name and further arguments of `overlap_row`."""
-    rows = [
-        {"run": task.run.name, "task": task.task, "audit": attribute, **overlap_row(audit, task.answers.values(), *of)}
-        for attribute, audit in audits.items()
-        for task in tasks
-        if task.answers
-    ]
-    title = "Scores by overlap with training data"
-    return table_of_runs(f"{name}_overlap", title, _COLUMNS, rows, [note("overlap")]) if rows else None
+    """Return the table of all runs; None without audits. `of` are the last arguments of `overlap_rows`."""
+    rows: list[dict[str, Value]] = []
+    for (audit_name, audit), task in product(audits.items(), tasks):
+        base = {"run": task.run.name, "task": task.task, "audit": audit_name}
+        rows += [{**base, **row} for row in overlap_rows(audit, (task.answers or {}).values(), *of)]
+    return table_of_runs(f"{name}_overlap", _TITLE, _COLUMNS, rows, [note("overlap")]) if rows else None
