@@ -219,7 +219,7 @@ class RevisedSteps(Flow):
         if finals:
             files["steps.jsonl"] = ExportedFile(json_lines(finals), "finished steps, for data prepare egointent")
         rates = audit_csv(_audit(labelled, finals))
-        files[AUDIT] = ExportedFile(rates, "rates of changed labels and cuts, for audit egointent")
+        files[AUDIT] = ExportedFile(rates, "rates of changed labels and cuts, for audit egointent-labels")
         return Export([f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}", *remarks], files)
 
     def remarks(self, labelled: Labelled) -> list[str]:

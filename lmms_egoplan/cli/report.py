@@ -44,7 +44,7 @@ def report(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth, or "
             "judged answers from `lmms-egoplan judge`. "
-            "Folders from `lmms-egoplan annotate export` add people's labels. "
+            "Folders from `annotate export` add people's labels, and from `audit` scores by training overlap. "
             "Files from `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],

@@ -18,7 +18,7 @@ def audit(
     context: typer.Context,
     training: Annotated[list[Path], typer.Option(metavar="FILES", help="Files of the training data.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the audit, an input of `report`.")],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]", help="More files of `--training`.")] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="FILES", help="More files of `--training`.")] = None,
     texts: Annotated[bool, typer.Option("--texts/--no-texts", help="Find near-duplicate texts.")] = True,
 ) -> None:
     """Find a benchmark's prepared questions in a model's training data, by video, time and text.
