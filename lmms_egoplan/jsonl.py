@@ -112,20 +112,17 @@ def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def read_csv(
-    path: Path, what: str | None = None, *, strict: bool = False, delimiter: str = ","
-) -> Iterator[tuple[int, list[str]]]:
+def read_csv(path: Path, what: str | None = None, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and cells of the non-blank lines of a CSV file.
 
     Args:
         what: see `read_text`.
         strict: refuse invalid quotation marks.
-        delimiter: character between cells.
 
     Raises:
         LmmsEgoplanError: the file cannot be read, or is not UTF-8 or CSV.
     """
-    rows = csv.reader(io.StringIO(read_text(path, what), newline=""), strict=strict, delimiter=delimiter)
+    rows = csv.reader(io.StringIO(read_text(path, what), newline=""), strict=strict)
     number = 0
     try:
         for cells in rows:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -18,7 +18,7 @@ from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
 from lmms_egoplan.report.ledger import runs_and_ledger
-from lmms_egoplan.report.overlap import DEGREES, Audit, not_audited, overlap_table, read_audits
+from lmms_egoplan.report.overlap import DEGREES, read_audits
 from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
@@ -448,15 +448,11 @@ class BenchmarkReport(ABC, Generic[Task]):
     def questions(self) -> dict[Key, dict[str, Any]]:
         """The fields of each question's `Item`. Audits of training data add attributes."""
         questions = {key: self.question(key, [*of_runs.values()]) for key, of_runs in self.answers.items()}
-        for (name, audit), (key, of_runs) in product(self.audits.items(), self.answers.items()):
-            if degree := audit.degree(next(iter(of_runs.values()))):
-                questions[key]["facts"][name] = degree
+        for name, audit in read_audits(self.labelled(), self.main_tasks()):
+            for key, of_runs in self.answers.items():
+                answer = next(iter(of_runs.values()))
+                questions[key]["facts"][name] = audit.questions.get(f"{answer.cluster} {answer.id}", DEGREES[-1])
         return questions
-
-    @cached_property
-    def audits(self) -> dict[str, Audit]:
-        """The audits of training data, see `read_audits`."""
-        return read_audits(self.labelled(), self.main_tasks())
 
     def slices(self) -> Iterator[document.Slice]:
         """Split the main score by each attribute of the questions and by people's labels."""
@@ -477,7 +473,7 @@ class BenchmarkReport(ABC, Generic[Task]):
                 group = group_of(attribute, task, answer)
                 if group is not None:
                     members.setdefault(group, {}).setdefault(task.gallery, []).append(answer)
-        if not 2 <= len(members) <= _MOST_GROUPS:
+        if not (members.keys() & {*DEGREES} or 2 <= len(members) <= _MOST_GROUPS):
             return
         order = [*self.SPEC.group_order.get(attribute, DEGREES)]
         names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
@@ -495,7 +491,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Describe flaws and gaps of the runs, each in a sentence or two."""
         names: dict[str, list[str]] = {}
         for task in self.tasks:
-            for text in (*self.flaws(task), *not_audited(self.audits, task), *filter(None, [task.asked_of])):
+            for text in (*self.flaws(task), *filter(None, [task.asked_of])):
                 names.setdefault(text, []).append(task.name)
         yield from (f"{join_list(of_text, 8)}: {text}" for text, of_text in names.items())
         if demo := [task.name for task in self.tasks if task.is_demo]:
@@ -517,8 +513,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             return document.Section(spec.name, spec.title, spec.lead, (), tables, figures) if tables else None
         fields = self.SPEC.ledger_fields
         means = ((task, self.subset_means(task)) for task in self.tasks if task.task in fields)
-        overlap = overlap_table(self.SPEC.name, self.audits, self.main_tasks(), self.SPEC.measure, self.SPEC.scale)
-        all_tables = (*self.tables(), overlap, *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
+        all_tables = (*self.tables(), *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
         return replace(
             self.scores_section(),
             tables=tuple(self._marked(part) for table in all_tables if table for part in table.parted()),

@@ -5,7 +5,6 @@ import json
 import shutil
 from statistics import mean
 
-import numpy as np
 import pytest
 import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a separate process.
 from typer.testing import CliRunner
@@ -14,12 +13,11 @@ from benchmarks.egointent.synthetic import egointent_answers, egointent_docs
 from benchmarks.egoplan.report.synthetic_runs import DOCS, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
-from lmms_egoplan.report.overlap import CLEAN, DEGREES, JSON
+from lmms_egoplan.report.overlap import DEGREES, JSON
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
 COUNT = len(DOCS)
-PRINTED = "overlap with training data"
 
 
 def invoke(*words):
@@ -76,12 +74,6 @@ def section(folder, name):
     return next(part for part in content["benchmarks"] if part["key"] == name)
 
 
-def table_rows(part, key):
-    (table,) = (table for table in part["tables"] if table["key"] == key)
-    keys = [column["key"] for column in table["columns"]]
-    return [dict(zip(keys, row["values"], strict=True)) for row in table["rows"]]
-
-
 def test_every_question_has_a_row(rows):
     assert [(row["sample_id"], row["video_id"]) for row in rows] == [
         (str(doc["sample_id"]), doc["video_id"]) for doc in DOCS
@@ -89,68 +81,64 @@ def test_every_question_has_a_row(rows):
     assert len({row["degree"] for row in rows}) >= 4
 
 
-def test_the_command_prints_counts_examples_and_unknown_ids(folder, rows):
+def slices_of(folder, name, audit):
+    return [part for part in section(folder, name)["slices"] if part["attribute"] == f"overlap with {audit}"]
+
+
+def test_the_command_prints_counts_and_unknown_ids(folder, rows):
     printed = (folder / "printed.txt").read_text()
-    assert "unknown" in printed
-    for degree in DEGREES:
-        ids = [row["sample_id"] for row in rows if row["degree"] == degree]
-        (line,) = (line for line in printed.splitlines() if line.strip().startswith(f"{len(ids)} {degree}"))
-        assert not ids or line.endswith(f" {ids[0]}")
+    assert "1 videos" in printed
+    assert "['unknown']" in printed
+    for degree in DEGREES[:-1]:
+        count = sum(row["degree"] == degree for row in rows)
+        assert f"{count:7} {degree}\n" in printed
 
 
 def test_the_report_has_scores_by_degree(folder, rows):
-    (part,) = (part for part in section(folder, "egoplan")["slices"] if part["attribute"] == PRINTED)
+    (part,) = slices_of(folder, "egoplan", folder / "audit")
     names = list(dict.fromkeys(group["name"] for group in part["groups"]))
-    assert names == [degree for degree in DEGREES if degree in names]
-    for group in part["groups"]:
-        if group["run"] == "Big":
-            values = [
-                100 * x
-                for x, row in zip(scores("Big (lmms-eval)"), rows, strict=True)
-                if row["degree"] == group["name"]
-            ]
+    assert names == [degree for degree in DEGREES if degree in {row["degree"] for row in rows}]
+    for run, name in (("Big", "Big (lmms-eval)"), ("Small", "Small")):
+        groups = {group["name"]: group for group in part["groups"] if group["run"] == run}
+        assert groups.keys() == set(names)
+        for degree, group in groups.items():
+            pairs = zip(scores(name), rows, strict=True)
+            values = [100 * x for x, row in pairs if x is not None and row["degree"] == degree]
             assert (group["questions"], group["value"]) == (len(values), pytest.approx(mean(values)))
-
-
-def test_the_report_has_clean_minus_overlapping(folder, rows):
-    found_rows = table_rows(section(folder, "egoplan"), "egoplan_overlap")
-    assert [row["run"] for row in found_rows] == 3 * ["Big"] + 3 * ["Small"]
-    for number, name in enumerate(("Big (lmms-eval)", "Small")):
-        groups = {True: [], False: []}
-        for score, audited in zip(scores(name), rows, strict=True):
-            if score is not None:
-                groups[audited["degree"] in CLEAN].append(100 * score)
-        clean, overlapping, difference = found_rows[3 * number : 3 * number + 3]
-        assert [clean["questions"], overlapping["questions"]] == [*map(len, groups.values())]
-        means = [*map(mean, groups.values())]
-        assert [clean["score"], overlapping["score"], difference["score"]] == pytest.approx(
-            [*means, means[0] - means[1]]
-        )
+            assert (group["low"] is None) == bool(group["no_interval"])
+    assert any(group["low"] is not None for group in part["groups"] if group["name"] == "clean")
 
 
 def test_egointents_scores_are_compared(folder):
-    clean, overlapping, difference = table_rows(section(folder, "egointent"), "egointent_overlap")
-    assert clean["questions"] + overlapping["questions"] == 60
-    assert difference["score"] == pytest.approx(clean["score"] - overlapping["score"])
+    (part,) = slices_of(folder, "egointent", folder / "steps")
+    assert sum(group["questions"] for group in part["groups"]) == 60
+    assert "clean" in {group["name"] for group in part["groups"]}
 
 
 def test_the_gallery_filters_by_degree(folder):
-    assert PRINTED in (folder / "report" / "index.html").read_text()
+    assert f"overlap with {folder / 'audit'}" in (folder / "report" / "index.html").read_text()
 
 
 def test_questions_without_audit_are_counted_and_named(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
     shutil.copytree(folder / "audit", tmp_path / "audit")
     content = json.loads((tmp_path / "audit" / JSON).read_text())
-    removed = [str(doc["sample_id"]) for doc in DOCS[-5:]]
+    removed = [f"{doc['video_id']} {doc['sample_id']}" for doc in DOCS[-5:]]
     for name in removed:
         del content["questions"][name]
     (tmp_path / "audit" / JSON).write_text(json.dumps(content))
     invoke("report", folder / "runs" / "a", tmp_path / "audit", "--out", tmp_path / "report", "--pictures", "none")
-    part = section(tmp_path, "egoplan")
-    clean, overlapping, _ = table_rows(part, "egoplan_overlap")
-    assert clean["questions"] + overlapping["questions"] == COUNT - len(removed)
-    assert any(f": {len(removed)}, such as {removed[0]}" in remark for remark in part["remarks"])
+    (part,) = slices_of(tmp_path, "egoplan", tmp_path / "audit")
+    assert {group["name"]: group["questions"] for group in part["groups"]}[DEGREES[-1]] == len(removed)
+
+
+def test_a_benchmark_with_one_degree_has_its_score(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+    (tmp_path / "list.txt").write_text("elsewhere\n")
+    invoke("audit", "egoplan", "--training", tmp_path / "list.txt", "--out", tmp_path / "audit")
+    invoke("report", folder / "runs" / "a", tmp_path / "audit", "--out", tmp_path / "report", "--pictures", "none")
+    (part,) = slices_of(tmp_path, "egoplan", tmp_path / "audit")
+    assert [(group["name"], group["questions"]) for group in part["groups"]] == [("clean", COUNT)]
 
 
 @pytest.mark.whole
@@ -191,41 +179,5 @@ def test_two_audits_have_their_own_attributes(folder, tmp_path, monkeypatch):
     shutil.copytree(folder / "audit", tmp_path / "other")
     words = ("report", folder / "runs" / "a", folder / "audit", tmp_path / "other", "--out", tmp_path / "report")
     invoke(*words, "--pictures", "none")
-    part = section(tmp_path, "egoplan")
-    assert [row["audit"] for row in table_rows(part, "egoplan_overlap")] == 3 * ["overlap with audit"] + 3 * [
-        "overlap with other"
-    ]
-    assert {"overlap with audit", "overlap with other"} <= {item["attribute"] for item in part["slices"]}
-
-
-@pytest.mark.whole
-def test_the_interval_contains_the_difference_of_resampled_videos():
-    from lmms_egoplan.report.overlap import Audit, overlap_rows
-    from lmms_egoplan.report.scores import Answer
-
-    chance = np.random.default_rng(5)
-    answers = [
-        Answer((number,), str(number), "", None, {"acc": float(chance.random() < 0.5)}, f"v{number // 4}")
-        for number in range(160)
-    ]
-    degrees = {}
-    for answer in answers:
-        video = int(answer.cluster[1:])
-        is_clean = video < 18 or (video < 22 and int(answer.id) % 2)  # Some videos have both kinds.
-        degrees[answer.id] = CLEAN[0] if is_clean else DEGREES[0]
-    audit = Audit(fingerprint="", questions={answer.id: [answer.cluster, degrees[answer.id]] for answer in answers})
-    *_, row = overlap_rows(audit, answers, "acc", 100)
-    draws = []
-    videos = sorted({answer.cluster for answer in answers})
-    for _ in range(2000):
-        drawn = chance.choice(videos, len(videos))
-        groups = {True: [], False: []}
-        for video in drawn:
-            for answer in answers:
-                if answer.cluster == video:
-                    groups[degrees[answer.id] in CLEAN].append(100 * answer.scores["acc"])
-        draws.append(mean(groups[True]) - mean(groups[False]))
-    assert (row["low"], row["high"]) == (
-        pytest.approx(np.percentile(draws, 2.5), abs=1.2),
-        pytest.approx(np.percentile(draws, 97.5), abs=1.2),
-    )
+    for name in (folder / "audit", tmp_path / "other"):
+        assert slices_of(tmp_path, "egoplan", name)
