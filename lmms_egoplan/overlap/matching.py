@@ -33,9 +33,9 @@ def audit(questions: Sequence[Item], items: Sequence[Item]) -> Iterator[dict[str
     positions = {normalised(item.text): item.where for item in items} | {"": ""}
     nearest = similar_texts([question.text for question in questions], [*positions])
     for question, (similarity, text) in zip(questions, nearest, strict=True):
-        found = [(_degree(question, item), item.where) for item in by_video.get(question.video, ())]
-        found += [(_COPY, positions[text])] * (similarity >= SIMILAR) + [(_CLEAN, "")]
-        degree, position = min(found)
+        pairs = [(_degree(question, item), item.where) for item in by_video.get(question.video, ())]
+        pairs += [(_COPY, positions[text])] * (similarity >= SIMILAR) + [(_CLEAN, "")]
+        degree, position = min(pairs)
         row = {"sample_id": question.where, "degree": DEGREES[degree], "training": position, "similarity": similarity}
         yield row | {"text": positions[text] if similarity else ""}
 
