@@ -6,7 +6,7 @@ from itertools import groupby
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
-from lmms_egoplan.construction.egoplan.narrations import normalised
+from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.overlap.training_files import Item
 from lmms_egoplan.report.overlap import DEGREES
 
