@@ -1,5 +1,7 @@
 """Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded video."""
 
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +13,7 @@ from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import Environment, Episode, Method, Step, run_episode
+from lmms_egoplan.planner.planner import Environment, Episode, Method, Proposal, Step, run_episode
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
@@ -25,6 +27,19 @@ _Method = Annotated[
     typer.Option(help="`generate`: write freely and take the nearest action. `rank`: rank all actions by likelihood."),
 ]
 _Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
+_Ask = Annotated[
+    float | None,
+    typer.Option(
+        "--ask-when-unsure",
+        metavar="LEVEL",
+        help="Ask if the set of likely actions has several. Level above 0 and below 1, calibrated by --calibration on "
+        "questions with four choices. It is not guaranteed for another number of actions. Needs `--method rank`.",
+    ),
+]
+_Calibration = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="Run of the same model on a ranked task of EgoPlan-Bench(2), with samples."),
+]
 _MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 
@@ -50,6 +65,8 @@ def kitchen(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
+    ask: _Ask = None,
+    calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
     _is_list: Annotated[
         bool,
@@ -74,7 +91,7 @@ def kitchen(
             "element that your goal needs"
         )
     with closing(Kitchen(goal_elements, seed)) as environment:
-        guide = _Guide(model, peft, method, beams)
+        guide = _Guide(model, peft, method, beams, ask, calibration)
         _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
@@ -91,6 +108,8 @@ def virtualhome(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
+    ask: _Ask = None,
+    calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
 ) -> None:
     """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested with it.
@@ -104,7 +123,7 @@ def virtualhome(
             raise LmmsEgoplanError(f"--until {state}: use the form OBJECT=STATE, such as stove=ON")
         states.append((name, value))
     with closing(VirtualHome(url, states, camera)) as environment:
-        guide = _Guide(model, peft, method, beams)
+        guide = _Guide(model, peft, method, beams, ask, calibration)
         _check(guide.run(environment, goal, max_steps, out))
 
 
@@ -120,6 +139,8 @@ def video(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
+    ask: _Ask = None,
+    calibration: _Calibration = None,
 ) -> None:
     """Replay narrated videos, and measure how often the best proposal is the action that the video shows next.
 
@@ -132,10 +153,12 @@ def video(
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
     videos = goalstep_videos(goalstep, ego4d) if goalstep and ego4d else egoplan_videos(EGOPLAN.load("val"))
-    guide = _Guide(model, peft, method, beams)
+    guide = _Guide(model, peft, method, beams, ask, calibration)
     episodes = []
     for number, recorded in enumerate(videos[:limit], start=1):
-        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}"))
+        episodes.append(
+            guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}", recorded.choose)
+        )
         if episodes[-1].interrupt:
             break
     right, steps = step_accuracy(episodes)
@@ -145,6 +168,13 @@ def video(
         typer.echo(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"
+        )
+    if steps and ask:
+        taken = [step for episode in episodes for step in episode.steps]
+        helped = sum(step.executed.action == step.outcome.done for step in taken)
+        typer.echo(
+            f"Asked for help in {sum(step.asked for step in taken)} of {steps} steps. Next action right with help: "
+            f"{helped} ({helped / steps:.3f}), without: {right} ({right / steps:.3f})"
         )
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
@@ -158,21 +188,50 @@ def video(
 class _Guide:
     """A model that guides agents and writes their episodes."""
 
-    def __init__(self, model: str, peft: Path | None, method: Method, beams: int) -> None:
+    def __init__(
+        self, model: str, peft: Path | None, method: Method, beams: int, ask: float | None, calibration: Path | None
+    ) -> None:
+        from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
+        self._facts, threshold = {"model": model if peft is None else f"{model} with {peft}", "method": method}, None
+        if ask is not None or calibration is not None:
+            if ask is None or calibration is None or method != "rank" or not 0 < ask < 1:
+                raise LmmsEgoplanError(
+                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, --calibration RUN and --method rank"
+                )
+            threshold, calibrated = read_threshold(calibration, model, peft, ask)
+            self._facts["asks when unsure"] = f"level {ask:g}, {calibrated}"
         if method == "generate":
             load_encoder()  # needed to interpret free text; load it before the model, to fail early
-        self._proposer = Proposer(*load_model(model, peft), beams, method)
-        self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
+        self._proposer = Proposer(*load_model(model, peft), beams, method, threshold)
 
-    def run(self, environment: Environment, goal: str, max_steps: int, out: Path, **facts: int) -> Episode:
-        """Guide an agent, and write the episode even if it fails."""
-        episode = run_episode(self._proposer, environment, goal, max_steps, on_step=_print)
+    def run(
+        self,
+        environment: Environment,
+        goal: str,
+        max_steps: int,
+        out: Path,
+        ask: "Callable[[Sequence[Proposal]], int] | None" = None,
+        **facts: int,
+    ) -> Episode:
+        """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by default."""
+        episode = run_episode(self._proposer, environment, goal, max_steps, _print, ask or _choose)
         page = write_episode(episode, out, **self._facts, **facts)
         num_steps = len(episode.steps)
         typer.echo(f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}")
         return episode
+
+
+def _choose(options: Sequence[Proposal]) -> int:
+    """Let the person at the terminal choose. An empty line or the end of the input means the best one."""
+    for number, option in enumerate(options, start=1):
+        typer.echo(f"     {number}. {option.action}")
+    while True:
+        typer.echo(f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ", nl=False)
+        answer = sys.stdin.readline().strip() or "1"
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return int(answer) - 1
 
 
 def _check(episode: Episode) -> None:

@@ -88,6 +88,7 @@ class Proposal:
         num_tokens: Number of tokens.
         action: The environment's action that matches the text; None if no action matches.
         similarity: Cosine of text and action, in [-1, 1].
+        in_set: True if the action is in the conformal set of the step; None without a threshold.
     """
 
     text: str
@@ -95,6 +96,7 @@ class Proposal:
     num_tokens: int
     action: str | None
     similarity: float | None = None
+    in_set: bool | None = None
 
 
 class ActionProposer(Protocol):
@@ -114,9 +116,10 @@ class Step:
         number: Number of the step, from 1.
         view: The camera image before the action.
         proposals: The model's proposals, most likely first.
-        executed: The best proposal that has not failed since the scene last changed.
+        executed: The best proposal that has not failed since the scene last changed, or the one that was chosen.
         outcome: The result that the environment reported.
-        model_seconds, action_seconds: Wall time of model and action.
+        model_seconds, action_seconds: Wall time of model and action. The model's includes the time to ask.
+        asked: True if the planner asked which action of the set to take.
     """
 
     number: int
@@ -126,6 +129,7 @@ class Step:
     outcome: Outcome
     model_seconds: float
     action_seconds: float
+    asked: bool = False
 
 
 @dataclass
@@ -163,6 +167,7 @@ def run_episode(
     goal: str,
     max_steps: int = MAX_STEPS,
     on_step: Callable[[Step], None] = lambda _: None,
+    ask: Callable[[Sequence[Proposal]], int] = lambda _: 0,
 ) -> Episode:
     """Guide an agent to a goal.
 
@@ -178,6 +183,8 @@ def run_episode(
         goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
         max_steps: Maximum number of steps, at least 1.
         on_step: Called with each step after it has ended.
+        ask: Called with the proposals in the step's set that have not failed, if there are several; returns the index
+            of the one to execute. Default: the best one.
 
     Returns:
         The episode. If the environment or the proposer fails, or a signal arrives, it contains the steps until then and
@@ -190,7 +197,7 @@ def run_episode(
         raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
     episode = Episode(goal, environment.name)
     try:
-        for step in _steps(proposer, environment, episode, max_steps):
+        for step in _steps(proposer, environment, episode, max_steps, ask):
             episode.steps.append(step)
             on_step(step)
         with _ending(ENVIRONMENT_FAILED):
@@ -204,7 +211,9 @@ def run_episode(
     return episode
 
 
-def _steps(proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int) -> Iterator[Step]:
+def _steps(
+    proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int, ask: Callable[..., int]
+) -> Iterator[Step]:
     past: list[Clip] = []
     failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
@@ -217,10 +226,12 @@ def _steps(proposer: ActionProposer, environment: Environment, episode: Episode,
         question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
             proposals = proposer.propose(question, visuals, actions, step_name)
-        executed = next((item for item in proposals if (item.action or item.text) not in failed_actions), None)
-        if executed is None:
+        untried = [item for item in proposals if (item.action or item.text) not in failed_actions]
+        if not untried:
             episode.end = STUCK
             return
+        options = [item for item in untried if item.in_set]
+        executed = options[ask(options)] if (asked := len(options) > 1) else untried[0]
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
             outcome = environment.execute(executed.action or executed.text)
@@ -229,7 +240,7 @@ def _steps(proposer: ActionProposer, environment: Environment, episode: Episode,
             past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
         else:
             failed_actions.add(executed.action or executed.text)
-        yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed)
+        yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed, asked)
     with _ending(ENVIRONMENT_FAILED):
         if environment.done():
             episode.end = DONE

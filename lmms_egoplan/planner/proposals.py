@@ -74,10 +74,19 @@ class Proposer:
         beams: Beam width, and number of proposals per step; at least 1.
         method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean log-probability per
             token, all after one pass over the context.
+        threshold: An action is in the set if its mean log-probability per token is at most so far below the best one's.
+            None for no sets. Only for ``rank``.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: Method = "generate") -> None:
-        self._beams = beams
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        processor: Any,
+        beams: int = BEAMS,
+        method: Method = "generate",
+        threshold: float | None = None,
+    ) -> None:
+        self._beams, self._threshold = beams, threshold
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == "rank" else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)
@@ -85,7 +94,7 @@ class Proposer:
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        """Return at most `beams` different proposals, most likely first.
+        """Return at most `beams` different proposals, or all in the set if these are more; most likely first.
 
         Args:
             question: The question.
@@ -105,8 +114,13 @@ class Proposer:
             if not actions:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)
-            ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)[: self._beams]
-            return [Proposal(action, score.logprob, score.num_tokens, action, 1.0) for action, score in ranked]
+            ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)
+            limit = None if self._threshold is None else ranked[0][1].nll + self._threshold
+            proposals = [
+                Proposal(action, score.logprob, score.num_tokens, action, 1.0, limit and score.nll <= limit)
+                for action, score in ranked
+            ]
+            return [x for number, x in enumerate(proposals) if number < self._beams or x.in_set]
         beams = self._generator.beams(messages, self._beams, MAX_NEW_TOKENS, step_name)
         grounded = ground([beam.text for beam in beams], actions)
         return [

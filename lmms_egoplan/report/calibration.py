@@ -31,12 +31,11 @@ _SEED = 0
 _FARTHEST = 1e3
 _BATCHES = 20
 
-Clusters = Sequence[Any] | np.ndarray
+Array = np.ndarray
+Clusters = Sequence[Any] | Array
 
 
-def choices(
-    scores: np.ndarray, gold: np.ndarray, temperature: float | np.ndarray = 1.0
-) -> tuple[np.ndarray, np.ndarray]:
+def choices(scores: Array, gold: Array, temperature: float | Array = 1.0) -> tuple[Array, Array]:
     """Return the probability of each question's best candidate, and true if that is the right one.
 
     If several candidates are equally good, the first one counts.
@@ -48,7 +47,7 @@ def choices(
     return softmax(scores / np.reshape(temperature, (-1, 1)), axis=1).max(1), scores.argmax(1) == gold
 
 
-def losses(scores: np.ndarray, gold: np.ndarray, temperature: float | np.ndarray = 1.0) -> np.ndarray:
+def losses(scores: Array, gold: Array, temperature: float | Array = 1.0) -> Array:
     """Return each question's negative log-likelihood (nats) and Brier score, shape (2, questions).
 
     The Brier score is the sum of squared errors over all candidates, 0 to 2 (Brier 1950).
@@ -61,7 +60,7 @@ def losses(scores: np.ndarray, gold: np.ndarray, temperature: float | np.ndarray
     return np.stack([-logs[np.arange(len(gold)), gold], (errors**2).sum(1)])
 
 
-def fit_temperature(scores: np.ndarray, gold: np.ndarray) -> float:
+def fit_temperature(scores: Array, gold: Array) -> float:
     """Fit the temperature with the highest likelihood (Guo et al. 2017, arXiv 1706.04599), within `TEMPERATURES`.
 
     Above 1, the scores are overconfident. Scores without information about the right candidate have a very high one.
@@ -74,7 +73,7 @@ def fit_temperature(scores: np.ndarray, gold: np.ndarray) -> float:
     return float(np.exp(best.x))
 
 
-def folds_of(clusters: Clusters) -> np.ndarray:
+def folds_of(clusters: Clusters) -> Array:
     """Assign each question to one of `FOLDS` parts, whole clusters at random. The order of questions has no influence.
 
     >>> parts = folds_of(["a", "b", "c", "d", "e", "a"]).tolist()
@@ -85,7 +84,7 @@ def folds_of(clusters: Clusters) -> np.ndarray:
     return np.random.default_rng(_SEED).permutation(len(names))[indices] % FOLDS
 
 
-def cross_fitted(scores: np.ndarray, gold: np.ndarray, clusters: Clusters) -> np.ndarray:
+def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
     """Return each question's temperature, fitted to the clusters of the other parts (`folds_of`), two or more.
 
     >>> scores, gold = np.log([[0.9, 0.1]] * 40), np.array([0, 0, 0, 1] * 10)
@@ -96,7 +95,7 @@ def cross_fitted(scores: np.ndarray, gold: np.ndarray, clusters: Clusters) -> np
     return np.array([fit_temperature(scores[folds != fold], gold[folds != fold]) for fold in range(FOLDS)])[folds]
 
 
-def bins_of(confidence: np.ndarray) -> np.ndarray:
+def bins_of(confidence: Array) -> Array:
     """Return each question's bin, from 0 for the least confident to `BINS` - 1, with equally many questions each.
 
     Equal confidences are in one bin, so sizes may differ, and bins may be empty.
@@ -107,7 +106,7 @@ def bins_of(confidence: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.quantile(confidence, np.arange(1, BINS) / BINS), confidence, side="right")
 
 
-def calibration_error(confidence: np.ndarray, is_right: np.ndarray, clusters: Clusters) -> tuple[float, Mean]:
+def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) -> tuple[float, Mean]:
     """Return the plain expected calibration error (ECE) over `bins_of`, and an estimate without its upward bias.
 
     The plain ECE is the sum over bins of |share of right choices - mean confidence|, weighted by questions. Noise adds
@@ -136,7 +135,7 @@ def calibration_error(confidence: np.ndarray, is_right: np.ndarray, clusters: Cl
     sizes = np.abs(differences)
     plain, signs = float(sizes.sum()), np.where(differences < 0, -1, 1)
 
-    def solve(share: float, division: np.ndarray) -> float:
+    def solve(share: float, division: Array) -> float:
         def excess(error: float) -> float:
             totals = np.abs(error * division / np.abs(division).sum() + noise).sum(1)
             return float(np.quantile(totals, share)) - plain
@@ -149,14 +148,14 @@ def calibration_error(confidence: np.ndarray, is_right: np.ndarray, clusters: Cl
     return plain, Mean(value, interval, len(rows), len(sums))
 
 
-def _resamples(clusters: Clusters) -> tuple[np.ndarray, np.ndarray]:
+def _resamples(clusters: Clusters) -> tuple[Array, Array]:
     """Return each question's index of its cluster, and each cluster's weight in each of `RESAMPLES` resamples."""
     names, indices = np.unique(clusters, return_inverse=True)
     shares = np.full(len(names), 1 / len(names))
     return indices, np.random.default_rng(_SEED).multinomial(len(names), shares, RESAMPLES)
 
 
-def risks(confidence: np.ndarray, is_right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def risks(confidence: Array, is_right: Array, weights: Array) -> tuple[Array, Array]:
     """Return coverage and risk: the share of questions at least as confident as each one, and the error rate in it.
 
     weights: how often each question counts, shape (..., questions).
@@ -171,7 +170,7 @@ def risks(confidence: np.ndarray, is_right: np.ndarray, weights: np.ndarray) -> 
     return answered / answered.max(-1, keepdims=True), wrong / np.maximum(answered, 1)
 
 
-def area_under_risk(confidence: np.ndarray, is_right: np.ndarray, clusters: Clusters) -> Mean:
+def area_under_risk(confidence: Array, is_right: Array, clusters: Clusters) -> Mean:
     """Return the area under the risk-coverage curve (AURC; Geifman et al. 2019, arXiv 1805.08206): the mean risk.
 
     The interval has the percentiles over `RESAMPLES` resamples of whole clusters.
@@ -188,7 +187,7 @@ def area_under_risk(confidence: np.ndarray, is_right: np.ndarray, clusters: Clus
     return Mean(float(area), interval, len(indices), drawn.shape[1])
 
 
-def gaps_of(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+def gaps_of(scores: Array, gold: Array) -> Array:
     """Return how far the right candidate's score is below the best one's: 0 or more, in the scores' unit.
 
     >>> gaps_of(np.array([[-1.0, -1.5], [-1.0, -1.5]]), np.array([0, 1])).tolist()
@@ -197,7 +196,7 @@ def gaps_of(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
     return scores.max(1) - scores[np.arange(len(gold)), gold]
 
 
-def conformal_threshold(gaps: np.ndarray, clusters: Clusters, level: float) -> float:
+def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
     """Return the threshold of conformal sets: candidates that are at most so far below the best one.
 
     If clusters are exchangeable, the set of a random question of a new cluster contains the right candidate with a
@@ -221,7 +220,7 @@ def conformal_threshold(gaps: np.ndarray, clusters: Clusters, level: float) -> f
     return float(np.append(gaps[order], np.inf)[np.searchsorted(reached, level - 1e-9)])
 
 
-def conformal_sets(scores: np.ndarray, gold: np.ndarray, clusters: Clusters, level: float) -> tuple[Mean, float, float]:
+def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float) -> tuple[Mean, float, float]:
     """Test conformal sets: the threshold of each part's questions is from the other parts' clusters (`folds_of`).
 
     Returns:
@@ -243,7 +242,7 @@ def conformal_sets(scores: np.ndarray, gold: np.ndarray, clusters: Clusters, lev
     return Mean(float(covered.mean()), interval, len(gaps), len(names)), float(size.mean()), float(asks.mean())
 
 
-def _interval_of_share(shares: np.ndarray) -> tuple[float, float]:
+def _interval_of_share(shares: Array) -> tuple[float, float]:
     """Return the 95 % interval of a mean of shares: the exact binomial one for as many questions as vary equally.
 
     It is Korn and Graubard's (1998) for surveys. Unlike a bootstrap, it holds for means near 1.

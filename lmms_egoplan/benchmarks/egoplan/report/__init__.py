@@ -25,6 +25,7 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
     grouped,
     read_series,
 )
+from lmms_egoplan.benchmarks.egoplan.report.calibration import Rows, calibration_figures, calibration_rows
 from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -287,15 +288,20 @@ class _ChoiceReport(BenchmarkReport[Series]):
         ]
         return self.table(key, rows, measure=measure) if rows else None
 
+    @cached_property
+    def _calibration(self) -> dict[str, Rows]:
+        return calibration_rows(self.own_tasks)
+
     def meaning_tables(self) -> Iterator[Table | None]:
-        """Yield the accuracy by condition, and what the video adds."""
+        """Yield the accuracy by condition, what the video adds, calibration, and conformal sets."""
         yield condition_table(self)
-        rows = list(gain_rows(self.tasks))
-        yield self.table("gain", rows) if rows else None
+        for key, rows in ({"gain": list(gain_rows(self.tasks))} | self._calibration).items():
+            yield self.table(key, rows) if rows else None
 
     def figures(self) -> Iterator[Figure | None]:
-        """Yield the accuracy by condition."""
+        """Yield the accuracy by condition, the reliability diagram and the risk-coverage curve."""
         yield condition_figure(self, CHANCE)
+        yield from calibration_figures(self.SPEC, self.own_tasks, self._calibration["reliability"])
 
     def pairs_of_runs(self) -> Iterator[Table | None]:
         """Compare every pair of runs in each task."""
@@ -378,6 +384,7 @@ class EgoPlanReport(_ChoiceReport):
         caption = note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1])
         label = "similarity of goal and right answer"
         yield lines_figure("egoplan_similarity", _SIMILARITY, label, self._by_similarity, caption)
+        yield from super().figures()
 
     @cached_property
     def _by_past_actions(self) -> Groups:
