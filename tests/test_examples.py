@@ -18,6 +18,7 @@ MODULES = [
     PACKAGE / "benchmarks" / "aggregations.py",
     PACKAGE / "judging" / "agreement.py",
     PACKAGE / "judging" / "panel.py",
+    PACKAGE / "report" / "calibration.py",
     PACKAGE / "report" / "statistics.py",
 ]
 

@@ -1,7 +1,7 @@
 """Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded video."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import Environment, Episode, Method, Proposal, Step, run_episode
+from lmms_egoplan.planner.planner import Ask, Environment, Episode, Method, Proposal, Step, run_episode
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
@@ -185,6 +185,17 @@ def video(
         )
 
 
+def choose(options: Sequence[Proposal]) -> int:
+    """Let the person at the terminal choose. An empty line or the end of the input means the best one."""
+    for number, option in enumerate(options, start=1):
+        typer.echo(f"     {number}. {option.action}")
+    while True:
+        typer.echo(f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ", nl=False)
+        answer = sys.stdin.readline().strip() or "1"
+        if answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return int(answer) - 1
+
+
 class _Guide:
     """A model that guides agents and writes their episodes."""
 
@@ -206,32 +217,13 @@ class _Guide:
             load_encoder()  # needed to interpret free text; load it before the model, to fail early
         self._proposer = Proposer(*load_model(model, peft), beams, method, threshold)
 
-    def run(
-        self,
-        environment: Environment,
-        goal: str,
-        max_steps: int,
-        out: Path,
-        ask: "Callable[[Sequence[Proposal]], int] | None" = None,
-        **facts: int,
-    ) -> Episode:
+    def run(self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int) -> Episode:
         """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by default."""
-        episode = run_episode(self._proposer, environment, goal, max_steps, _print, ask or _choose)
+        episode = run_episode(self._proposer, world, goal, steps, _print, ask)
         page = write_episode(episode, out, **self._facts, **facts)
         num_steps = len(episode.steps)
         typer.echo(f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}")
         return episode
-
-
-def _choose(options: Sequence[Proposal]) -> int:
-    """Let the person at the terminal choose. An empty line or the end of the input means the best one."""
-    for number, option in enumerate(options, start=1):
-        typer.echo(f"     {number}. {option.action}")
-    while True:
-        typer.echo(f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ", nl=False)
-        answer = sys.stdin.readline().strip() or "1"
-        if answer.isdecimal() and 1 <= int(answer) <= len(options):
-            return int(answer) - 1
 
 
 def _check(episode: Episode) -> None:

@@ -99,6 +99,10 @@ class Proposal:
     in_set: bool | None = None
 
 
+Ask = Callable[[Sequence[Proposal]], int]
+"""Returns the index of the proposal to execute among several."""
+
+
 class ActionProposer(Protocol):
     """Anything that proposes actions: the model's `Proposer`, or an oracle in tests."""
 
@@ -167,7 +171,7 @@ def run_episode(
     goal: str,
     max_steps: int = MAX_STEPS,
     on_step: Callable[[Step], None] = lambda _: None,
-    ask: Callable[[Sequence[Proposal]], int] = lambda _: 0,
+    ask: Ask = lambda _: 0,
 ) -> Episode:
     """Guide an agent to a goal.
 
@@ -211,16 +215,14 @@ def run_episode(
     return episode
 
 
-def _steps(
-    proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int, ask: Callable[..., int]
-) -> Iterator[Step]:
+def _steps(proposer: ActionProposer, world: Environment, episode: Episode, max_steps: int, ask: Ask) -> Iterator[Step]:
     past: list[Clip] = []
     failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
         with _ending(ENVIRONMENT_FAILED):
-            if environment.done():
+            if world.done():
                 break
-            view, actions = environment.observe(), environment.actions()
+            view, actions = world.observe(), world.actions()
         started = time.monotonic()
         visuals = [*map(_thinned, past[-NUM_CLIPS:]), view]
         question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
@@ -234,7 +236,7 @@ def _steps(
         executed = options[ask(options)] if (asked := len(options) > 1) else untried[0]
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
-            outcome = environment.execute(executed.action or executed.text)
+            outcome = world.execute(executed.action or executed.text)
         if outcome.changed:
             failed_actions.clear()
             past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
@@ -242,7 +244,7 @@ def _steps(
             failed_actions.add(executed.action or executed.text)
         yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed, asked)
     with _ending(ENVIRONMENT_FAILED):
-        if environment.done():
+        if world.done():
             episode.end = DONE
 
 

@@ -3,6 +3,7 @@
 `ground` maps a free text to the nearest of the environment's actions.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,12 @@ class Proposer:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)
             ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)
-            limit = None if self._threshold is None else ranked[0][1].nll + self._threshold
-            proposals = [
-                Proposal(action, score.logprob, score.num_tokens, action, 1.0, limit and score.nll <= limit)
-                for action, score in ranked
+            limit = ranked[0][1].nll + (math.nan if self._threshold is None else self._threshold)
+            return [
+                Proposal(action, score.logprob, score.num_tokens, action, 1.0, None if math.isnan(limit) else is_in)
+                for number, (action, score) in enumerate(ranked)
+                if (is_in := score.nll <= limit) or number < self._beams
             ]
-            return [x for number, x in enumerate(proposals) if number < self._beams or x.in_set]
         beams = self._generator.beams(messages, self._beams, MAX_NEW_TOKENS, step_name)
         grounded = ground([beam.text for beam in beams], actions)
         return [

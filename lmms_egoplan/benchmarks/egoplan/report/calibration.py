@@ -6,8 +6,10 @@ runs and written letters have no row.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +95,17 @@ def calibration_figures(spec: Spec, tasks: Sequence[Series], rows: Rows) -> Iter
         rows: Rows of the table ``reliability``.
     """
     mains = {(task.run.name, task.task): task for task in tasks if task.is_main}
-    lines: dict[tuple[Series, str], Rows] = {}
-    for row in rows:
-        if task := mains.get((row["run"], row["task"])):
-            lines.setdefault((task, row["kind"]), []).append(row)
+    groups = groupby(rows, itemgetter("run", "task", "kind"))
+    lines = [(mains[key[:2]], key[2], [*points]) for key, points in groups if key[:2] in mains]
     for key, (title, x, y) in _TEXTS["figures"].items() if lines else ():
         yield Figure(f"{spec.name}_{key}", title, spec.note(key), partial(_draw, lines, x, y), spec.note("points"))
 
 
-def _draw(lines: Mapping[tuple[Series, str], Rows], x: str, y: str) -> Any:
+def _draw(lines: Sequence[tuple[Series, str, Rows]], x: str, y: str) -> Any:
     figure, axes = new_figure(5.4, 4.4)
     if y == "right":
         axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
-    for (task, kind), points in lines.items():
+    for task, kind, points in lines:
         face, style = (shade(task.look), "-") if kind == "as is" else ("white", "--")
         look: dict[str, Any] = {"color": shade(task.look), "markerfacecolor": face, "linestyle": style, "markersize": 5}
         look["label"] = f"{task.short_name}, {kind} (about {points[0]['questions']:,} questions per point)"

@@ -1,0 +1,167 @@
+"""Calibration, risk by coverage and conformal sets, next to slow references and for planted models."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss
+
+from lmms_egoplan.report import calibration
+from lmms_egoplan.report.calibration import (
+    BINS,
+    area_under_risk,
+    bins_of,
+    calibration_error,
+    choices,
+    conformal_sets,
+    conformal_threshold,
+    cross_fitted,
+    fit_temperature,
+    folds_of,
+    gaps_of,
+    losses,
+)
+
+VIDEOS = [f"P01_{number // 7:03}" for number in range(1400)]
+
+
+def planted(model, seed=3):
+    """Return scores and right candidates of a model."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0, 1, (len(VIDEOS), 4))
+    scores[:, 0] += rng.gamma(2, 0.9, len(VIDEOS))
+    gold = (scores + rng.gumbel(size=scores.shape)).argmax(1)  # Gumbel's trick draws from the softmax
+    if model == "ignores the video":
+        gold = rng.integers(0, 4, len(VIDEOS))
+    return scores * (3 if model == "overconfident" else 1), gold
+
+
+@pytest.fixture(scope="module")
+def models():
+    measures = {}
+    for model in ("calibrated", "overconfident", "ignores the video"):
+        scores, gold = planted(model)
+        pair = choices(scores, gold)
+        fitted = choices(scores, gold, cross_fitted(scores, gold, VIDEOS))
+        measures[model] = {
+            "ece": calibration_error(*pair, VIDEOS)[1],
+            "fitted": calibration_error(*fitted, VIDEOS)[1],
+            "temperature": fit_temperature(scores, gold),
+            "aurc": area_under_risk(*pair, VIDEOS),
+            "sets": conformal_sets(scores, gold, VIDEOS, 0.9),
+        }
+    return measures
+
+
+def test_planted_models_are_separated(models):
+    calibrated, over, blind = models.values()
+    assert calibrated["ece"].interval[0] == 0
+    assert calibrated["ece"].interval[1] < over["ece"].interval[0]
+    assert over["ece"].interval[1] < blind["ece"].interval[0]
+    assert over["fitted"].interval[0] == 0
+    assert calibrated["temperature"] == pytest.approx(1, abs=0.1)
+    assert over["temperature"] == pytest.approx(3, abs=0.3)
+    assert blind["temperature"] > 20
+    assert max(calibrated["aurc"].interval[1], over["aurc"].interval[1]) < blind["aurc"].interval[0]
+    assert blind["aurc"].value == pytest.approx(0.75, abs=0.05)
+    assert calibrated["sets"][1:] == over["sets"][1:]  # a temperature does not change the sets
+    assert calibrated["sets"][1] + 0.5 < blind["sets"][1]
+    assert calibrated["sets"][2] + 0.1 < blind["sets"][2]
+    for model in models.values():
+        low, high = model["sets"][0].interval
+        assert low < 0.9 < high
+
+
+def test_losses_as_in_scikit_learn():
+    scores, gold = planted("calibrated")
+    probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    nll, brier = losses(scores, gold).mean(1)
+    assert nll == pytest.approx(log_loss(gold, probabilities))
+    by_class = [brier_score_loss(gold == index, probabilities[:, index]) for index in range(4)]
+    assert brier == pytest.approx(sum(by_class))
+
+
+def test_the_best_temperature_of_a_grid():
+    scores, gold = planted("overconfident")
+    grid = np.linspace(1, 6, 5001)
+    means = [losses(scores, gold, temperature)[0].mean() for temperature in grid]
+    assert fit_temperature(scores, gold) == pytest.approx(grid[np.argmin(means)], abs=2e-3)
+
+
+def test_questions_use_temperatures_and_thresholds_of_other_videos():
+    scores, gold = planted("overconfident")
+    folds, temperatures = folds_of(VIDEOS), cross_fitted(scores, gold, VIDEOS)
+    assert all(len({fold for fold, x in zip(folds, VIDEOS, strict=True) if x == video}) == 1 for video in set(VIDEOS))
+    assert len(set(folds)) == calibration.FOLDS
+    for fold in set(folds):
+        others = folds != fold
+        assert set(temperatures[~others]) == {fit_temperature(scores[others], gold[others])}
+    order = np.random.default_rng(0).permutation(len(VIDEOS))
+    assert (folds_of(np.array(VIDEOS)[order]) == folds[order]).all()
+
+
+def test_plain_error_and_area_by_plain_loops():
+    scores, gold = planted("calibrated")
+    scores, gold, videos = np.round(scores[:203], 1), gold[:203], VIDEOS[:203]  # rounded scores have ties
+    confidence, is_right = (x.tolist() for x in choices(scores, gold))
+    expected = 0
+    parts = bins_of(np.array(confidence)).tolist()
+    for number in range(BINS):
+        members = [i for i, part in enumerate(parts) if part == number]
+        expected += abs(sum(is_right[i] - confidence[i] for i in members)) / 203
+    assert calibration_error(np.array(confidence), np.array(is_right), videos)[0] == pytest.approx(expected)
+    risks = []
+    for x in confidence:
+        answered = [right for right, other in zip(is_right, confidence, strict=True) if other >= x]
+        risks.append(answered.count(False) / len(answered))
+    area = area_under_risk(np.array(confidence), np.array(is_right), videos)
+    assert area.value == pytest.approx(sum(risks) / 203)
+    assert area.interval[0] < area.value < area.interval[1]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
+def test_thresholds_and_sets_by_plain_loops(level):
+    chance = random.Random(5)
+    videos = [f"v{number}" for number in range(40) for _ in range(chance.choice([1, 2, 9]))]
+    scores = np.array([[chance.gauss(0, 1) for _ in range(4)] for _ in videos])
+    gold = np.array([chance.randrange(4) for _ in videos])
+    gaps = [max(row) - row[right] for row, right in zip(scores.tolist(), gold, strict=True)]
+    assert gaps_of(scores, gold).tolist() == gaps
+
+    def threshold(members):
+        names = {videos[i] for i in members}
+        shares = {i: 1 / sum(videos[j] == videos[i] for j in members) / (len(names) + 1) for i in members}
+        for gap in sorted(gaps[i] for i in members):
+            if sum(share for i, share in shares.items() if gaps[i] <= gap) >= level - 1e-9:
+                return gap
+        return math.inf
+
+    assert conformal_threshold(np.array(gaps), videos, level) == threshold(range(len(videos)))
+    folds = folds_of(videos)
+    by_video = {}
+    for i, video in enumerate(videos):
+        limit = threshold([j for j in range(len(videos)) if folds[j] != folds[i]])
+        size = sum(max(scores[i]) - score <= limit for score in scores[i])
+        by_video.setdefault(video, []).append((gaps[i] <= limit, size, size > 1))
+    expected = np.mean([np.mean(values, axis=0) for values in by_video.values()], axis=0)
+    coverage, size, asks = conformal_sets(scores, gold, videos, level)
+    assert (coverage.value, size, asks) == pytest.approx(tuple(expected))
+    assert coverage.interval[0] < coverage.value < coverage.interval[1]
+
+
+def test_too_few_videos_have_no_interval_and_no_threshold():
+    scores, gold = (x[:28] for x in planted("calibrated"))
+    videos = VIDEOS[:28]
+    assert calibration_error(*choices(scores, gold), videos)[1].interval is None
+    assert area_under_risk(*choices(scores, gold), videos).interval is None
+    assert conformal_sets(scores, gold, videos, 0.5)[0].interval is None
+    assert conformal_threshold(gaps_of(scores, gold), videos, 0.81) == math.inf
+    assert conformal_threshold(gaps_of(scores, gold), videos, 0.8) == gaps_of(scores, gold).max()
+
+
+def test_perfect_coverage_has_an_interval_below_1():
+    scores, gold = np.log([[0.7, 0.3]] * 60), np.zeros(60, dtype=int)
+    coverage, size, asks = conformal_sets(scores, gold, [f"v{number // 3}" for number in range(60)], 0.8)
+    assert (coverage.value, size, asks) == (1, 1, 0)
+    assert 0.7 < coverage.interval[0] < coverage.interval[1] == 1
