@@ -20,7 +20,7 @@ sets              conformal sets at 80, 90, 95 %: does the interval contain the 
 "Reached" is the mean of this share over the draws, which must be at least the level. "Bias" is the mean of the plain
 ECE and of the estimate, minus the truth, in points.
 
-    python perf/calibration.py                              # about 15 minutes on one core
+    python perf/calibration.py                              # 12 rows, each 4 to 10 minutes on one core
 """
 
 import argparse
@@ -57,7 +57,7 @@ CORRELATION = 0.3
 MODELS = ("calibrated", "overconfident", "one bin", "blind")
 SCENARIOS = [(videos, model) for videos in VIDEOS for model in MODELS]
 COVERED = ("ece", "ece fitted", "brier", "aurc", *(f"sets {level:.0%}" for level in LEVELS))
-LEAST = 0.92
+LEAST = 0.90
 """Smallest accepted coverage, less two standard errors."""
 
 

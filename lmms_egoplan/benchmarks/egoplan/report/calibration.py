@@ -71,7 +71,7 @@ def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
             plain, error = measures.calibration_error(confidence, is_right, videos)
             nll, brier = measures.losses(scores, gold, by_question)
             cells = {"kind": kind, "temperature": temperature, "plain": 100 * plain, "nll": float(nll.mean())}
-            cells |= Mean(brier.mean(), bootstrap_interval(brier.tolist(), videos)).cells("brier", "brier_")
+            cells |= Mean(float(brier.mean()), bootstrap_interval(brier.tolist(), videos)).cells("brier", "brier_")
             cells |= measures.area_under_risk(confidence, is_right, videos).cells("aurc", "aurc_", 100)
             rows["calibration"].append(row | error.cells("ece", "ece_", 100) | cells)
             bins = measures.bins_of(confidence)
