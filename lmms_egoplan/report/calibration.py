@@ -233,8 +233,8 @@ def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float)
     (1.0, 2.0, 1.0)
     """
     gaps, folds, videos = gaps_of(scores, gold), folds_of(clusters), np.asarray(clusters)
-    others = [folds != fold for fold in range(FOLDS)]
-    limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in others])[folds]
+    masks = [folds != fold for fold in range(FOLDS)]
+    limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[folds]
     sizes = (scores.max(1, keepdims=True) - scores <= limits[:, None]).sum(1)
     names, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     covered, size, asks = (np.bincount(indices, x) / counts for x in (gaps <= limits, sizes, sizes > 1))

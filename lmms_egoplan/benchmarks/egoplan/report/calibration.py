@@ -54,14 +54,14 @@ def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
     for task in tasks:
         if (ranked := ranked_answers(task)) is None:
             continue
-        scores, gold, videos, left_out = ranked
+        scores, gold, videos, excluded = ranked
         row: dict[str, Any] = {
             "run": task.run.name,
             "task": task.task,
             "questions": len(gold),
-            "left_out": len(left_out),
+            "excluded": len(excluded),
         }
-        row |= {"videos": len(set(videos)), "ids": join_list(left_out, 5) if left_out else None}
+        row |= {"videos": len(set(videos)), "ids": join_list(excluded, 5) if excluded else None}
         if row["videos"] < FEWEST_CLUSTERS:
             rows["calibration"].append(row | {"no_value": why_no_interval(row["videos"], "videos")})
             continue
@@ -137,11 +137,11 @@ def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -
     adapters = {text and Path(text).expanduser().resolve() for text in (adapter, logged and logged[2])}
     names = (f"/{text}" for text in (model.rstrip("/"), Path(model).resolve()))
     is_same = any(text.endswith(f"/{run.model}") for text in names) and len(adapters) == 1
-    scores, gold, videos, left_out = usable.get(name, (np.zeros((0, 4)), np.zeros(0, int), [], []))
+    scores, gold, videos, excluded = usable.get(name, (np.zeros((0, 4)), np.zeros(0, int), [], []))
     threshold = measures.conformal_threshold(measures.gaps_of(scores, gold), videos, level) if videos else math.inf
     facts = {"path": path, "level": level, "run": run.model, "logged": logged[1] if logged else "no adapter"}
     facts |= {"model": model, "adapter": f"peft={adapter}" if adapter else "no adapter", "task": name}
-    facts |= {"questions": len(gold), "left_out": len(left_out), "videos": len(set(videos))}
+    facts |= {"questions": len(gold), "excluded": len(excluded), "videos": len(set(videos))}
     if not is_same or math.isinf(threshold):
         problem = "other_model" if not is_same else "few_videos" if usable else "no_answers"
         raise LmmsEgoplanError(_TEXTS[problem].format(**facts, needed=math.ceil(level / (1 - level) - 1e-9)))

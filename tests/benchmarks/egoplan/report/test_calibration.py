@@ -36,16 +36,16 @@ def arrays(name):
         for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)
     ]
     usable = [row for row in rows if np.isfinite(row[0]).all()]
-    left_out = [str(doc["sample_id"]) for doc, row in zip(DOCS, rows, strict=True) if row not in usable]
+    excluded = [str(doc["sample_id"]) for doc, row in zip(DOCS, rows, strict=True) if row not in usable]
     scores, gold, videos = zip(*usable, strict=True)
-    return np.array(scores), np.array(gold), list(videos), left_out
+    return np.array(scores), np.array(gold), list(videos), excluded
 
 
 def test_each_ranked_task_has_its_measures(section):
     rows = {(row["run"], row["task"], row["kind"]): row for row in run_rows(section, "egoplan_calibration")}
     assert rows.keys() == {(run_of(name), task_of(name), kind) for name in RANKED for kind in ("as is", "fitted")}
     for name in RANKED:
-        scores, gold, videos, left_out = arrays(name)
+        scores, gold, videos, excluded = arrays(name)
         fitted = fit_temperature(scores, gold), cross_fitted(scores, gold, videos)
         for kind, (temperature, each) in {"as is": (1, 1.0), "fitted": fitted}.items():
             row = rows[run_of(name), task_of(name), kind]
@@ -56,9 +56,9 @@ def test_each_ranked_task_has_its_measures(section):
             assert (row["nll"], row["brier"]) == near((nll, brier))
             assert row["brier_low"] < brier < row["brier_high"]
             assert row["aurc_low"] < row["aurc"] < row["aurc_high"]
-            assert (row["questions"], row["left_out"]) == (len(gold), len(left_out))
+            assert (row["questions"], row["excluded"]) == (len(gold), len(excluded))
             assert row["videos"] == len(set(videos))
-            assert row["ids"] is None if not left_out else row["ids"].startswith(", ".join(left_out[:5]))
+            assert row["ids"] is None if not excluded else row["ids"].startswith(", ".join(excluded[:5]))
 
 
 def test_sets_at_three_levels(section):
@@ -104,11 +104,11 @@ def test_a_threshold_of_a_run(tmp_path):
     write_run(tmp_path / "one", "lmms-eval", "org/Model", {"egoplan_val": ANSWERS["Small"]})
     write_run(tmp_path / "two", "lm-eval", "org/Model", answers)
     for folder, name in (("one", "Small"), ("two", "Big (lmms-eval)")):
-        scores, gold, videos, left_out = arrays(name)
+        scores, gold, videos, excluded = arrays(name)
         threshold, text = read_threshold(tmp_path / folder, "org/Model", None, 0.8)
         assert threshold == near(conformal_threshold(gaps_of(scores, gold), videos, 0.8))
         assert str(len(gold)) in text
-        assert str(len(left_out)) in text
+        assert str(len(excluded)) in text
     assert "egoplan_val_clips" in text
 
 
