@@ -27,19 +27,8 @@ _Method = Annotated[
     typer.Option(help="`generate`: write freely and take the nearest action. `rank`: rank all actions by likelihood."),
 ]
 _Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
-_Ask = Annotated[
-    float | None,
-    typer.Option(
-        "--ask-when-unsure",
-        metavar="LEVEL",
-        help="Ask if the set of likely actions has several. Level above 0 and below 1, calibrated by --calibration on "
-        "questions with four choices. It is not guaranteed for another number of actions. Needs `--method rank`.",
-    ),
-]
-_Calibration = Annotated[
-    Path | None,
-    typer.Option(metavar="RUN", help="Run of the same model on a ranked task of EgoPlan-Bench(2), with samples."),
-]
+_Level = Annotated[float | None, typer.Option(metavar="LEVEL", help="Ask if several actions are likely, such as 0.9.")]
+_Calibration = Annotated[Path | None, typer.Option(metavar="RUN", help="Ranked run of the model, to calibrate LEVEL.")]
 _MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 
@@ -56,23 +45,17 @@ def kitchen(
     out: _Out = Path("episode"),
     elements: Annotated[
         list[str] | None,
-        typer.Option(
-            "--element",
-            help="Kitchen element that a goal in your own words needs. Repeat for several elements.",
-        ),
+        typer.Option("--element", help="Kitchen element that a goal in your own words needs. Repeat for several."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the kitchen's noise.")] = 0,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask: _Ask = None,
+    ask_when_unsure: _Level = None,
     calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
     _is_list: Annotated[
-        bool,
-        typer.Option(
-            "--list", callback=_list_goals, is_eager=True, help="Print the goals with their elements and exit."
-        ),
+        bool, typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with elements, and exit.")
     ] = False,
 ) -> None:
     """Guide a robot in a simulated kitchen (Franka Kitchen).
@@ -91,7 +74,7 @@ def kitchen(
             "element that your goal needs"
         )
     with closing(Kitchen(goal_elements, seed)) as environment:
-        guide = _Guide(model, peft, method, beams, ask, calibration)
+        guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
         _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
@@ -108,7 +91,7 @@ def virtualhome(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask: _Ask = None,
+    ask_when_unsure: _Level = None,
     calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
 ) -> None:
@@ -123,7 +106,7 @@ def virtualhome(
             raise LmmsEgoplanError(f"--until {state}: use the form OBJECT=STATE, such as stove=ON")
         states.append((name, value))
     with closing(VirtualHome(url, states, camera)) as environment:
-        guide = _Guide(model, peft, method, beams, ask, calibration)
+        guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
         _check(guide.run(environment, goal, max_steps, out))
 
 
@@ -139,7 +122,7 @@ def video(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask: _Ask = None,
+    ask_when_unsure: _Level = None,
     calibration: _Calibration = None,
 ) -> None:
     """Replay narrated videos, and measure how often the best proposal is the action that the video shows next.
@@ -153,12 +136,11 @@ def video(
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
     videos = goalstep_videos(goalstep, ego4d) if goalstep and ego4d else egoplan_videos(EGOPLAN.load("val"))
-    guide = _Guide(model, peft, method, beams, ask, calibration)
+    guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
     episodes = []
     for number, recorded in enumerate(videos[:limit], start=1):
-        episodes.append(
-            guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}", recorded.choose)
-        )
+        folder = out / f"{number:04d}"
+        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder, recorded.choose))
         if episodes[-1].interrupt:
             break
     right, steps = step_accuracy(episodes)
@@ -169,13 +151,10 @@ def video(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"
         )
-    if steps and ask:
+    if steps and ask_when_unsure:
         taken = [step for episode in episodes for step in episode.steps]
-        helped = sum(step.executed.action == step.outcome.done for step in taken)
-        typer.echo(
-            f"Asked for help in {sum(step.asked for step in taken)} of {steps} steps. Next action right with help: "
-            f"{helped} ({helped / steps:.3f}), without: {right} ({right / steps:.3f})"
-        )
+        asked, helped = sum(x.asked for x in taken), sum(x.executed.action == x.outcome.done for x in taken)
+        typer.echo(f"Asked in {asked} of {steps} steps. With the answers: {helped} right ({helped / steps:.3f})")
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
     if failed := [episode for episode in episodes if episode.problem]:
@@ -187,13 +166,12 @@ def video(
 
 def choose(options: Sequence[Proposal]) -> int:
     """Let the person at the terminal choose. An empty line or the end of the input means the best one."""
-    for number, option in enumerate(options, start=1):
-        typer.echo(f"     {number}. {option.action}")
-    while True:
+    typer.echo("\n".join(f"{number:6}. {option.action}" for number, option in enumerate(options, start=1)))
+    answer = ""
+    while answer not in map(str, range(1, len(options) + 1)):
         typer.echo(f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ", nl=False)
         answer = sys.stdin.readline().strip() or "1"
-        if answer.isdecimal() and 1 <= int(answer) <= len(options):
-            return int(answer) - 1
+    return int(answer) - 1
 
 
 class _Guide:
@@ -205,17 +183,16 @@ class _Guide:
         from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
-        self._facts, threshold = {"model": model if peft is None else f"{model} with {peft}", "method": method}, None
-        if ask is not None or calibration is not None:
-            if ask is None or calibration is None or method != "rank" or not 0 < ask < 1:
+        self._facts, gap = {"model": model if peft is None else f"{model} with {peft}", "method": method}, -1.0
+        if ask is not None or calibration:
+            if not (calibration and ask and 0 < ask < 1 and method == "rank"):
                 raise LmmsEgoplanError(
-                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, --calibration RUN and --method rank"
+                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, --calibration and --method rank"
                 )
-            threshold, calibrated = read_threshold(calibration, model, peft, ask)
-            self._facts["asks when unsure"] = f"level {ask:g}, {calibrated}"
+            gap, self._facts["asks when unsure"] = read_threshold(calibration, model, peft, ask)
         if method == "generate":
             load_encoder()  # needed to interpret free text; load it before the model, to fail early
-        self._proposer = Proposer(*load_model(model, peft), beams, method, threshold)
+        self._proposer = Proposer(*load_model(model, peft), beams, method, gap)
 
     def run(self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int) -> Episode:
         """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by default."""

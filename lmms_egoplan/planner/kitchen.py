@@ -33,12 +33,6 @@ _MOTION_FRAMES, _FPS = 7, 8.0
 # Tolerance for an element's joints (radians or metres). Springs move them slightly.
 _CLOSE = 0.1
 
-_INSTALL = 'the kitchen needs its simulator: pip install "lmms-egoplan[kitchen]"'
-_RENDER = (
-    "the kitchen cannot be rendered ({problem}). Without a screen, set MUJOCO_GL=egl on a GPU, or MUJOCO_GL=osmesa on "
-    "a CPU (on Debian: apt-get install libosmesa6)"
-)
-
 
 class Kitchen:
     """One kitchen, from its start to a goal.
@@ -69,7 +63,7 @@ class Kitchen:
             self._environment = kitchen_env.KitchenEnv(list(elements), remove_task_when_completed=False)
             self._environment.reset(seed=seed)
         except Exception as error:  # Other versions of the simulator fail in many ways.
-            raise LmmsEgoplanError(f"{_INSTALL} ({type(error).__name__}: {error})") from error
+            raise LmmsEgoplanError(f"{_KITCHEN['install']} ({type(error).__name__}: {error})") from error
         self._model, self._data = self._environment.model, self._environment.data
         self._joints = kitchen_env.OBS_ELEMENT_INDICES
         start = {element: self._data.qpos[joints].copy() for element, joints in self._joints.items()}
@@ -165,7 +159,7 @@ def _simulator() -> tuple[Any, Any]:
         import mujoco
         from gymnasium_robotics.envs.franka_kitchen import kitchen_env
     except ModuleNotFoundError as error:
-        raise LmmsEgoplanError(f"{_INSTALL} ({error})") from error
+        raise LmmsEgoplanError(f"{_KITCHEN['install']} ({error})") from error
     except Exception as error:  # MUJOCO_GL is read on import.
         raise _cannot_draw(error) from error
     # `Renderer.close` is also called if the renderer could not be created, and needs these attributes.
@@ -174,4 +168,6 @@ def _simulator() -> tuple[Any, Any]:
 
 
 def _cannot_draw(error: Exception) -> LmmsEgoplanError:
-    return LmmsEgoplanError(_RENDER.format(problem=f"{type(error).__name__}: {' '.join(str(error).split())}"))
+    return LmmsEgoplanError(
+        _KITCHEN["render"].format(problem=f"{type(error).__name__}: {' '.join(str(error).split())}")
+    )

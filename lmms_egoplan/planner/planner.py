@@ -88,7 +88,7 @@ class Proposal:
         num_tokens: Number of tokens.
         action: The environment's action that matches the text; None if no action matches.
         similarity: Cosine of text and action, in [-1, 1].
-        in_set: True if the action is in the conformal set of the step; None without a threshold.
+        in_set: True if the action is in the conformal set of the step. False without sets.
     """
 
     text: str
@@ -96,7 +96,7 @@ class Proposal:
     num_tokens: int
     action: str | None
     similarity: float | None = None
-    in_set: bool | None = None
+    in_set: bool = False
 
 
 Ask = Callable[[Sequence[Proposal]], int]

@@ -3,7 +3,6 @@
 `ground` maps a free text to the nearest of the environment's actions.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -75,19 +74,14 @@ class Proposer:
         beams: Beam width, and number of proposals per step; at least 1.
         method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean log-probability per
             token, all after one pass over the context.
-        threshold: An action is in the set if its mean log-probability per token is at most so far below the best one's.
-            None for no sets. Only for ``rank``.
+        gap: An action is in the set if its mean log-probability per token is at most so far below the best one's. No
+            action is in the set if it is negative. Only for ``rank``.
     """
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: Any,
-        beams: int = BEAMS,
-        method: Method = "generate",
-        threshold: float | None = None,
+        self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: Method = "generate", gap: float = -1
     ) -> None:
-        self._beams, self._threshold = beams, threshold
+        self._beams, self._gap = beams, gap
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == "rank" else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)
@@ -116,11 +110,11 @@ class Proposer:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)
             ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)
-            limit = ranked[0][1].nll + (math.nan if self._threshold is None else self._threshold)
+            limit = ranked[0][1].nll + self._gap
+            count = max(self._beams, sum(score.nll <= limit for score in scores))
             return [
-                Proposal(action, score.logprob, score.num_tokens, action, 1.0, None if math.isnan(limit) else is_in)
-                for number, (action, score) in enumerate(ranked)
-                if (is_in := score.nll <= limit) or number < self._beams
+                Proposal(action, score.logprob, score.num_tokens, action, 1.0, score.nll <= limit)
+                for action, score in ranked[:count]
             ]
         beams = self._generator.beams(messages, self._beams, MAX_NEW_TOKENS, step_name)
         grounded = ground([beam.text for beam in beams], actions)

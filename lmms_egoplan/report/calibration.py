@@ -8,28 +8,27 @@ functions share:
     gold: index of each question's right candidate, shape (questions,).
     clusters: the cluster of each question, such as its video. Only questions of different clusters are independent.
     confidence, is_right: see `choices`.
+
+Intervals are for 10 clusters or more (`statistics.FEWEST_CLUSTERS`); with fewer, they are far too narrow.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import betaincinv, log_softmax, softmax, stdtrit
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax, stdtrit
+from scipy.stats import binomtest
 
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
 
 BINS = 10
-"""Number of bins with equally many questions. This project's choice, like `FOLDS` and `TEMPERATURES`."""
+"""Number of bins with equally many questions. This project's choice, like `FOLDS`."""
 FOLDS = 5
 """Number of parts of the videos. Each part's questions use a temperature and a threshold of the other parts."""
-TEMPERATURES = (0.01, 100.0)
-"""Limits of the temperature. At a limit, the best temperature is beyond it."""
 
 _SEED = 0
-_FARTHEST = 1e3
-_BATCHES = 20
 
 Array = np.ndarray
 Clusters = Sequence[Any] | Array
@@ -47,21 +46,21 @@ def choices(scores: Array, gold: Array, temperature: float | Array = 1.0) -> tup
     return softmax(scores / np.reshape(temperature, (-1, 1)), axis=1).max(1), scores.argmax(1) == gold
 
 
-def losses(scores: Array, gold: Array, temperature: float | Array = 1.0) -> Array:
-    """Return each question's negative log-likelihood (nats) and Brier score, shape (2, questions).
+def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters: Clusters) -> Mean:
+    """Return the mean Brier score: the sum of squared errors over all candidates, 0 to 2 (Brier 1950).
 
-    The Brier score is the sum of squared errors over all candidates, 0 to 2 (Brier 1950).
-
-    >>> losses(np.log([[0.75, 0.25]]), np.array([1])).round(3).tolist()
-    [[1.386], [1.125]]
+    >>> brier_score(np.log([[0.75, 0.25]]), np.array([1]), 1.0, ["a"]).value
+    1.125
     """
-    logs = log_softmax(scores / np.reshape(temperature, (-1, 1)), axis=1)
-    errors = np.exp(logs) - np.eye(scores.shape[1])[gold]
-    return np.stack([-logs[np.arange(len(gold)), gold], (errors**2).sum(1)])
+    probabilities = softmax(scores / np.reshape(temperature, (-1, 1)), axis=1)
+    errors = ((probabilities - np.eye(scores.shape[1])[gold]) ** 2).sum(1)
+    return Mean(float(errors.mean()), bootstrap_interval(errors, list(clusters)))
 
 
 def fit_temperature(scores: Array, gold: Array) -> float:
-    """Fit the temperature with the highest likelihood (Guo et al. 2017, arXiv 1706.04599), within `TEMPERATURES`.
+    """Fit the temperature with the highest likelihood (Guo et al. 2017, arXiv 1706.04599), from 0.01 to 100.
+
+    The limits are this project's choice. At a limit, the best temperature is beyond it.
 
     Above 1, the scores are overconfident. Scores without information about the right candidate have a very high one.
 
@@ -69,7 +68,8 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     >>> round(fit_temperature(scores, gold), 3)
     2.0
     """
-    best = minimize_scalar(lambda x: losses(scores, gold, np.exp(x))[0].mean(), bounds=np.log(TEMPERATURES))
+    right = np.arange(len(gold)), gold
+    best = minimize_scalar(lambda x: -log_softmax(scores / np.exp(x), axis=1)[right].mean(), bounds=np.log([0.01, 100]))
     return float(np.exp(best.x))
 
 
@@ -106,85 +106,65 @@ def bins_of(confidence: Array) -> Array:
     return np.searchsorted(np.quantile(confidence, np.arange(1, BINS) / BINS), confidence, side="right")
 
 
-def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) -> tuple[float, Mean]:
-    """Return the plain expected calibration error (ECE) over `bins_of`, and an estimate without its upward bias.
+def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
+    """Return the points of the reliability diagram and the risk-coverage curve: one per bin, most confident first.
 
-    The plain ECE is the sum over bins of |share of right choices - mean confidence|, weighted by questions. Noise adds
-    to it: that of a perfectly calibrated model is above 0. So the estimate is the true ECE for which half of all
-    repetitions have a larger plain ECE than the observed one, and 0 if there is none. The bins share the true ECE as
-    they share the observed one. The interval ends where 2.5 % have a larger or a smaller one. Its ends assume the
-    divisions to which noise adds most and least: the lower one, that the bin with the largest difference has all;
-    the upper one, that all bins have the same share, with the signs of their differences or of the sum. Repetitions
-    are `RESAMPLES` resamples of whole clusters.
+    ``confidence``, ``right``: mean confidence and share of right choices in the bin, %. ``questions``: their number.
+    ``answered``, ``risk``: coverage and share of errors over this bin and all more confident ones, %.
+
+    >>> [point["risk"] for point in curves(np.array([0.9, 0.5]), np.array([True, False]))]
+    [0.0, 50.0]
+    """
+    points, bins = [], bins_of(confidence)
+    for part, so_far in ((bins == number, bins >= number) for number in np.unique(bins)[::-1]):
+        means = {"confidence": confidence[part], "right": is_right[part], "answered": so_far, "risk": ~is_right[so_far]}
+        points.append({name: 100 * float(x.mean()) for name, x in means.items()} | {"questions": int(part.sum())})
+    return points
+
+
+def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) -> Mean:
+    """Return the expected calibration error (ECE) over `bins_of`, with an interval of the true one.
+
+    The ECE is the sum over bins of |share of right choices - mean confidence|, weighted by questions. Noise adds to it:
+    that of a perfectly calibrated model is above 0. Percentiles of a resampled ECE have this bias twice. Instead, the
+    interval uses two bounds that hold for each bin: with a true difference d of sign s and a noise n, |d + n| is at
+    most |d| + |n|, and at least |d| + s n. So the lower end subtracts the 97.5th percentile of the sum of |n|, and the
+    upper end the 2.5th percentile of the sum of s n. The signs are those of the bins, or that of their sum for all,
+    whichever gives the higher end. Noise is the deviation of `RESAMPLES` resamples of whole clusters.
 
     >>> rng = np.random.default_rng(1)
     >>> confidence = rng.uniform(0.3, 0.9, 500)
-    >>> plain, estimate = calibration_error(confidence, rng.random(500) < confidence, range(500))
-    >>> plain > estimate.value >= estimate.interval[0] == 0, estimate.interval[1] < 0.1
+    >>> error = calibration_error(confidence, rng.random(500) < confidence, range(500))
+    >>> error.value > error.interval[0] == 0, error.interval[1] < 0.15
     (True, True)
     """
     rows = np.eye(BINS + 1)[bins_of(confidence)] * (is_right - confidence)[:, None]
     rows[:, BINS] = 1
-    indices, weights = _resamples(clusters)
-    sums = np.zeros((weights.shape[1], BINS + 1))
+    names, indices = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(names), BINS + 1))
     np.add.at(sums, indices, rows)
+    weights = np.random.default_rng(_SEED).multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES)
     differences, drawn = (total[..., :BINS] / total[..., BINS:] for total in (sums.sum(0), weights @ sums))
     # Student's t instead of a normal distribution, with the number of equal clusters that vary as much.
     num_equal = max(2, len(rows) ** 2 / (sums[:, BINS] ** 2).sum())
     noise = (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
-    sizes = np.abs(differences)
-    plain, signs = float(sizes.sum()), np.where(differences < 0, -1, 1)
-
-    def solve(share: float, division: Array) -> float:
-        def excess(error: float) -> float:
-            totals = np.abs(error * division / np.abs(division).sum() + noise).sum(1)
-            return float(np.quantile(totals, share)) - plain
-
-        return brentq(excess, 0, _FARTHEST, xtol=1e-5) if excess(0) < 0 else 0.0
-
-    value, low = solve(0.5, differences), solve(0.975, signs * (sizes == sizes.max()))
-    high = max(solve(0.025, signs), solve(0.025, np.ones(BINS) * np.where(differences.sum() < 0, -1, 1)))
-    interval = (min(low, value), max(high, value)) if len(sums) >= FEWEST_CLUSTERS else None
-    return plain, Mean(value, interval, len(rows), len(sums))
+    error, signs = np.abs(differences).sum(), np.sign([differences, np.full(BINS, differences.sum())])
+    low = error - np.quantile(np.abs(noise).sum(1), 0.975)
+    high = error - np.quantile(noise @ signs.T, 0.025, axis=0).min()
+    return Mean(float(error), (float(max(0, low)), float(high)))
 
 
-def _resamples(clusters: Clusters) -> tuple[Array, Array]:
-    """Return each question's index of its cluster, and each cluster's weight in each of `RESAMPLES` resamples."""
-    names, indices = np.unique(clusters, return_inverse=True)
-    shares = np.full(len(names), 1 / len(names))
-    return indices, np.random.default_rng(_SEED).multinomial(len(names), shares, RESAMPLES)
+def area_under_risk(confidence: Array, is_right: Array) -> float:
+    """Return the area under the risk-coverage curve (AURC; Geifman et al. 2019, arXiv 1805.08206).
 
+    It is the mean over the questions of the error rate among those that are at least as confident.
 
-def risks(confidence: Array, is_right: Array, weights: Array) -> tuple[Array, Array]:
-    """Return coverage and risk: the share of questions at least as confident as each one, and the error rate in it.
-
-    weights: how often each question counts, shape (..., questions).
-
-    >>> coverage, risk = risks(np.array([0.9, 0.5, 0.7]), np.array([True, False, False]), np.ones(3))
-    >>> coverage.round(2).tolist(), risk.round(2).tolist()
-    ([0.33, 1.0, 0.67], [0.0, 0.67, 0.5])
+    >>> area_under_risk(np.array([0.9, 0.5, 0.7]), np.array([True, False, False]))
+    0.38888888888888884
     """
-    order = np.argsort(-confidence, kind="stable")
-    least = np.searchsorted(-confidence[order], -confidence, side="right") - 1
-    answered, wrong = (np.cumsum(x[..., order], -1)[..., least] for x in (weights, weights * ~is_right))
-    return answered / answered.max(-1, keepdims=True), wrong / np.maximum(answered, 1)
-
-
-def area_under_risk(confidence: Array, is_right: Array, clusters: Clusters) -> Mean:
-    """Return the area under the risk-coverage curve (AURC; Geifman et al. 2019, arXiv 1805.08206): the mean risk.
-
-    The interval has the percentiles over `RESAMPLES` resamples of whole clusters.
-
-    >>> area_under_risk(np.array([0.9, 0.5, 0.7]), np.array([True, False, False]), ["a", "b", "c"]).cells("aurc")
-    {'aurc': 0.38888888888888884, 'low': None, 'high': None}
-    """
-    indices, drawn = _resamples(clusters)
-    batches = np.array_split(drawn, _BATCHES)
-    areas = [np.average(risks(confidence, is_right, x[:, indices])[1], -1, x[:, indices]) for x in batches]
-    low, high = np.percentile(np.concatenate(areas), (2.5, 97.5))
-    interval = (float(low), float(high)) if drawn.shape[1] >= FEWEST_CLUSTERS else None
-    area = risks(confidence, is_right, np.ones(len(indices)))[1].mean()
-    return Mean(float(area), interval, len(indices), drawn.shape[1])
+    order = np.argsort(-confidence)
+    last = np.searchsorted(-confidence[order], -confidence[order], side="right") - 1
+    return float((np.cumsum(~is_right[order])[last] / (last + 1)).mean())
 
 
 def gaps_of(scores: Array, gold: Array) -> Array:
@@ -220,36 +200,28 @@ def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
     return float(np.append(gaps[order], np.inf)[np.searchsorted(reached, level - 1e-9)])
 
 
-def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float) -> tuple[Mean, float, float]:
+def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float) -> dict[str, float | None]:
     """Test conformal sets: the threshold of each part's questions is from the other parts' clusters (`folds_of`).
 
+    The interval is the exact binomial one (Clopper and Pearson 1934) for as many questions as clusters. It is rather
+    too wide: a cluster's share varies at most as much as one question. Unlike a bootstrap, it holds for means near 1.
+
     Returns:
-        Means over clusters: the share of questions whose set contains the right candidate, with its interval; the
-        number of candidates in a set; and the share of questions whose set has several candidates.
+        Means over clusters: ``covered``, the share of questions whose set contains the right candidate, with the
+        interval ``low`` to ``high``; ``size``, the number of candidates in a set; and ``asks``, the share of questions
+        whose set has several candidates. Shares and ``level`` are in %.
 
     >>> scores, gold = np.log([[0.7, 0.3]] * 40), np.array([0, 0, 0, 1] * 10)
-    >>> coverage, size, asks = conformal_sets(scores, gold, [f"video {number // 4}" for number in range(40)], 0.7)
-    >>> coverage.value, size, asks
-    (1.0, 2.0, 1.0)
+    >>> sets = conformal_sets(scores, gold, [f"video {number // 4}" for number in range(40)], 0.7)
+    >>> sets["covered"], sets["size"], sets["asks"]
+    (100.0, 2.0, 100.0)
     """
     gaps, folds, videos = gaps_of(scores, gold), folds_of(clusters), np.asarray(clusters)
     masks = [folds != fold for fold in range(FOLDS)]
     limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[folds]
     sizes = (scores.max(1, keepdims=True) - scores <= limits[:, None]).sum(1)
-    names, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    _, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     covered, size, asks = (np.bincount(indices, x) / counts for x in (gaps <= limits, sizes, sizes > 1))
-    interval = _interval_of_share(covered) if len(names) >= FEWEST_CLUSTERS else None
-    return Mean(float(covered.mean()), interval, len(gaps), len(names)), float(size.mean()), float(asks.mean())
-
-
-def _interval_of_share(shares: Array) -> tuple[float, float]:
-    """Return the 95 % interval of a mean of shares: the exact binomial one for as many questions as vary equally.
-
-    It is Korn and Graubard's (1998) for surveys. Unlike a bootstrap, it holds for means near 1.
-    """
-    mean, variance, count = shares.mean(), shares.var(ddof=1) / len(shares), len(shares)
-    equal = mean * (1 - mean) / variance if variance else count
-    equal *= (stdtrit(np.inf, 0.975) / stdtrit(count - 1, 0.975)) ** 2
-    hits, misses = equal * mean, equal * (1 - mean)
-    low, high = betaincinv([hits, hits + 1], [misses + 1, misses], [0.025, 0.975])
-    return float(np.nan_to_num(low)), float(np.nan_to_num(high, nan=1.0))
+    ends = binomtest(round(covered.sum()), len(counts)).proportion_ci()
+    cells = Mean(float(covered.mean()), (ends.low, ends.high)).cells("covered", scale=100)
+    return cells | {"level": 100 * level, "size": float(size.mean()), "asks": 100 * float(asks.mean())}

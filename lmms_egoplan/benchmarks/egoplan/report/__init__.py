@@ -301,7 +301,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def figures(self) -> Iterator[Figure | None]:
         """Yield the accuracy by condition, the reliability diagram and the risk-coverage curve."""
         yield condition_figure(self, CHANCE)
-        yield from calibration_figures(self.SPEC, self.own_tasks, self._calibration["reliability"])
+        yield from calibration_figures(self.SPEC, self._calibration["reliability"])
 
     def pairs_of_runs(self) -> Iterator[Table | None]:
         """Compare every pair of runs in each task."""

@@ -5,7 +5,6 @@ runs and written letters have no row.
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -23,17 +22,15 @@ from lmms_egoplan.report import calibration as measures
 from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, bootstrap_interval, why_no_interval
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, why_no_interval
 from lmms_egoplan.report.two_runs import read_run
 from lmms_egoplan.text import join_list
 
 LEVELS = (0.8, 0.9, 0.95)
 _TEXTS = module_yaml(__file__)
-_ADAPTER = re.compile(r"(?:^|,)\s*(peft=([^,]+))")
 Rows = list[dict[str, Any]]
-Ranked = tuple[np.ndarray, np.ndarray, list[str], list[str]]
-"""Scores, right choices and videos of the questions whose choices all have finite scores; ids of the others."""
+Ranked = tuple[np.ndarray, np.ndarray, list[str], dict[str, Any]]
+"""Scores, right choices and videos of the questions whose choices all have finite scores; counts, with the others'."""
 
 
 def ranked_answers(task: Series) -> Ranked | None:
@@ -44,73 +41,58 @@ def ranked_answers(task: Series) -> Ranked | None:
     scores = np.array([answer.record.logprobs or [None] * len(LETTERS) for answer in answers], dtype=float)
     is_usable = np.isfinite(scores).all(1) & [answer.cluster is not None for answer in answers]
     gold = np.array([LETTERS.index(str(answer.key[2])) for answer in answers[is_usable]], dtype=int)
-    videos = [str(answer.cluster) for answer in answers[is_usable]]
-    return scores[is_usable], gold, videos, [answer.id for answer in answers[~is_usable]]
+    videos, excluded = [str(x.cluster) for x in answers[is_usable]], [x.id for x in answers[~is_usable]]
+    counts = {"questions": len(gold), "videos": len(set(videos)), "excluded": len(excluded)}
+    return scores[is_usable], gold, videos, counts | {"task": task.task, "ids": join_list(excluded, 5) or None}
 
 
 def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
     """Return the rows of the tables, by key: ``calibration``, ``prediction_sets`` and ``reliability``."""
     rows: dict[str, Rows] = {"calibration": [], "prediction_sets": [], "reliability": []}
-    for task in tasks:
-        if (ranked := ranked_answers(task)) is None:
-            continue
-        scores, gold, videos, excluded = ranked
-        row: dict[str, Any] = {
-            "run": task.run.name,
-            "task": task.task,
-            "questions": len(gold),
-            "excluded": len(excluded),
-        }
-        row |= {"videos": len(set(videos)), "ids": join_list(excluded, 5) if excluded else None}
+    for task, (scores, gold, videos, counts) in ((task, x) for task in tasks if (x := ranked_answers(task))):
+        row: dict[str, Any] = {"run": task.run.name} | counts
         if row["videos"] < FEWEST_CLUSTERS:
             rows["calibration"].append(row | {"no_value": why_no_interval(row["videos"], "videos")})
             continue
-        fitted = measures.fit_temperature(scores, gold), measures.cross_fitted(scores, gold, videos)
-        for kind, (temperature, by_question) in {"as is": (1.0, np.ones(len(gold))), "fitted": fitted}.items():
-            confidence, is_right = measures.choices(scores, gold, by_question)
-            plain, error = measures.calibration_error(confidence, is_right, videos)
-            nll, brier = measures.losses(scores, gold, by_question)
-            cells = {"kind": kind, "temperature": temperature, "plain": 100 * plain, "nll": float(nll.mean())}
-            cells |= Mean(float(brier.mean()), bootstrap_interval(brier.tolist(), videos)).cells("brier", "brier_")
-            cells |= measures.area_under_risk(confidence, is_right, videos).cells("aurc", "aurc_", 100)
-            rows["calibration"].append(row | error.cells("ece", "ece_", 100) | cells)
-            bins = measures.bins_of(confidence)
-            for part, so_far in ((bins == number, bins >= number) for number in np.unique(bins)[::-1]):
-                means = {"confidence": confidence[part], "right": is_right[part], "answered": so_far}
-                means |= {"risk": ~is_right[so_far]}
-                cells = {key: 100 * float(values.mean()) for key, values in means.items()}
-                rows["reliability"].append(row | cells | {"kind": kind, "questions": int(part.sum())})
-        for level in LEVELS:
-            coverage, size, asks = measures.conformal_sets(scores, gold, videos, level)
-            cells = {"level": 100 * level, "size": size, "asks": 100 * asks}
-            rows["prediction_sets"].append(row | cells | coverage.cells("covered", scale=100))
+        fitted: tuple[float, Any] = measures.fit_temperature(scores, gold), measures.cross_fitted(scores, gold, videos)
+        for kind, (temperature, each) in {"as is": (1.0, 1.0), "fitted": fitted}.items():
+            pair = measures.choices(scores, gold, each)
+            cells = row | {"kind": kind, "temperature": temperature, "aurc": 100 * measures.area_under_risk(*pair)}
+            cells |= measures.calibration_error(*pair, videos).cells("ece", "ece_", 100)
+            cells |= measures.brier_score(scores, gold, each, videos).cells("brier", "brier_")
+            rows["calibration"].append(cells)
+            rows["reliability"] += [cells | point | {"series": task} for point in measures.curves(*pair)]
+        rows["prediction_sets"] += [row | measures.conformal_sets(scores, gold, videos, level) for level in LEVELS]
     return rows
 
 
-def calibration_figures(spec: Spec, tasks: Sequence[Series], rows: Rows) -> Iterator[Figure]:
+def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
     """Yield the reliability diagram and the risk-coverage curve of the tasks with a video, if there are any.
 
     Args:
         spec: The benchmark's specification.
         rows: Rows of the table ``reliability``.
     """
-    mains = {(task.run.name, task.task): task for task in tasks if task.is_main}
-    groups = groupby(rows, itemgetter("run", "task", "kind"))
-    lines = [(mains[key[:2]], key[2], [*points]) for key, points in groups if key[:2] in mains]
+    groups = groupby((row for row in rows if row["series"].is_main), itemgetter("run", "task", "kind"))
+    lines = [[*points] for _, points in groups]
     for key, (title, x, y) in _TEXTS["figures"].items() if lines else ():
         yield Figure(f"{spec.name}_{key}", title, spec.note(key), partial(_draw, lines, x, y), spec.note("points"))
 
 
-def _draw(lines: Sequence[tuple[Series, str, Rows]], x: str, y: str) -> Any:
+def _draw(lines: Sequence[Rows], x: str, y: str) -> Any:
     figure, axes = new_figure(5.4, 4.4)
     if y == "right":
         axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
-    for task, kind, points in lines:
-        face, style = (shade(task.look), "-") if kind == "as is" else ("white", "--")
-        look: dict[str, Any] = {"color": shade(task.look), "markerfacecolor": face, "linestyle": style, "markersize": 5}
-        look["label"] = f"{task.short_name}, {kind} (about {points[0]['questions']:,} questions per point)"
-        axes.plot([point[x] for point in points], [point[y] for point in points], marker=marker(task.look), **look)
-    axes.set(xlim=(0, 100), ylim=(0, 100 if y == "right" else None), xlabel=_TEXTS[x], ylabel=_TEXTS[y])
+    for points in lines:
+        task, kind = points[0]["series"], points[0]["kind"]
+        look: dict[str, Any] = {
+            "color": shade(task.look),
+            "marker": marker(task.look),
+            "linestyle": "-" if kind == "as is" else "--",
+        }
+        ends = ([point[name] for point in points] for name in (x, y))
+        axes.plot(*ends, label=f"{task.short_name}, {kind}", markersize=5, **look)
+    axes.set(xlim=(0, 100), ylim=(0, 100), xlabel=_TEXTS[x], ylabel=_TEXTS[y])
     finish(axes)
     return figure
 
@@ -130,19 +112,16 @@ def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -
             EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
     """
     run, _ = read_run(path, path.name, ())
+    adapters = [text for text in run.provenance.get("arguments", "").split(",") if text.startswith("peft=")]
+    names = {"run": ", ".join([run.model, *adapters]), "model": f"{model}, peft={adapter}" if adapter else model}
+    if not f"/{names['model']}".endswith(f"/{names['run']}"):
+        raise LmmsEgoplanError(_TEXTS["other_model"].format(path=path, **names))
     tasks = [task for of in (EGOPLAN, EGOPLAN_BENCH2) for task in read_series([run], of) if task.is_main]
     usable = {task.task: ranked for task in tasks if (ranked := ranked_answers(task))}
-    name = "egoplan_val_clips" if "egoplan_val_clips" in usable else next(iter(usable), "none")
-    logged = _ADAPTER.search(run.provenance.get("arguments", ""))
-    adapters = {text and Path(text).expanduser().resolve() for text in (adapter, logged and logged[2])}
-    names = (f"/{text}" for text in (model.rstrip("/"), Path(model).resolve()))
-    is_same = any(text.endswith(f"/{run.model}") for text in names) and len(adapters) == 1
-    scores, gold, videos, excluded = usable.get(name, (np.zeros((0, 4)), np.zeros(0, int), [], []))
-    threshold = measures.conformal_threshold(measures.gaps_of(scores, gold), videos, level) if videos else math.inf
-    facts = {"path": path, "level": level, "run": run.model, "logged": logged[1] if logged else "no adapter"}
-    facts |= {"model": model, "adapter": f"peft={adapter}" if adapter else "no adapter", "task": name}
-    facts |= {"questions": len(gold), "excluded": len(excluded), "videos": len(set(videos))}
-    if not is_same or math.isinf(threshold):
-        problem = "other_model" if not is_same else "few_videos" if usable else "no_answers"
-        raise LmmsEgoplanError(_TEXTS[problem].format(**facts, needed=math.ceil(level / (1 - level) - 1e-9)))
-    return threshold, _TEXTS["calibrated"].format(**facts)
+    nothing: Ranked = np.zeros((0, len(LETTERS))), np.zeros(0, int), [], {"task": "the run", "videos": 0}
+    scores, gold, videos, counts = usable.get("egoplan_val_clips") or next(iter(usable.values()), nothing)
+    threshold = measures.conformal_threshold(measures.gaps_of(scores, gold), videos, level)
+    if math.isinf(threshold):
+        needed = math.ceil(level / (1 - level) - 1e-9)
+        raise LmmsEgoplanError(_TEXTS["few_videos"].format(path=path, level=level, needed=needed, **counts))
+    return threshold, _TEXTS["calibrated"].format(level=level, **counts)
