@@ -70,8 +70,8 @@ def draw(rng: np.random.Generator, model: str, sizes: np.ndarray) -> tuple[np.nd
     ability = {"blind": np.full(len(videos), 0.25), "one bin": confidence - 0.4 * (confidence > 0.915)}
     is_right = luck < ndtri(ability.get(model, confidence))
     # A wrong choice leaves the others right in proportion to their probabilities, as for a calibrated model.
-    others = np.where(np.arange(4) == scores.argmax(1)[:, None], -np.inf, scores + rng.gumbel(size=scores.shape))
-    gold = np.where(is_right, scores.argmax(1), others.argmax(1))
+    rest = np.where(np.arange(4) == scores.argmax(1)[:, None], -np.inf, scores + rng.gumbel(size=scores.shape))
+    gold = np.where(is_right, scores.argmax(1), rest.argmax(1))
     return scores * (2 if model == "overconfident" else 1), gold, videos
 
 
