@@ -93,8 +93,8 @@ def test_questions_use_temperatures_and_thresholds_of_other_videos():
     assert all(len({fold for fold, x in zip(folds, VIDEOS, strict=True) if x == video}) == 1 for video in set(VIDEOS))
     assert len(set(folds)) == calibration.FOLDS
     for fold in set(folds):
-        others = folds != fold
-        assert set(temperatures[~others]) == {fit_temperature(scores[others], gold[others])}
+        elsewhere = folds != fold
+        assert set(temperatures[~elsewhere]) == {fit_temperature(scores[elsewhere], gold[elsewhere])}
     order = np.random.default_rng(0).permutation(len(VIDEOS))
     assert (folds_of(np.array(VIDEOS)[order]) == folds[order]).all()
 
