@@ -12,3 +12,4 @@ def data(tmp_path, monkeypatch):
 def nothing_learnt(monkeypatch):
     """Forget earlier servers, which may have had the same port."""
     monkeypatch.setattr("lmms_egoplan.judging.client._limit_names", {})
+    monkeypatch.setattr("lmms_egoplan.judging.client._without_schema", set())

@@ -118,6 +118,9 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
         for name in ("a", "b"):
             assert ask(server, [name]) == {name: VALUE}
         assert formats(server) == [True, False, False]
+
+
+def test_a_schema_is_sent_after_a_refusal_for_another_reason():
     with JudgeServer(lambda prompt, _: Reply("too long", status=400) if "long" in prompt else Reply(GOOD)) as server:
         assert ask(server, ["c"]) == {"c": VALUE}
         assert ask(server, ["long"])["long"].reason == NO_REPLY
