@@ -4,12 +4,14 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeGuard
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, quoted
 
 # Mean gap between narrations over all of Ego4D, in seconds, according to EgoVLP.
@@ -53,6 +55,30 @@ def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
         narrations = narrated.get("narrations") if isinstance(narrated, dict) else None
         if isinstance(narrations, list) and narrations:
             yield name, narrations
+
+
+def timed_narrations(
+    where: str, narrations: Sequence[Any], rejections: list[Rejection]
+) -> list[tuple[float, str, Any]]:
+    """Return time, position and text of narrations, ordered by time; reject those without a time.
+
+    Args:
+        where: File, video and pass.
+        narrations: The narrations of a pass.
+        rejections: Receives the rejections.
+    """
+    timed: list[tuple[float, str, Any]] = []
+    for number, narration in enumerate(narrations):
+        position = f"{where}.narrations[{number}]"
+        entry = narration if isinstance(narration, dict) else {}
+        if is_time(time := entry.get("timestamp_sec")):
+            timed.append((float(time), position, entry.get("narration_text")))
+        else:
+            problem = f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
+            if entry is not narration:
+                problem = f"expected an object, found {quoted(narration)}"
+            rejections.append(Rejection("narration", NO_TIME, position, problem))
+    return sorted(timed, key=itemgetter(0))
 
 
 def summaries(video: Any) -> list[str]:

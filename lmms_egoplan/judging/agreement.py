@@ -123,7 +123,7 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     )
 
     def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        kappas = [] if levels is None else [_kappas(a, b, levels), _linear_kappas(a, b, levels)]
+        kappas = [] if levels is None else [_kappas(a, b, levels, longest) for longest in (1, len(levels))]
         return np.stack([pearsonr(a, b, axis=-1).statistic, *kappas])
 
     values = coefficients(np.array(first), np.array(second)).tolist()
@@ -200,28 +200,22 @@ def _estimates(
     return estimates, RESAMPLES - defined.shape[1]
 
 
-def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Compute the unweighted kappa of many resamples, hundreds of times faster than scikit-learn."""
-    expected = sum((a == level).mean(axis=-1) * (b == level).mean(axis=-1) for level in levels)
-    # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
-    return ((a == b).mean(axis=-1) - expected) / (1 - expected + (expected == 1))
+def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int) -> np.ndarray:
+    """Compute the kappa of many resamples, hundreds of times faster than scikit-learn.
 
-
-def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Compute the kappa with linear weights of many resamples.
-
-    A linear weight is the number of steps between two ratings on the scale, so disagreement is a sum over all steps.
-    For each step, the observed disagreement is the fraction of questions with that step between their ratings. The
-    expected disagreement is this fraction for independent raters.
+    Args:
+        a, b: The ratings, one resample per row.
+        levels: The scale.
+        longest: Largest number of steps on the scale that counts as disagreement: 1 for kappa without weights, or the
+            length of the scale for linear weights.
     """
-    observed = expected = np.zeros(())
-    for level in levels[:-1]:
-        low_a, low_b = a <= level, b <= level
-        share_a, share_b = low_a.mean(axis=-1), low_b.mean(axis=-1)
-        observed = observed + (low_a != low_b).mean(axis=-1)
-        expected = expected + (share_a + share_b - 2 * share_a * share_b)
-    # See `_kappas`.
-    return 1 - observed / (expected + (expected == 0))
+    ranks = [np.searchsorted(levels, ratings) for ratings in (a, b)]
+    steps = np.arange(len(levels))
+    weights = np.minimum(abs(steps[:, None] - steps), longest)
+    first, second = ((rank[..., None] == steps).mean(axis=-2) for rank in ranks)
+    expected = np.einsum("...i,ij,...j->...", first, weights, second)
+    # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
+    return 1 - weights[tuple(ranks)].mean(axis=-1) / (expected + (expected == 0))
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Batches:
     def _groups(self, keys: Sequence[str]) -> list[tuple[list[str], dict[str, Any]]]:
         """Return the prompts of each batch, with the row of a batch of an earlier run."""
         groups: dict[Any, list[str]] = {}
-        rows, count, size = self._cache.load_batches(keys), 0, 0
+        rows, count, size = dict(self._cache.rows("batches", keys)), 0, 0
         if elsewhere := {row["endpoint"] for row in rows.values()} - {self._client.settings.where}:
             logger.warning(f"Batches at {', '.join(elsewhere)} are not collected; their prompts are sent again")
         for key in keys:

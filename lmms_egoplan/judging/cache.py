@@ -109,10 +109,6 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         """Load stored failures, by key. Storing a reply deletes an earlier failure."""
         return {key: _judgement(row) for key, row in self.rows("failures", keys)}
 
-    def load_batches(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Load the batches that contain prompts without a stored outcome, by key: see cache.yaml."""
-        return dict(self.rows("batches", keys))
-
     def store(self, judgements: Mapping[str, Judgement]) -> None:
         """Write all judgements, by key, or none. On return they are on disk. They replace earlier judgements.
 

@@ -347,7 +347,7 @@ class Run:
         self._failed_before = {key: _wording(failure.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
         is_batch = self._settings.asking.batch
-        if (pending := self._cache.load_batches(keys)) and not is_batch:
+        if (pending := [*self._cache.rows("batches", keys)]) and not is_batch:
             logger.warning(
                 f"{len(pending)} prompts may be in batches and are sent again; to collect those, add --batch"
             )

@@ -92,14 +92,17 @@ class DecoderPasses(Passes):
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
         """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
+        return self.logits_after(question, candidate.tokens)[candidate.first : -1]
+
+    def logits_after(self, question: EncodedQuestion, tokens: list[int]) -> torch.Tensor:
+        """Return the logits after the context and after each of these tokens, from one pass without a cache."""
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
-                inputs[name] = torch.cat([value, entries_of(name, value, candidate.tokens)], dim=1)
+                inputs[name] = torch.cat([value, entries_of(name, value, tokens)], dim=1)
         forget_earlier_questions(self._model)
-        keep = {"logits_to_keep": len(candidate.tokens) + 1} if self._takes_logits_to_keep else {}
-        logits = self.model_for(question)(**inputs, use_cache=False, **keep).logits[0]
-        return logits[-1 - len(candidate.scored_tokens) : -1]
+        keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
+        return self._model_for(question)(**inputs, use_cache=False, **keep).logits[0, -1 - len(tokens) :]
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
         """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next token's position."""
@@ -107,7 +110,7 @@ class DecoderPasses(Passes):
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         cache_argument = {} if cache is None else {"past_key_values": cache}
         with _watched_positions(self._model) as positions:
-            output = self.model_for(question)(**question.model_inputs, use_cache=True, **cache_argument, **keep)
+            output = self._model_for(question)(**question.model_inputs, use_cache=True, **cache_argument, **keep)
         # BLIP-2 and similar models wrap their language model's output.
         filled_cache = getattr(output, "language_model_outputs", output).past_key_values
         position = question.prefix_length + _rope_delta(self._model)
@@ -115,7 +118,7 @@ class DecoderPasses(Passes):
             position = positions[-1] + 1
         return output.logits[0, -1:], filled_cache, position
 
-    def model_for(self, question: EncodedQuestion) -> torch.nn.Module:
+    def _model_for(self, question: EncodedQuestion) -> torch.nn.Module:
         """Return the model for a question: the text model if the question has no pixels."""
         return self._model if question.has_visuals else self._text_model
 

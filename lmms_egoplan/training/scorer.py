@@ -1,6 +1,5 @@
 """Score the answers of a batch of questions with the trained module, in shared or separate passes."""
 
-import inspect
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from lmms_egoplan.ranking import CandidateRanker, decoder
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.equivalence import FLOAT32_TOLERANCE, HALF_PRECISION_TOLERANCE
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
-from lmms_egoplan.ranking.question import EncodedQuestion, is_per_token, on_device
+from lmms_egoplan.ranking.question import EncodedQuestion, on_device
 from lmms_egoplan.ranking.scores import token_logprobs
 
 
@@ -38,7 +37,6 @@ class AnswerPasses:
         seq2seq = encoder_decoder_of(model)
         self._passes = decoder.DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._text_config = model.config.get_text_config(decoder=True)
-        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
         """Return the log-probabilities of each candidate's scored tokens, in nats: float32 tensors, shape (tokens,)."""
@@ -62,15 +60,8 @@ class AnswerPasses:
     def _row_logits(self, question: EncodedQuestion, passes: decoder.DecoderPasses) -> list[torch.Tensor]:
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         tokens = [token for row in rows for token in row]
-        inputs = question.model_inputs
-        for name, value in inputs.items():
-            if is_per_token(name, value, question.inputs):
-                inputs[name] = torch.cat([value, decoder.entries_of(name, value, tokens)], dim=1)
-        decoder.forget_earlier_questions(self._model)
-        keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
-        model = passes.model_for(question)
         with self._isolated([len(row) for row in rows], question):
-            logits = model(**inputs, use_cache=False, **keep).logits[0, -1 - len(tokens) :]
+            logits = passes.logits_after(question, tokens)
         first, *row_logits = logits.split([1, *map(len, rows)])
         return [
             torch.cat([first, candidate_logits])[candidate.first :]

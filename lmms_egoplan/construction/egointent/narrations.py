@@ -92,15 +92,8 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
             Rejection("narration", SECOND_PASS, f"{where}, {pass_name}", f"{len(narrations)} narrations")
             for pass_name, narrations in later_passes
         ]
-        timed: list[tuple[str, Any]] = []
-        for number, raw in enumerate(first_pass):
-            location = f"{where}, {name}.narrations[{number}]"
-            if problem := _untimed(raw):
-                rejections.append(Rejection("narration", ego4d.NO_TIME, location, problem))
-            else:
-                timed.append((location, raw))
-        if timed:
-            videos[uid] = NarratedVideo(_by_time(timed, rejections), tuple(ego4d.summaries(raws[uid])))
+        if timed := ego4d.timed_narrations(f"{where}, {name}", first_pass, rejections):
+            videos[uid] = NarratedVideo(_numbered(timed, rejections), tuple(ego4d.summaries(raws[uid])))
     if not videos:
         num_untimed = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
@@ -112,19 +105,10 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
     return videos, rejections
 
 
-def _untimed(raw: Any) -> str:
-    """Return what is wrong with a narration's time; "" if nothing is."""
-    if not isinstance(raw, dict):
-        return f"expected an object, found {quoted(raw)}"
-    time = raw.get("timestamp_sec")
-    return "" if ego4d.is_time(time) else f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
-
-
-def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
+def _numbered(timed: Sequence[tuple[float, str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
     narrations: list[Narration] = []
     times_and_texts: set[tuple[float, str]] = set()
-    for location, raw in sorted(raws, key=lambda entry: entry[1]["timestamp_sec"]):
-        text, seconds = raw.get("narration_text"), float(raw["timestamp_sec"])
+    for seconds, location, text in timed:
         problem, detail = ego4d.sentence_problem(text)
         plain = _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text))) if is_text(text) else ""
         if plain and (seconds, plain.casefold()) in times_and_texts:

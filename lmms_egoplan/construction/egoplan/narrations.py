@@ -1,12 +1,11 @@
 """Read EPIC-KITCHENS-100's and Ego4D's narrations as timed actions (sec. 3.1)."""
 
-import csv
-import io
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames
 from lmms_egoplan.benchmarks.egoplan.wording import NO_OBJECTS, tidy
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import quoted
@@ -97,40 +96,37 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
         LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration can be used. Or
             most frame numbers of a video contradict the times (see `frames_per_second`) or `official`.
     """
-    reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
-    missing_columns = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
-    if missing_columns:
+    lines = read_csv(path, "narrations", strict=True)
+    _, columns = next(lines, (0, []))
+    if missing_columns := [column for column in _COLUMNS if column not in columns]:
         raise LmmsEgoplanError(
             f"{path}: no column {', '.join(missing_columns)}; use the layout of EPIC_100_validation.csv"
         )
-    if duplicates := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
+    if duplicates := [column for column, count in Counter(columns).items() if count > 1]:
         raise LmmsEgoplanError(f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one")
     rejections: list[Rejection] = []
     scenes: dict[str, str] = {}
     rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    try:
-        for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
-            problem, detail = _epic_problem(row, start, stop)
-            if problem or start is None or stop is None:
-                rejections.append(Rejection("narration", problem, where, detail))
-                times = [time for time in (start, stop) if time is not None]
-                if times and problem != UNKNOWN_VIDEO:
-                    unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
-                continue
-            text = tidy(cell_text(row["narration"]))
-            verb, thing = verb_and_object(text)
-            if row.get("verb") and row.get("noun"):
-                # In "liquid:washing:up", the head noun is first.
-                head, *modifiers = cell_text(row["noun"]).split(":")
-                verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*modifiers, head])
-            frames = int(row["start_frame"]), int(row["stop_frame"])
-            rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
-            scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
-    except csv.Error as error:
-        raise LmmsEgoplanError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
+    for number, cells in lines:
+        where, row = f"{path}, line {number}", dict(zip_longest(columns, cells))
+        start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
+        problem, detail = _epic_problem(row, start, stop)
+        if problem or start is None or stop is None:
+            rejections.append(Rejection("narration", problem, where, detail))
+            times = [time for time in (start, stop) if time is not None]
+            if times and problem != UNKNOWN_VIDEO:
+                unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
+            continue
+        text = tidy(cell_text(row["narration"]))
+        verb, thing = verb_and_object(text)
+        if row.get("verb") and row.get("noun"):
+            # In "liquid:washing:up", the head noun is first.
+            head, *modifiers = cell_text(row["noun"]).split(":")
+            verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*modifiers, head])
+        frames = int(row["start_frame"]), int(row["stop_frame"])
+        rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
+        scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
     videos: list[Video] = []
     for video_id, group in rows.items():
         fps = frames_per_second(EPIC_KITCHENS, video_id)
@@ -220,22 +216,13 @@ def read_ego4d(
 
 def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
     """Return time, position and text of a video's narrations that have a time, ordered by time."""
-    video_position = f"{path}, {uid}"
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {quoted(uid)}"))
         return []
     name, narrations = next(ego4d.narrated_passes(video), ("", []))
     if not narrations:
-        rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, video_position))
-    timed: list[tuple[float, str, Any]] = []
-    for number, narration in enumerate(narrations):
-        position = f"{video_position}, {name}.narrations[{number}]"
-        time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
-        if not ego4d.is_time(time):
-            rejections.append(Rejection("narration", ego4d.NO_TIME, position, f"timestamp_sec: {quoted(time)}"))
-        else:
-            timed.append((float(time), position, narration.get("narration_text")))
-    return sorted(timed, key=lambda narration: narration[0])
+        rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, f"{path}, {uid}"))
+    return ego4d.timed_narrations(f"{path}, {uid}, {name}", narrations, rejections)
 
 
 def ego4d_action(sentence: Sentence, phrase: str) -> Action:

@@ -21,7 +21,9 @@ from lmms_egoplan.ranking.engine.requests import (
     EngineRequest,
     EngineResponse,
     Token,
+    items_of,
     media_of,
+    with_items,
 )
 
 # Largest effect of rounding on log-probabilities and sums of probabilities.
@@ -64,8 +66,7 @@ class ChatQuestion(EngineQuestion):
     @property
     def image_bytes(self) -> int:
         """Size of the images as sent."""
-        contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))
-        return sum(len(item["image_url"]["url"]) for items in contents for item in items if "image_url" in item)
+        return sum(len(item["image_url"]["url"]) for item in items_of(self.messages) if "image_url" in item)
 
 
 class UnreadableError(EngineError):
@@ -94,7 +95,7 @@ def chat_question(
             (split.prefix + candidate.tokens)[: len(prompt)] == prompt and surplus <= candidate.first
             for candidate in split.candidates
         ),
-        messages=tuple({**message, "content": _content(message["content"])} for message in messages),
+        messages=tuple(with_items(messages, _with_id)),
         texts=tuple(texts),
         is_closed=is_closed,
         adds_special_tokens=adds_special_tokens,
@@ -143,7 +144,7 @@ def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_st
         model: The server's name for the model.
         is_stored: Whether to send only the IDs of the images.
     """
-    messages = [_without_images(message) for message in question.messages] if is_stored else question.messages
+    messages = with_items(question.messages, _only_id) if is_stored else question.messages
     settings = {"add_special_tokens": question.adds_special_tokens}
     if not request.takes_prompt_logprobs:
         return _body(model, messages) | settings | _forced(_prompt_and_forced(question, request)[1])
@@ -286,23 +287,16 @@ def _rank(generated: _Generated) -> int:
     return 1 if all(generated.logprob >= top.logprob for top in generated.top_logprobs) else 2
 
 
-def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    if isinstance(content, str):
-        return content
-    return [_image(_data_url(item["image"])) if item["type"] == "image" else item for item in content]
+def _with_id(item: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return an image as sent, with an ID for the server's cache that is derived from its bytes and this run."""
+    if item["type"] != "image":
+        return [item]
+    url = _data_url(item["image"])
+    return [{"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}]
 
 
-def _image(url: str) -> dict[str, Any]:
-    """Return an image with an ID for the server's cache, derived from its bytes and this run."""
-    return {"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}
-
-
-def _without_images(message: Message) -> Message:
-    """Return a message with only the IDs of its images."""
-    if isinstance(message["content"], str):
-        return message
-    items = [item | {"image_url": None} if item["type"] == "image_url" else item for item in message["content"]]
-    return {**message, "content": items}
+def _only_id(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item | {"image_url": None} if item["type"] == "image_url" else item]
 
 
 def _data_url(image: Image.Image) -> str:

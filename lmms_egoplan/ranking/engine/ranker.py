@@ -8,7 +8,15 @@ from typing import Any, Protocol, TypeVar
 from loguru import logger
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.engine.requests import FORCED, EngineQuestion, EngineRequest, EngineResponse, NotForcedError
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    EngineQuestion,
+    EngineRequest,
+    EngineResponse,
+    NotForcedError,
+    items_of,
+    with_items,
+)
 from lmms_egoplan.ranking.engine.schedule import AUTO, Schedule
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
@@ -189,26 +197,17 @@ class EngineRanker:
 
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
     """Replace each clip with its frames; also return whether the messages contain a clip."""
-    has_clips = False
-    converted = []
-    for message in messages:
-        content = message["content"]
-        if not isinstance(content, str):
-            items = []
-            for item in content:
-                if item["type"] == "video":
-                    has_clips = True
-                    items += [{"type": "image", "image": frame} for frame in item["video"]]
-                elif item["type"] in ("image", "text"):
-                    items.append(item)
-                else:
-                    raise RankingError(
-                        f"question {question_id}: content of type {item['type']}; an engine accepts only text, images "
-                        "and clips"
-                    )
-            content = items
-        converted.append({**message, "content": content})
-    return converted, has_clips
+    kinds = {item["type"] for item in items_of(messages)}
+    if others := kinds - {"image", "text", "video"}:
+        raise RankingError(
+            f"question {question_id}: content of type {', '.join(sorted(others))}; an engine accepts only text, images "
+            "and clips"
+        )
+    return with_items(messages, _frames), "video" in kinds
+
+
+def _frames(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"type": "image", "image": frame} for frame in item["video"]] if item["type"] == "video" else [item]
 
 
 def _failed(done: dict[int, Any]) -> bool:

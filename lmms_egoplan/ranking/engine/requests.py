@@ -1,6 +1,6 @@
 """Create an engine's requests for one question, and compute scores from its log-probabilities. Needs no engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,10 +123,23 @@ def token_question(
     return EngineQuestion(question_id, split.prefix, split.candidates, media_of(messages))
 
 
+def items_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the content items of a conversation, without messages that are plain text."""
+    return [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
+
+
+def with_items(messages: Sequence[Message], convert: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> list[Message]:
+    """Return a conversation with each content item replaced by the items that `convert` returns for it."""
+
+    def converted(message: Message) -> Message:
+        return message | {"content": [new for item in items_of([message]) for new in convert(item)]}
+
+    return [message if isinstance(message["content"], str) else converted(message) for message in messages]
+
+
 def media_of(messages: Sequence[Message]) -> dict[str, list[Any]]:
     """Return the images of a conversation in the form of `EngineQuestion.media`."""
-    items = [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
-    images = [item["image"] for item in items if item["type"] == "image"]
+    images = [item["image"] for item in items_of(messages) if item["type"] == "image"]
     return {"image": images} if images else {}
 
 

@@ -102,14 +102,11 @@ class Planned(ScoredTask):
         return {by: self._groups_with(answers, by) if answers else self._groups_without(by) for by in GROUPS}
 
     def _groups_with(self, answers: Sequence[Answer], by: str) -> dict[str, dict[str, Mean]]:
-        members: dict[str, list[Answer]] = {group: [] for group in GROUPS[by]}
-        for answer in answers:
-            members[answer.groups[by]].append(answer)
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
         return {
             group: {measure: mean_of(plans, measure) for measure in measures}
-            for group, plans in members.items()
-            if plans
+            for group in GROUPS[by]
+            if (plans := [answer for answer in answers if answer.groups[by] == group])
         }
 
     def _groups_without(self, by: str) -> dict[str, dict[str, Mean]]:
