@@ -75,7 +75,6 @@ class MediaFolder:
         """
         self._folder, self._height = folder, height
         self._locks: dict[str, Lock] = {}
-        self._guard = Lock()
 
     def keep(self, content: bytes) -> KeptImage:
         """Store an image under a name derived from its contents.
@@ -111,9 +110,7 @@ class MediaFolder:
         size = (self._height,) if isinstance(media, Cut) else ()
         key = sha256(repr((media, _version(media.source, frames[-1]), *size)).encode()).hexdigest()[:32]
         path = self._folder / f"{key}{'.jpg' if isinstance(media, Still) else '.mp4'}"
-        with self._guard:
-            lock = self._locks.setdefault(path.name, Lock())
-        with lock:
+        with self._locks.setdefault(path.name, Lock()):
             if not path.is_file():
                 self._create_folder()
                 _make(path, media, self._height)

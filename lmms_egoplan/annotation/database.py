@@ -78,13 +78,10 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
     order = list(items)
     random.Random(_SEED).shuffle(order)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.unlink(missing_ok=True)
-    try:
-        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent) as unfinished:
         with (
             _storage_errors(path, _NOT_SAVED),
-            closing(sqlite3.connect(unfinished, isolation_level=None)) as connection,
+            closing(sqlite3.connect(unfinished.name, isolation_level=None)) as connection,
         ):
             connection.executescript(
                 f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
@@ -109,13 +106,12 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.execute(QUERIES["new_places"], row)
             connection.execute("COMMIT")
         try:
-            os.link(unfinished, path)
+            os.link(unfinished.name, path)
         except OSError:  # The file exists, or the file system has no hard links.
             if os.path.lexists(path):
                 raise StoreError(f"{path}: already exists; choose another --db") from None
-            unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+            write_whole(path, Path(unfinished.name).read_bytes())
+            path.chmod(0o600)
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -208,12 +204,9 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all queries in this context read the same state of the database."""
-        with self._reading() as connection:
+        with self._reading() as connection, connection:
             connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                connection.execute("COMMIT")
+            yield
 
     @contextmanager
     def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
@@ -225,15 +218,9 @@ class Database:
                     "restore the file and restart"
                 )
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # If the disk is full, the transaction has already ended.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
 
     def _open(self, connections: ExitStack, *, exclusive: bool) -> None:
         if not self.path.is_file():

@@ -15,15 +15,13 @@ from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators.
 QUALIFICATION, _SENIORS = 50, 2
 SKIP = "skip"
-SKIP_REASONS = {
-    "unclear": "Unclear picture: the progress of the task is not visible",
-    "ambiguous": "Ambiguous: the goal is unclear, no choice fits, or several do",
-}
+SKIP_REASONS: dict[str, str] = module_yaml(__file__)
 
 _STAGE = "verify"
 # Approximate frame rate and maximum number of frames of clips.

@@ -44,7 +44,7 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
         LmmsEgoplanError: A file is invalid, a dimension is not prepared, two paths have the same name, or the judge
             rated none of the answers.
     """
-    models = [_model(path) for path in samples]
+    models = [re.sub(r"[^\w.-]+", "_", path.resolve().name.removesuffix(".jsonl")) for path in samples]
     if len({*models}) < len(models):
         raise LmmsEgoplanError(f"Duplicate model names: {', '.join(models)}; give each model's file its own name")
     ratings = {}
@@ -250,10 +250,6 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
 
 def _rating(values: Values) -> float:
     return float(values["rating"])
-
-
-def _model(path: Path) -> str:
-    return re.sub(r"[^\w.-]+", "_", path.resolve().name.removesuffix(".jsonl"))
 
 
 def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:

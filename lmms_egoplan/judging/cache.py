@@ -144,15 +144,9 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         if self._database.in_transaction:
             yield
             return
-        with self._explained():
+        with self._explained(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._database.execute("COMMIT")
-            except BaseException:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
-                raise
+            yield
 
     def rows(self, table: str, keys: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the rows with these keys, each after its key. Skip rows with a value of the wrong type."""

@@ -114,7 +114,8 @@ class DecoderPasses(Passes):
         # BLIP-2 and similar models wrap their language model's output.
         filled_cache = getattr(output, "language_model_outputs", output).past_key_values
         position = question.prefix_length + _rope_delta(self._model)
-        if positions and _ends_with_text(question):
+        kinds = question.inputs.get("mm_token_type_ids")
+        if positions and kinds is not None and int(kinds[0, -1]) == 0:  # the prefix ends with text
             position = positions[-1] + 1
         return output.logits[0, -1:], filled_cache, position
 
@@ -254,11 +255,6 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
             if hasattr(module, "rope_deltas") and isinstance(inner, torch.nn.Module):
                 hooks.enter_context(inner.register_forward_pre_hook(note, with_kwargs=True))
         yield last_positions
-
-
-def _ends_with_text(question: EncodedQuestion) -> bool:
-    kinds = question.inputs.get("mm_token_type_ids")
-    return kinds is not None and int(kinds[0, -1]) == 0
 
 
 def _rope_delta(model: torch.nn.Module) -> int:

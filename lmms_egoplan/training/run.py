@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel, TrainerCallback, set_seed
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback, set_seed
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
@@ -93,9 +93,9 @@ def tune(
         )
         base.to(arguments.device)
         encoders, joining = find_parts(base).encoders, find_parts(base).joining
-        encoder = AnswerEncoder(
-            processor, is_encoder_decoder=encoder_decoder_of(base) is not None, positions=_positions(base)
-        )
+        is_seq2seq = encoder_decoder_of(base) is not None
+        limit = getattr(base.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        encoder = AnswerEncoder(processor, is_encoder_decoder=is_seq2seq, positions=None if is_seq2seq else limit)
         check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))
@@ -165,10 +165,3 @@ class _Checkpoints(TrainerCallback):
 
 def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestion:
     return encoder.encode_choices(Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]])
-
-
-def _positions(model: PreTrainedModel) -> int | None:
-    """Return the maximum number of tokens of a decoder-only model; None for no limit."""
-    if encoder_decoder_of(model) is not None:
-        return None
-    return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

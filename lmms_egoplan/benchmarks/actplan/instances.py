@@ -18,6 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import is_text, listing
 
 if TYPE_CHECKING:
@@ -32,14 +33,9 @@ REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 INSTANCES = {"normal": 825, "counterfactual": 362}
 # Column that keeps the number of instances of both settings after a selection by setting.
 _WHOLE = "release_size"
-LAYOUT = (
-    "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt; and "
-    "DIR/<scene>/<activity>/<n>/task_description_<n>.txt, where n is 0 or 1. The full release has this layout; "
-    f"{REPOSITORY_URL} links to it"
-)
-LAYOUTS = (
-    "[activity_definitions/]<activity>/problem<n>.bddl or, as in the release, <scene>/<activity>/<n>/problem<n>.bddl"
-)
+_TEXTS: dict[str, str] = module_yaml(__file__)
+LAYOUT = _TEXTS["instances"].format(url=REPOSITORY_URL)
+LAYOUTS = _TEXTS["problems"]
 # File in DIR that names the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
 _GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")

@@ -14,12 +14,10 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times, stream_video_frames
 from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 
-LAYOUT = (
-    "DIR/<scene>/<activity>/<n>/sample_<k>.mp4 (a touring video) or a folder sample_<k>/ with images (png, jpg, jpeg); "
-    "n is 0 for the normal activity, 1 for the counterfactual one"
-)
+LAYOUT: str = module_yaml(__file__)
 _VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 _IMAGES = (".png", ".jpg", ".jpeg")
 # Files in the release next to the folders of images; they are ignored.

@@ -59,7 +59,16 @@ def build(
     if narrations is None:
         if llm is not None or retry_rejected or estimate:
             raise typer.BadParameter("only with --narrations", param_hint="--llm, --retry-rejected, --estimate")
-        _build_goalstep_steps(goalstep, videos, out, 0.5 if before_end is None else before_end)
+        built = build_records(goalstep, videos, 0.5 if before_end is None else before_end)
+        write_records(built.records, out)
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in built.rejected.most_common())
+        num_videos = len({record.video_id for record in built.records})
+        typer.echo(
+            f"{len(built.records)} Goal-Step steps of {num_videos} videos, unverified, written to {out}\n"
+            f"Rejected: {reasons or 'none'}"
+        )
+        if built.absent:
+            typer.echo(f"Videos {absence(built.absent, built.num_videos)}")
         return
     if before_end is not None:
         raise typer.BadParameter(
@@ -77,16 +86,3 @@ def build(
         f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
     )
     asking.finish()
-
-
-def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: float) -> None:
-    built = build_records(goalstep, videos, before_end)
-    write_records(built.records, out)
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.rejected.most_common())
-    num_videos = len({record.video_id for record in built.records})
-    typer.echo(
-        f"{len(built.records)} Goal-Step steps of {num_videos} videos, unverified, written to {out}\n"
-        f"Rejected: {reasons or 'none'}"
-    )
-    if built.absent:
-        typer.echo(f"Videos {absence(built.absent, built.num_videos)}")

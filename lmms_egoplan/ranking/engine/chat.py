@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from PIL import Image
 from pydantic import BaseModel, ValidationError
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -25,6 +24,7 @@ from lmms_egoplan.ranking.engine.requests import (
     media_of,
     with_items,
 )
+from lmms_egoplan.validation import problems_in
 
 # Largest effect of rounding on log-probabilities and sums of probabilities.
 _ROUNDING = 1e-3
@@ -227,11 +227,8 @@ def _read(answer: str, name: str) -> _Answer:
     try:
         completion = _Answer.model_validate_json(answer)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UnreadableError(
-            f"{name}: the server's answer is not a vLLM chat completion: {field}{': ' if field else ''}{first['msg']}"
-        ) from None
+        problem = problems_in(error)[0]
+        raise UnreadableError(f"{name}: the server's answer is not a vLLM chat completion: {problem}") from None
     if completion.error:
         raise UnreadableError(f"{name}: the server returned an error: {completion.error!s:.300}")
     if not completion.choices:
@@ -291,16 +288,11 @@ def _with_id(item: dict[str, Any]) -> list[dict[str, Any]]:
     """Return an image as sent, with an ID for the server's cache that is derived from its bytes and this run."""
     if item["type"] != "image":
         return [item]
-    url = _data_url(item["image"])
+    file = io.BytesIO()
+    item["image"].convert("RGB").save(file, "PNG", compress_level=1)  # lossless and fast
+    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
     return [{"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}]
 
 
 def _only_id(item: dict[str, Any]) -> list[dict[str, Any]]:
     return [item | {"image_url": None} if item["type"] == "image_url" else item]
-
-
-def _data_url(image: Image.Image) -> str:
-    """Encode an image losslessly and quickly."""
-    file = io.BytesIO()
-    image.convert("RGB").save(file, "PNG", compress_level=1)
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -59,18 +59,13 @@ def new_model(encoder: str, max_length: int, seed: int) -> tuple[PreTrainedModel
     if lacking != _HEAD:
         flaw = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is already a plan classifier"
         raise LmmsEgoplanError(f"{encoder}: {flaw}; use a checkpoint with exactly the weights of a BERT encoder")
-    digest = _encoder_digest(model, tokenizer)
-    tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
-    if len(tokenizer) > config.vocab_size:
-        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    return model, tokenizer, digest
-
-
-def _encoder_digest(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     for name, weights in sorted(model.bert.state_dict().items()):
         digest.update(name.encode() + weights.numpy().tobytes())
-    return digest.hexdigest()
+    tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
+    if len(tokenizer) > config.vocab_size:
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    return model, tokenizer, digest.hexdigest()
 
 
 # Hidden size of BERT-large.

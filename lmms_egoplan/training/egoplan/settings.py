@@ -62,9 +62,7 @@ class EgoPlanTuning(TuningSettings, frozen=True):
         """Return a copy with some settings changed. Parts that are removed also lose their proportions."""
         changed = self.model_copy(update=changes)
         removed = {*self.parts} - {*changed.parts}
-        if self.proportions is None or not removed:
-            return changed
-        shares = {name: share for name, share in self.proportions.items() if name not in removed}
+        shares = self.proportions and {name: share for name, share in self.proportions.items() if name not in removed}
         return changed.model_copy(update={"proportions": shares})
 
 

@@ -4,13 +4,12 @@
 that file and imports the copy.
 """
 
-from pathlib import Path
 from typing import Any
 
 import evaluate
-import yaml
 from datasets import Features
 
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 
@@ -35,13 +34,13 @@ class PlanMetric(evaluate.Metric):
 
 
 def metric_info(name: str, features: Features | list[Features]) -> evaluate.MetricInfo:
-    """Return a metric's description for evaluate, with paper and code; the texts come from ``metrics.yaml``.
+    """Return a metric's description for evaluate, with paper and code; the texts come from ``__init__.yaml``.
 
     Args:
         name: Name of the metric.
         features: Features of predictions and references.
     """
-    texts = yaml.safe_load(Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8"))
+    texts = module_yaml(__file__)
     return evaluate.MetricInfo(**texts["all"], **texts[name], features=features)
 
 
