@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,7 @@ class LabelledPlans(Flow):
         """Return a scale for each verdict and for the presence of each error type."""
         return [
             *(Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS),
-            *(
-                Scale(f"Error: {title}", (0, 1), lambda values, key=key: int(key in values["errors"]))
-                for key, title in ERRORS.items()
-            ),
+            *(Scale(f"Error: {title}", (0, 1), partial(_has_error, key)) for key, title in ERRORS.items()),
         ]
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
@@ -138,3 +136,7 @@ def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
             count = sum(key in errors for errors in plans)
             rows.append([model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"])
     return rows
+
+
+def _has_error(key: str, values: Values) -> int:
+    return int(key in values["errors"])
