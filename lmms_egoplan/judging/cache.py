@@ -355,8 +355,7 @@ class Claims:
 
 def _is_gone(owner: str) -> bool:
     """Return whether the owner's process is known to have ended; always false for other machines."""
-    machine, _, process = owner.partition(" ")
-    pid = process.partition(" ")[0]
+    machine, pid, *_ = [*owner.split(" "), ""]
     return machine == _machine() and pid.isdecimal() and not psutil.pid_exists(int(pid))
 
 

@@ -15,7 +15,6 @@ from lmms_egoplan.benchmarks.egoplan.wording import NO_OBJECTS, tidy
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_csv
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import quoted

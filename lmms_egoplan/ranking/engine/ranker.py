@@ -198,9 +198,9 @@ class EngineRanker:
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
     """Replace each clip with its frames; also return whether the messages contain a clip."""
     kinds = {item["type"] for item in items_of(messages)}
-    if others := kinds - {"image", "text", "video"}:
+    if unknown := kinds - {"image", "text", "video"}:
         raise RankingError(
-            f"question {question_id}: content of type {', '.join(sorted(others))}; an engine accepts only text, images "
+            f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine accepts only text, images "
             "and clips"
         )
     return with_items(messages, _frames), "video" in kinds
