@@ -200,8 +200,8 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
     kinds = {item["type"] for item in items_of(messages)}
     if unknown := kinds - {"image", "text", "video"}:
         raise RankingError(
-            f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine accepts only text, images "
-            "and clips"
+            f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine accepts only text, "
+            "images and clips"
         )
     return with_items(messages, _frames), "video" in kinds
 
