@@ -145,7 +145,7 @@ def preset_frames(preset: Preset, record: Record) -> list[int]:
             numbers.extend(requested)
             return list(requested)
 
-        def _progress_video(self, _doc: Any) -> str:
+        def _progress_video(self, _doc: Any, _progress: Any) -> str:
             return ""
 
     settings = {name: value for name, value in preset.visual_settings.items() if name != "size"}

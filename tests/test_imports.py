@@ -13,7 +13,18 @@ PACKAGE = Path(lmms_egoplan.__file__).parent
 NEVER_FOR_HELP = {"torch", "transformers", "scipy", "matplotlib", "sentence_transformers", "lmms_eval", "lm_eval"}
 # Seconds to import, or absent in some installations.
 HEAVY = NEVER_FOR_HELP | {
-    *("accelerate", "av", "datasets", "evaluate", "huggingface_hub", "joblib", "openai", "pyarrow", "safetensors"),
+    *(
+        "accelerate",
+        "av",
+        "datasets",
+        "evaluate",
+        "huggingface_hub",
+        "joblib",
+        "nltk",
+        "openai",
+        "pyarrow",
+        "safetensors",
+    ),
     *("sklearn", "tokenizers", "triton"),
     *("farama_notifications", "fastapi", "gymnasium", "gymnasium_robotics", "mujoco", "peft", "uvicorn", "vllm"),
 }
@@ -23,6 +34,8 @@ EXCEPTIONS = {
     ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
     # Only runs of judged tasks need a judge.
     ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.judge"),
+    # The plugin imports it at startup.
+    ("lmms_egoplan.benchmarks.subset", "numpy"),
 }
 MODULES = {
     ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from random import Random
 from statistics import fmean
-from typing import Any
-
-import numpy as np
-from scipy.special import stdtrit
+from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.errors import LmmsEgoplanError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SUBSET = "LMMS_EGOPLAN_SUBSET"
 """Environment variable: the largest number of questions, or ``width=`` and the width of an interval in points."""
@@ -52,6 +52,8 @@ def draw(questions: Iterable[tuple[str, str, float]], seed: str, wanted: str) ->
     >>> design["drawn"], design["asked"], design["of"], {*videos} < {*draw(questions, "seed", "90")[0]}
     (12, 48, 120, True)
     """
+    import numpy as np  # The plugin of lmms-eval imports this module at startup.
+
     videos = {video: [*rows] for video, rows in groupby(sorted(questions), lambda question: question[0])}
     means = sorted((rows[0][1], fmean(length for *_, length in rows), video) for video, rows in videos.items())
     random, ranked, bits = Random(seed), [], len(videos).bit_length()
@@ -70,7 +72,7 @@ def draw(questions: Iterable[tuple[str, str, float]], seed: str, wanted: str) ->
     return order[:count], facts | {"spread": spread, "width": float(widths[count - 1])}
 
 
-def planned_widths(sizes: np.ndarray) -> np.ndarray:
+def planned_widths(sizes: "np.ndarray") -> "np.ndarray":
     """Return the width to expect of the interval from each number of videos, from one on, in points of 100.
 
     Assumes that half of the answers are right, and `ASSUMED_CORRELATION` within a video. The widths do not increase.
@@ -78,9 +80,13 @@ def planned_widths(sizes: np.ndarray) -> np.ndarray:
     Args:
         sizes: Number of questions of each video.
 
+    >>> import numpy as np
     >>> planned_widths(np.full(100, 10)).round(1)[[1, 9, 49, 99]].tolist()
     [100.0, 38.7, 11.5, 0.0]
     """
+    import numpy as np
+    from scipy.special import stdtrit
+
     count, spread = np.arange(1, len(sizes) + 1), (sizes**2).mean() / sizes.mean() ** 2
     variance = (1 + ASSUMED_CORRELATION * (spread * sizes.mean() - 1)) / 4 / (count * sizes.mean())
     quantile = stdtrit(np.maximum(1, count / spread - 1), 0.975)

@@ -25,7 +25,7 @@ PACKAGE = Path(lmms_egoplan.__file__).parent
 # Name, commands and variables of the package, and the key of the report page's theme in a browser.
 OWN_NAMES = re.compile(r"`lmms-egoplan [^`]+|lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE)
 # Packages with a module or folder per benchmark or for certain benchmarks, and the CLI, whose help lists benchmarks.
-NAMING = ("annotation", "benchmarks", "cli", "construction", "planner", "sensitivity", "training")
+NAMING = ("annotation", "benchmarks", "cli", "construction", "overlap", "planner", "sensitivity", "training")
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 GOALSTEP = r"goal-?step"

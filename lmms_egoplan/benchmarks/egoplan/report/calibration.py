@@ -75,7 +75,8 @@ def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
     """
     groups = groupby((row for row in rows if row["series"].is_main), itemgetter("run", "task", "kind"))
     lines = [[*points] for _, points in groups]
-    for key, (title, x, y) in _TEXTS["figures"].items() if lines else ():
+    for key in ("reliability", "risk_coverage") if lines else ():
+        title, x, y = _TEXTS["figures"][key]
         yield Figure(f"{spec.name}_{key}", title, spec.note(key), partial(_draw, lines, x, y), spec.note("points"))
 
 
