@@ -36,7 +36,7 @@ def draw(questions: Iterable[tuple[str, str, float]], seed: str, wanted: str) ->
 
     Args:
         questions: Video, label of the stratum, and length of the progress of each question, in any order.
-        seed: Any text, such as the fingerprint of the data.
+        seed: Any text, such as the benchmark's name.
         wanted: Value of `SUBSET`. The subset has at most this number of questions, but at least one video.
 
     Returns:
@@ -96,6 +96,9 @@ def planned_widths(sizes: "np.ndarray") -> "np.ndarray":
 def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[str, Any]]:
     """Return the design by id of each question of a subset, see `draw`; empty for all questions.
 
+    The subset is the same on every machine: it does not depend on the data's fingerprint, which changes with the paths
+    and times of the videos.
+
     Args:
         benchmark, split: The prepared data.
         wanted: Value of `SUBSET`. Default: the environment's.
@@ -110,7 +113,7 @@ def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[s
         raise LmmsEgoplanError(f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them")
     ids, videos, labels, progress = (prepared.load(split)[name][:] for name in prepared.strata)
     lengths = (len(value) if isinstance(value, list) else value for value in progress)
-    drawn, design = draw(zip(videos, labels, lengths, strict=True), prepared.fingerprint(split), wanted)
+    drawn, design = draw(zip(videos, labels, lengths, strict=True), benchmark, wanted)
     asked = {*drawn} if design["asked"] < design["of"] else set()
     return {id_: design for id_, video in zip(ids, videos, strict=True) if video in asked}
 

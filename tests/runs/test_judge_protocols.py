@@ -138,7 +138,7 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
         assert {record["protocol"] for record in records} == {name}
         assert {record["run"]["version"] for record in records} == {"1.4" if name == "paper" else f"1.4-{name}"}
         run = read_judged(out, BENCHMARKS)
-        graded = read_graded(run)
+        (graded,) = read_graded(run)
         rows[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
         assert (graded.inexact is not None) == (name == "lmms-eval-0.7.3")
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")

@@ -120,6 +120,8 @@ def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:
         raise LmmsEgoplanError(f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it")
     doc = doc["partner"] if shortcut in PARTNERS else doc
     progress = progress_of(doc)
+    if shortcut == "first_frame":  # a single frame of the progress is its last one
+        progress = replace(progress, observation=progress.first)
     if shortcut in _LAST_ACTIONS:
         _check_times(doc)
         past = progress.past[-_LAST_ACTIONS[shortcut] :]

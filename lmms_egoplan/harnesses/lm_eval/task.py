@@ -72,7 +72,10 @@ class PreparedTask(ConfigurableTask):
                 raise LmmsEgoplanError(
                     f"{self.config.task}: --metadata {name}={value}: must be an integer of at least 1"
                 )
-        documents = mark(self.documents(self.PREPARED.load(split)), self.PREPARED.benchmark, split, only=True)
+        process = self.config.process_docs or (lambda rows: rows)
+        # Before `mark`: a compact run shows the partners of a full one.
+        documents = process(self.documents(self.PREPARED.load(split)))
+        documents = mark(documents, self.PREPARED.benchmark, split, only=True)
         columns: dict[str, Any] = {
             "data": self.PREPARED.fingerprint(split),
             "version": f"{metadata.get('version')}, {__version__}",
@@ -82,6 +85,10 @@ class PreparedTask(ConfigurableTask):
         for column, value in columns.items():
             documents = documents.add_column(column, [value] * len(documents))
         self.dataset = {split: documents}
+
+    def test_docs(self) -> Dataset:
+        """Return the documents; `download` has applied ``process_docs``."""
+        return self.dataset[self.config.test_split]
 
     def shown_names(self, _metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the settings and counts in the metadata that affect requests."""

@@ -134,7 +134,7 @@ def shown_under(condition: str | None, record: Record, partner: Record | None = 
     if condition == "last_frame":
         return [whole[-1]]
     if condition == "first_frame":
-        return [whole[0]]
+        return [shown_by_the_task(record, 2)[0]]  # a single frame would be the last one
     if condition == "frozen":
         return [whole[-1] for _ in whole]
     if condition == "reversed":

@@ -292,7 +292,7 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
         lines = "".join(f"{json.dumps(sample, default=str)}\n" for sample in samples)
         (folder / f"samples_{TASK}_2026-11-25T10-00-00.000000.jsonl").write_text(lines)
     runs = read_runs([tmp_path]).runs
-    versions = {read_graded(run).task_run.version for run in runs}
+    versions = {graded.task_run.version for run in runs for graded in read_graded(run)}
     version = package_versions()[TASK]
     assert versions == {version, f"{version}-authors+official", f"{version}+physbrain-1.0"}
     parts = list(read_reports(runs, [benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink"]))

@@ -14,14 +14,19 @@ from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.report.run import read_task_file
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
 PRESETS = [f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)]
 _TEXT_SHORTCUTS = ("egoplan_val_candidates_only", "egoplan_bench2_blind", "egoplan_bench2_candidates_only")
 _SHORTCUTS = {name for tasks in shortcut_set.TASKS.values() for name in tasks[2:]}
+_STEPS = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 WITH_IMAGES = [
+    *(name for name in _STEPS if name not in ("egointent", "egointent_blind")),
+    *(f"{name}_other_image" for name in EGOTHINK),
+    *("egointent_leakage", "actplan_views_swapped"),
     *PRESETS,
     *sorted(_SHORTCUTS.difference(_TEXT_SHORTCUTS)),
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
@@ -29,7 +34,8 @@ WITH_IMAGES = [
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]
-TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", *_TEXT_SHORTCUTS, "actplan_text_only"]
+TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", *_TEXT_SHORTCUTS, "actplan_text_only", "egointent_blind"]
+TEXT_ONLY += [f"{name}_blind" for name in EGOTHINK]
 BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
 
@@ -40,6 +46,7 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
     prepare_egointent(steps, write_videos(folder / "videos"))
+    prepare_egointent(steps, folder / "videos", leakage=True)
     prepare_actplan(write_release(folder / "release", 24))
 
 

@@ -1,11 +1,13 @@
 """Requests of the tasks, and their data."""
 
 import json
+import os
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
+from benchmarks.egointent.source import raw_record, write_annotations, write_videos
 from harnesses.lm_eval.prepared_sets import (
     BENCHMARKS,
     EGOTHINK,
@@ -18,7 +20,9 @@ from harnesses.lm_eval.prepared_sets import (
 )
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE, judge_prompt
+from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.task import Answered
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
@@ -42,6 +46,36 @@ def test_a_prompt_has_a_placeholder_for_each_image(data, name):
         assert instance.args[0].count("<image>") == len(images)
         assert instance.args[0].startswith("<image>" * len(images))
         assert {image.mode for image in images} == {"RGB"}
+
+
+@pytest.mark.parametrize("name", ["egointent", "egointent_other_video", "egointent_without_boundary"])
+def test_a_compact_run_asks_questions_of_the_full_one_with_the_same_partners(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    ids = [f"video_{number}" for number in range(6)]
+    scenarios = ("Make Tea", "Cut Trees", "Make Tea")
+    steps = [
+        raw_record(2 * n + k, video_id=id_, start_sec=k, end_sec=k + 0.4, scenario=scenarios[n % 3], goal=None, event=None)
+        for n, id_ in enumerate(ids)
+        for k in (0, 1)
+    ]
+    videos = write_videos(tmp_path / "videos", ids)
+    drawn = []
+    for time in (1e9, 2e9):  # the fingerprint of the data depends on the times of the files
+        for path in videos.iterdir():
+            os.utime(path, (time, time))
+        prepare_egointent(write_annotations(tmp_path / "steps.jsonl", steps), videos)
+        whole = {row["step_id"]: row for row in load(name).test_docs()}
+        with monkeypatch.context() as patch:
+            patch.setenv(SUBSET, "4")
+            asked = list(load(name).test_docs())
+        assert 0 < len(asked) < len(whole)
+        for row in asked:
+            assert row.pop("subset")["asked"] == 4
+            assert row == whole[row["step_id"]]
+        drawn.append([row["step_id"] for row in asked])
+        if name == "egointent_other_video":
+            assert not {row["partner"]["step_id"] for row in asked} <= {*drawn[0]}
+    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.parametrize(("name", "is_release"), [("egointent", True), ("egointent_v1", False)])
