@@ -144,9 +144,10 @@ def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
 
 
 def _rows(plan: Plan, task: Task) -> Any:
-    rows = mark(task.benchmark.load_splits().load(task.split), task.benchmark.name, task.split, only=True)
+    rows = task.benchmark.load_splits().load(task.split)
     if name := read_task_file(task.path).get("process_docs"):
         rows = _function(task.path, name)(rows)
+    rows = mark(rows, task.benchmark.name, task.split, only=True)
     return rows.select(range(min(len(rows), plan.limit or len(rows))))
 
 

@@ -156,10 +156,11 @@ def _ask_subsets() -> None:
 
     download, create = ConfigurableTask.download, utils.create_iterator
 
+    @functools.wraps(download)  # with its attribute `retry`, which `filters` sets
     def download_and_mark(self: Any, *args: Any, **kwargs: Any) -> None:
         download(self, *args, **kwargs)
         for rows in (self.dataset, self.dataset_no_image):
-            rows.update({split: mark(rows[split], *Path(self.config.dataset_path).parts[-2:]) for split in rows})
+            rows.update({split: mark(rows[split], *Path("hub", self.config.dataset_path).parts[-2:]) for split in rows})
 
     def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         return create((x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs)

@@ -54,7 +54,9 @@ def test_a_compact_run_asks_questions_of_the_full_one_with_the_same_partners(tmp
     ids = [f"video_{number}" for number in range(6)]
     scenarios = ("Make Tea", "Cut Trees", "Make Tea")
     steps = [
-        raw_record(2 * n + k, video_id=id_, start_sec=k, end_sec=k + 0.4, scenario=scenarios[n % 3], goal=None, event=None)
+        raw_record(
+            2 * n + k, video_id=id_, start_sec=k, end_sec=k + 0.4, scenario=scenarios[n % 3], goal=None, event=None
+        )
         for n, id_ in enumerate(ids)
         for k in (0, 1)
     ]
