@@ -171,7 +171,7 @@ def _question(plan: Plan, path: Path, row: Mapping[str, Any]) -> tuple[str, Sequ
     settings = blocks.get(plan.backend_name, blocks.get("default", {}))
     text = task["doc_to_text"]
     return (
-        row[text] if text in row else _call(_function(path, text), row, settings),
+        _call(_function(path, text), row, settings) if "." in text else row.get(text, text),
         _call(_function(path, task["doc_to_visual"]), row, settings),
     )
 

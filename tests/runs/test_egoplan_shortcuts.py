@@ -11,7 +11,10 @@ from lmms_eval.tasks import TaskManager
 
 from benchmarks.egoplan import shortcut_set
 from benchmarks.egoplan.shortcut_set import BASES, CONDITIONS, TASKS, shown_by_the_task, shown_under, text_under
+from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch import estimate
+from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
 from runs.both_harnesses import assert_same_results, evaluate, in_lm_eval, in_lmms_eval, save_language_model
@@ -55,6 +58,21 @@ def lmms_run(qwen):
 @pytest.fixture(scope="module")
 def lm_run(qwen):
     return in_lm_eval(qwen, *GROUPS)
+
+
+def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
+    """In a compact run, too: its questions have the partners of a full run."""
+    plan = Plan(model="m", model_args={}, backend_name="hf_vlm", harness="lmms-eval", tasks=GROUPS, out=made[0])
+    for name, task in plan.leaves.items():
+        whole = {row["sample_id"]: row for row in estimate._rows(plan, task)}
+        text, images = estimate._question(plan, task.path, next(iter(whole.values())))
+        assert (text == "") == name.endswith("_candidates_only")
+        assert (images == []) == name.endswith(("_blind", "_candidates_only"))
+        with monkeypatch.context() as patch:
+            patch.setenv(SUBSET, "3")
+            asked = [dict(row) for row in estimate._rows(plan, task)]
+        assert len(asked) <= 3
+        assert all(row.pop("subset")["asked"] <= 3 and row == whole[row["sample_id"]] for row in asked)
 
 
 class LastFrameOnly:
