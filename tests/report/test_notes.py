@@ -45,6 +45,7 @@ def test_every_note_is_used(folder):
     listed = [note for spec in specs for note in (spec["lead"], spec.get("caveat"), *spec.get("compact_notes", ()))]
     listed += [note for _, table in tables for notes in table.get("notes", ()) for note in notes.split()]
     texts = {node.value for file in folder.glob("*.py") for node in nodes(file) if isinstance(node, ast.Constant)}
+    texts.update(read(folder / "calibration.yaml").get("figures", ()))
     notes = (key.removesuffix("_title") for key in read(folder / "notes.yaml"))
     assert [key for key in notes if key not in texts and key not in listed] == []
     keys = [*(key for key, _ in tables), *read(folder / "columns.yaml")]

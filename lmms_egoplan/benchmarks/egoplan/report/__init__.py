@@ -380,7 +380,6 @@ class EgoPlanReport(_ChoiceReport):
         yield accuracies_figure(self.usual)
         by = "number of past actions"
         yield lines_figure("egoplan_past_actions", by, by, self._by_past_actions, note("bins"))
-        yield from super().figures()
         caption = note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1])
         label = "similarity of goal and right answer"
         yield lines_figure("egoplan_similarity", _SIMILARITY, label, self._by_similarity, caption)

@@ -270,6 +270,8 @@ def test_without_questions_the_baselines_are_missing(runs):
 def test_report_json_and_page_have_all_figures(tmp_path, folder):
     build_report([folder], tmp_path, {}, BENCHMARKS, lambda *_: None, pictures="none")
     (benchmark,) = json.loads((tmp_path / "report.json").read_text())["benchmarks"]
+    names = [figure["key"] for figure in benchmark["figures"]]
+    assert len(names) == len({*names})
     assert {baseline["name"] for baseline in benchmark["baselines"]} == set(slow_baselines.NAMES)
     assert {"egoplan_conditions", "egoplan_gain"} <= {table["key"] for table in benchmark["tables"]}
     page = (tmp_path / "index.html").read_text()
