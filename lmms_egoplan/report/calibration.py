@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax, stdtrit
+from scipy.optimize import brentq
+from scipy.special import softmax, stdtrit
 from scipy.stats import binomtest
 
 from lmms_egoplan.report.scores import Mean
@@ -68,9 +68,12 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     >>> round(fit_temperature(scores, gold), 3)
     2.0
     """
-    right = np.arange(len(gold)), gold
-    best = minimize_scalar(lambda x: -log_softmax(scores / np.exp(x), axis=1)[right].mean(), bounds=np.log([0.01, 100]))
-    return float(np.exp(best.x))
+    differences, limits = scores - scores[np.arange(len(gold)), gold, None], np.log([0.01, 100])
+    # The likelihood rises with the logarithm of the temperature where this is positive. It has a single maximum.
+    slope = lambda x: (softmax(scores / np.exp(x), axis=1) * differences).sum(1).mean()  # noqa: E731
+    if slope(limits[1]) >= 0 or slope(limits[0]) <= 0:
+        return 100.0 if slope(limits[1]) >= 0 else 0.01
+    return float(np.exp(brentq(slope, *limits)))
 
 
 def folds_of(clusters: Clusters) -> Array:
@@ -151,7 +154,7 @@ def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) ->
     error, signs = np.abs(differences).sum(), np.sign([differences, np.full(BINS, differences.sum())])
     low = error - np.quantile(np.abs(noise).sum(1), 0.975)
     high = error - np.quantile(noise @ signs.T, 0.025, axis=0).min()
-    return Mean(float(error), (float(max(0, low)), float(high)))
+    return Mean(float(error), (float(max(0, low)), float(min(1, high))))
 
 
 def area_under_risk(confidence: Array, is_right: Array) -> float:

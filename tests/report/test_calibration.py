@@ -158,3 +158,17 @@ def test_perfect_coverage_has_an_interval_below_1():
     sets = conformal_sets(scores, gold, [f"v{number // 3}" for number in range(60)], 0.8)
     assert (sets["covered"], sets["size"], sets["asks"]) == (100, 1, 0)
     assert 70 < sets["low"] < sets["high"] == 100
+
+
+@pytest.mark.parametrize("margin", [0.5, 5, 50, 800])
+def test_the_best_temperature_beyond_a_limit_is_the_limit(margin):
+    scores = np.tile([margin, 0.0, 0.0, 0.0], (40, 1))
+    assert fit_temperature(scores, np.zeros(40, int)) == 0.01
+    assert fit_temperature(scores, np.ones(40, int)) == 100
+    assert fit_temperature(np.zeros((40, 4)), np.zeros(40, int)) == 100
+
+
+def test_the_calibration_error_is_at_most_one():
+    rng = np.random.default_rng(0)
+    error = calibration_error(rng.uniform(0.8, 1, 10), rng.random(10) < 0.1, range(10))
+    assert error.value < error.interval[1] == 1
