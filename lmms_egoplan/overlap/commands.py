@@ -10,7 +10,7 @@ from lmms_egoplan.overlap.matching import audit as audited
 from lmms_egoplan.overlap.training_files import items_of, read_training
 from lmms_egoplan.report.overlap import CSV, DEGREES, JSON, Audit
 from lmms_egoplan.report.samples import write_folder
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.text import csv_text, join_list
 
 
 def audit(
@@ -43,7 +43,8 @@ def audit(
     questions = [next(items_of(doc, str(doc.get("sample_id", doc.get("step_id"))))) for doc in docs]
     items = [item for path in dict.fromkeys([*training, *(more or [])]) for item in read_training(path)]
     unmatched = sorted({item.video for item in items} - {question.video for question in questions})
-    typer.echo(f"{len(items):,} training records; {len(unmatched):,} videos are not in the benchmark {unmatched[:3]}")
+    examples = f", such as {join_list(unmatched, 3)}" if unmatched else ""
+    typer.echo(f"{len(items):,} training records. Videos outside the benchmark: {len(unmatched):,}{examples}")
     rows = [{"video_id": doc["video_id"], **row} for doc, row in zip(docs, audited(questions, items), strict=True)]
     degrees = {f"{row['video_id']} {row['sample_id']}": row["degree"] for row in rows}
     content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(indent=1)

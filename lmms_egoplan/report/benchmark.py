@@ -450,8 +450,9 @@ class BenchmarkReport(ABC, Generic[Task]):
         questions = {key: self.question(key, [*of_runs.values()]) for key, of_runs in self.answers.items()}
         for name, audit in read_audits(self.labelled(), self.main_tasks()):
             for key, of_runs in self.answers.items():
-                answer = next(iter(of_runs.values()))
-                questions[key]["facts"][name] = audit.questions.get(f"{answer.cluster} {answer.id}", DEGREES[-1])
+                # Answers without a score may have no video.
+                if answer := next((x for x in of_runs.values() if x.cluster), None):
+                    questions[key]["facts"][name] = audit.questions.get(f"{answer.cluster} {answer.id}", DEGREES[-1])
         return questions
 
     def slices(self) -> Iterator[document.Slice]:

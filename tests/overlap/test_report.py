@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from collections import Counter
 from statistics import mean
 
 import pytest
@@ -12,8 +13,11 @@ from typer.testing import CliRunner
 from benchmarks.egointent.synthetic import egointent_answers, egointent_docs
 from benchmarks.egoplan.report.synthetic_runs import DOCS, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.overlap import DEGREES, JSON
+from lmms_egoplan.report.runs import read_runs
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -87,8 +91,7 @@ def slices_of(folder, name, audit):
 
 def test_the_command_prints_counts_and_unknown_ids(folder, rows):
     printed = (folder / "printed.txt").read_text()
-    assert "1 videos" in printed
-    assert "['unknown']" in printed
+    assert "outside the benchmark: 1, such as unknown\n" in printed
     for degree in DEGREES[:-1]:
         count = sum(row["degree"] == degree for row in rows)
         assert f"{count:7} {degree}\n" in printed
@@ -129,6 +132,17 @@ def test_questions_without_audit_are_counted_and_named(folder, tmp_path, monkeyp
     invoke("report", folder / "runs" / "a", tmp_path / "audit", "--out", tmp_path / "report", "--pictures", "none")
     (part,) = slices_of(tmp_path, "egoplan", tmp_path / "audit")
     assert {group["name"]: group["questions"] for group in part["groups"]}[DEGREES[-1]] == len(removed)
+
+
+def test_questions_that_one_run_could_not_score_are_in_the_audit(folder, tmp_path, rows):
+    """An answer without a score logs no video. Here, the first run has such answers."""
+    write_run(tmp_path, "lm-eval", "org/First", {"egoplan_val": egoplan_answers(COUNT, 0.3, 4, unscored=0.2)})
+    write_run(tmp_path, "lmms-eval", "org/Second", {"egoplan_val": egoplan_answers(COUNT, 0.6, 1)})
+    inputs = Inputs(labelled={folder / "audit": "egoplan"})
+    report = EgoPlanReport(read_runs([tmp_path]).runs, inputs)
+    (part,) = (part for part in report.slices() if part.attribute.startswith("overlap"))
+    sizes = {group.name: group.questions for group in part.groups if group.run.startswith("Second")}
+    assert sizes == Counter(row["degree"] for row in rows)
 
 
 def test_a_benchmark_with_one_degree_has_its_score(folder, tmp_path, monkeypatch):
