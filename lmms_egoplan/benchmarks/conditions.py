@@ -64,8 +64,8 @@ def _by_series(report: BenchmarkReport[Any]) -> tuple[Conditions, list[dict[str 
     """
     conditions = {None: Shortcut("as asked", "nothing"), **SHORTCUTS}
     asked = [*report.own_tasks, *report.shortcuts]
-    for name in {task.shortcut for task in asked} - {*conditions}:
-        conditions[name] = Shortcut(str(name), "unknown to this version")
+    for name in sorted({str(task.shortcut) for task in asked if task.shortcut not in conditions}):
+        conditions[name] = Shortcut(name, "unknown to this version")
     series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}
     for task in sorted(asked, key=lambda task: [*conditions].index(task.shortcut)):
         base = task.task.replace(f"_{task.shortcut}", "").removesuffix("_bench")  # the end of a group's own name
