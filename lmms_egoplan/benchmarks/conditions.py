@@ -26,7 +26,7 @@ def condition_table(report: BenchmarkReport[Any]) -> Table | None:
     conditions, series = _by_series(report)
     rows: list[dict[str, Value]] = []
     for shortcut, task, usual in ((name, task, tasks.get(None)) for tasks in series for name, task in tasks.items()):
-        pair = report.difference(task, usual) if shortcut and usual else None
+        pair = report.difference(task, usual) if shortcut and usual and not (task.inexact or usual.inexact) else None
         row = vars(conditions[shortcut]) | {"run": task.run.name, "task": task.task} | task.main.cells("score")
         row |= {"questions": task.main.questions, "without_partner": task.count("without_partner")}
         rows.append(row | ({f"pair_{name}": value for name, value in vars(pair).items()} if pair else {}))

@@ -43,11 +43,15 @@ def information_gain(seen: Logprobs, unseen: Logprobs, gold: int) -> tuple[float
 
 
 def with_gains(series: Sequence[Series]) -> list[Series]:
-    """Add the scores of `MEASURES` to the answers whose question the same run also answered without the video."""
-    blind = {(task.run.name, task.task): task.answers or {} for task in series if task.is_ranked and task.unseen}
+    """Add the scores of `MEASURES` to the answers whose question the same run also answered without the video.
+
+    Inexact tasks have none.
+    """
+    exact = [task for task in series if task.is_ranked and not task.inexact]
+    blind = {(task.run.name, task.task): task.answers or {} for task in exact if task.unseen}
     results = []
     for task in series:
-        unseen = blind.get((task.run.name, f"{task.task}_blind"), {}) if task.is_main else {}
+        unseen = blind.get((task.run.name, f"{task.task}_blind"), {}) if task.is_main and task in exact else {}
         new = {key: _with_gain(x, unseen[key]) for key, x in (task.answers or {}).items() if key in unseen}
         results.append(replace(task, answers={**task.answers, **new}) if task.answers else task)
     return results

@@ -242,6 +242,29 @@ def test_a_run_without_its_own_task_has_no_difference(runs):
     assert "upside_down" in json_of([section], [], [], 0)
 
 
+@pytest.mark.parametrize("inexact", ["egoplan_val", "egoplan_val_blind"])
+def test_inexact_tasks_have_neither_gain_nor_difference(runs, inexact):
+    run = next(run for run in runs if run.name == "Watches")
+    audited = run.tasks[inexact].metrics | {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
+    tasks = run.tasks | {inexact: replace(run.tasks[inexact], metrics=audited)}
+    section = EgoPlanReport([replace(run, tasks=tasks)]).section()
+    assert not [table for table in section.tables if table.key == "egoplan_gain"]
+    conditions = by_condition(section, "Watches")
+    assert conditions["blind"]["pair_value"] is None
+    assert (conditions["shuffled"]["pair_value"] is None) == (inexact == "egoplan_val")
+
+
+def test_unknown_conditions_are_in_alphabetical_order(runs):
+    run = next(run for run in runs if run.name == "Watches")
+    base, names = run.tasks["egoplan_val_frozen"], ["mirrored", "dim", "cut", "askew", "blurred"]
+    tasks = {
+        task: replace(base, task=task, config=base.config | {"metadata": base.config["metadata"] | {"shortcut": name}})
+        for name in names
+        for task in [f"egoplan_val_{name}"]
+    }
+    assert [*by_condition(EgoPlanReport([replace(run, tasks=tasks)]).section(), "Watches")] == sorted(names)
+
+
 def test_baselines_match_a_slow_reference():
     expected = slow_baselines.points(planted.DOCS)
     assert baseline_points(planted.DOCS) == {name: near(points) for name, points in expected.items()}
