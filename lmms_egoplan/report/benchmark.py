@@ -490,12 +490,12 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     def remarks(self) -> Iterator[str]:
         """Describe flaws and gaps of the runs, each in a sentence or two."""
-        names: dict[str, list[str]] = {}
-        for task in self.tasks:
+        tasks, names = [*self.own_tasks, *self.shortcuts], dict[str, list[str]]()
+        for task in tasks:
             for text in (*self.flaws(task), *filter(None, [task.asked_of])):
                 names.setdefault(text, []).append(task.name)
         yield from (f"{join_list(of_text, 8)}: {text}" for text, of_text in names.items())
-        if demo := [task.name for task in self.tasks if task.is_demo]:
+        if demo := [task.name for task in tasks if task.is_demo]:
             yield f"{document.DEMO_NOTE} {', '.join(demo)}."
         yield from self.gaps()
 
@@ -508,10 +508,10 @@ class BenchmarkReport(ABC, Generic[Task]):
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
-            tables = tuple(table for table in self.tables() if table is not None and table.has_own)
-            figures = tuple(figure for figure in self.figures() if figure is not None)
-            spec = self.SPEC
-            return document.Section(spec.name, spec.title, spec.lead, (), tables, figures) if tables else None
+            tables = tuple(self._marked(table) for table in self.tables() if table is not None and table.has_own)
+            figures = tuple(self._marked(figure) for figure in self.figures() if figure is not None)
+            spec, remarks = self.SPEC, tuple(self.remarks()) if self.shortcuts else ()
+            return document.Section(spec.name, spec.title, spec.lead, (), tables, figures, remarks) if tables else None
         fields = self.SPEC.ledger_fields
         means = ((task, self.subset_means(task)) for task in self.tasks if task.task in fields)
         all_tables = (*self.tables(), *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
@@ -543,7 +543,7 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     def _marked(self, part: TableOrFigure) -> TableOrFigure:
         """Mark a table or figure with scores of the demo as meaningless, in its title."""
-        if not any(task.is_demo for task in self.tasks):
+        if not any(task.is_demo for task in (*self.tasks, *self.shortcuts)):
             return part
         title = f"{part.title} ({document.DEMO})"
         if isinstance(part, document.Figure):

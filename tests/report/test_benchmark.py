@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
+import pytest
+
+from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_replies
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.benchmark import BenchmarkReport, Spec
 from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import ShownAnswer
@@ -86,3 +91,16 @@ def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
 def test_runs_without_the_benchmarks_tasks_have_no_part():
     report = LettersReport([])
     assert (report.tasks, report.section(), report.items()) == ([], None, [])
+
+
+@pytest.mark.parametrize("judge", [DEMO, "org/judge"])
+@pytest.mark.parametrize("has_own_task", [False, True])
+def test_flaws_of_shortcut_conditions_are_named(tmp_path, judge, has_own_task):
+    answers = {"egointent_reversed": egointent_answers(12, 40, seed=2, judge=judge, unjudged=0.5)}
+    own = {"egointent": egointent_answers(12, 50, seed=1)} if has_own_task else {}
+    write_run(tmp_path, "lmms-eval", "org/Model", own | answers)
+    section = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    assert [remark for remark in section.remarks if "Model (egointent_reversed)" in remark and "judged" in remark]
+    (table,) = (table for table in section.tables if table.key == "egointent_conditions")
+    (figure,) = (figure for figure in section.figures if figure.key == "egointent_conditions")
+    assert (DEMO in table.title, DEMO in figure.title) == (judge == DEMO, judge == DEMO)
