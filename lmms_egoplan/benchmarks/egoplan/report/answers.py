@@ -31,7 +31,7 @@ _UNSEEN = ("_blind", "_narrated")
 """Suffixes of the names of tasks without images."""
 
 # The fields of a logged question that reports use. Reading its frames needs more.
-_DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
+_DOC_FIELDS = ("video_id", "video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
 
 @dataclass(frozen=True)

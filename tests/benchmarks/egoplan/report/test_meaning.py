@@ -10,6 +10,7 @@ from benchmarks.egoplan import planted, slow_baselines
 from benchmarks.egoplan.report.synthetic_runs import percent
 from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, read_choice
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.encoder import ENCODER_VARIABLE
@@ -263,6 +264,15 @@ def test_unknown_conditions_are_in_alphabetical_order(runs):
         for task in [f"egoplan_val_{name}"]
     }
     assert [*by_condition(EgoPlanReport([replace(run, tasks=tasks)]).section(), "Watches")] == sorted(names)
+
+
+def test_a_logged_question_needs_its_video(folder):
+    path = next(folder.glob("*PrefersUndone/samples_egoplan_val_20*.jsonl"))
+    sample = json.loads(path.read_text().partition("\n")[0])
+    assert read_choice(sample, EGOPLAN).doc
+    del sample["doc"]["video_id"]
+    with pytest.raises(ValueError, match="video_id"):
+        read_choice(sample, EGOPLAN)
 
 
 def test_baselines_match_a_slow_reference():
