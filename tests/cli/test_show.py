@@ -243,7 +243,7 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
     result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (0, "")
     rows = card(result)
-    counts = {"EgoPlan": 5, "EgoThink": 7, "EgoIntent": 1, "ActPlan-1K": 2}
+    counts = {"EgoPlan": 4, "EgoThink": 7, "EgoIntent": 1, "ActPlan-1K": 2}
     assert [row["Benchmark"] for row in rows] == [name for name, count in counts.items() for _ in range(count)]
     (row,) = (row for row in rows if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, "))
     value = 100 * sum(sample["score"] for sample in scored) / len(scored)
@@ -252,7 +252,7 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
     assert all(fact in row["Score (95 % interval)"] for fact in (f"{videos} videos", "10"))
     assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
     assert row["Protocol"].startswith("egoplan_val, version ")
-    thought = rows[5]
+    thought = rows[4]
     low, high = re.fullmatch(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", thought["Score (95 % interval)"]).groups()
     assert float(low) < float(thought["Score (95 % interval)"].split()[0]) < float(high)
     assert "judge org/judge" in thought["Protocol"]
@@ -268,7 +268,7 @@ def test_a_csv_has_one_row_per_task_with_plain_numbers(tmp_path):
     assert "notes.json" in result.stderr
     head, *lines = csv.reader(io.StringIO(result.stdout), strict=True)
     rows = [dict(zip(head, line, strict=True)) for line in lines]
-    assert len({(row["run"], row["task"]) for row in rows}) == len(rows) == 15
+    assert len({(row["run"], row["task"]) for row in rows}) == len(rows) == 14
     assert {row["task"] for row in rows if row["benchmark"] == "EgoThink"} == {
         "egothink_bench", *(f"egothink_bench_{name}" for name in CAPABILITIES)
     }  # fmt: skip

@@ -165,7 +165,7 @@ class Numbered(visuals.Visuals):
     def read_frames(self, _doc, numbers):
         return [NumberedImage(number) for number in numbers]
 
-    def _progress_video(self, _doc):
+    def _progress_video(self, _doc, _progress):
         return "file.mp4"
 
 

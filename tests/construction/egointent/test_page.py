@@ -85,7 +85,7 @@ def test_from_narrations_to_the_prepared_split(built):
     assert float(rates["median_duration_sec"]["value"]) == pytest.approx((durations[1] + durations[2]) / 2, abs=0.006)
     assert rates["median_duration_sec"]["paper"] == "1.87"
 
-    code, audit = run("audit", "egointent", steps.parent)
+    code, audit = run("audit", "egointent-labels", steps.parent)
     assert code == 0
     for text in (
         "761 of 3,014; sec. 3.3",
@@ -154,6 +154,6 @@ def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
 def test_audit_of_another_export_is_one_error(tmp_path, content):
     if content:
         (tmp_path / "audit.csv").write_text(content)
-    code, output = run("audit", "egointent", tmp_path)
+    code, output = run("audit", "egointent-labels", tmp_path)
     assert code == 1
     assert "audit.csv" in output

@@ -80,7 +80,7 @@ def test_an_empty_answer_is_shown_as_nothing(items):
 
 
 def test_remarks_name_the_coverage_of_scores(section):
-    whole = f"{GOOD}, {GOOD} (actplan_text_only), {MUTE}, {WEAK}"
+    whole = f"{GOOD}, {GOOD} (actplan_text_only), {MUTE} and {WEAK}"
     for names, prepared, official in ((whole, COUNT, "1,187"), (PART, 38, "825")):
         (remark,) = (text for text in section.remarks if text.startswith(f"{names}: ") and "paper" in text)
         assert all(fact in remark for fact in (f" {prepared} instances", f" {official}."))
