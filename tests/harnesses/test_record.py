@@ -188,6 +188,7 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
             ranker,
             load,
             question_of=lambda asked: asked.doc_id,
+            shown_of=lambda asked: asked.doc_id,
             candidate_of=lambda asked: next(texts),
             workers=1,
             ledger=None,
