@@ -94,11 +94,11 @@ def test_runs_without_the_benchmarks_tasks_have_no_part():
 
 
 @pytest.mark.parametrize("judge", [DEMO, "org/judge"])
-@pytest.mark.parametrize("has_own_task", [False, True])
-def test_flaws_of_shortcut_conditions_are_named(tmp_path, judge, has_own_task):
+@pytest.mark.parametrize("has_unaltered", [False, True])
+def test_flaws_of_shortcut_conditions_are_named(tmp_path, judge, has_unaltered):
     answers = {"egointent_reversed": egointent_answers(12, 40, seed=2, judge=judge, unjudged=0.5)}
-    own = {"egointent": egointent_answers(12, 50, seed=1)} if has_own_task else {}
-    write_run(tmp_path, "lmms-eval", "org/Model", own | answers)
+    unaltered = {"egointent": egointent_answers(12, 50, seed=1)} if has_unaltered else {}
+    write_run(tmp_path, "lmms-eval", "org/Model", unaltered | answers)
     section = EgoIntentReport(read_runs([tmp_path]).runs).section()
     assert [remark for remark in section.remarks if "Model (egointent_reversed)" in remark and "judged" in remark]
     (table,) = (table for table in section.tables if table.key == "egointent_conditions")

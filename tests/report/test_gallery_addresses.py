@@ -420,13 +420,13 @@ def test_a_question_is_downloaded_as_json(page):
         "runs": [
             {
                 "name": ONE, "task": "plan_val", "version": "2.0", "prompt": 0, "answer": f"answer-010 {MARKUP}",
-                "reply": "reply-010", "chosen": None, "log_probabilities": None, "verdict": "wrong",
-                "rating": "0 of 1", "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
+                "reply": "reply-010", "chosen": None, "log_probabilities": None, "gain": None, "margin_gain": None,
+                "verdict": "wrong", "rating": "0 of 1", "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
             },
             {
                 "name": TWO, "task": "plan_ranked", "version": None, "prompt": None, "answer": None,
-                "reply": None, "chosen": 0, "log_probabilities": [-0.5, None, -2.25], "verdict": "right",
-                "rating": None, "reason": None, "input_tokens": None, "output_tokens": None,
+                "reply": None, "chosen": 0, "log_probabilities": [-0.5, None, -2.25], "gain": None, "margin_gain": None,
+                "verdict": "right", "rating": None, "reason": None, "input_tokens": None, "output_tokens": None,
             },
         ],
     }  # fmt: skip

@@ -124,7 +124,7 @@ def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
         for own_line, real_line in zip(own_lines, real_lines, strict=True):
             assert list(own_line) == list(real_line)
             assert own_line["target"] == real_line["target"]
-            elsewhere = {"media_path", "video_path", "data"}
+            elsewhere = {"media_path", "video_path", "num_frames_with_history", "data"}
             assert own_line["doc"].keys() - {"shown"} == real_line["doc"].keys() - {"shown"}
             compared = own_line["doc"].keys() - elsewhere - {"shown"}
             own_doc, real_doc = ({name: line["doc"][name] for name in compared} for line in (own_line, real_line))

@@ -114,4 +114,5 @@ def test_the_report_has_domains_and_scenarios(data, lmms_run, slow, tmp_path):
         values = {group: score["value"] for (group, run), score in slices.items() if run.endswith("(egoplan_bench2)")}
         assert values == {name: pytest.approx(100 * share) for name, share in shares.items()}
     lines = (tmp_path / "tables" / "egoplan_bench2_scenarios.csv").read_text().splitlines()
-    assert len(lines) == 1 + 2 * len(by_scenario(slow.records, right))
+    baselines = 4
+    assert len(lines) == 1 + (2 + baselines) * len(by_scenario(slow.records, right))

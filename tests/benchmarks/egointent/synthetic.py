@@ -14,7 +14,7 @@ def egointent_docs(count):
     """Return steps of twelve videos in five scenarios; three scenarios are indoors."""
     return [
         record
-        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3}
+        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3, "num_frames_with_history": 3}
         | {"split_size": count}
         for record in _egointent_records(count)
     ]
