@@ -14,8 +14,8 @@ def egointent_docs(count):
     """Return steps of twelve videos in five scenarios; three scenarios are indoors."""
     return [
         record
-        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3, "num_frames_with_history": 3}
-        | {"split_size": count}
+        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "split_size": count}
+        | {"num_frames": 3, "num_frames_with_history": 3}
         for record in _egointent_records(count)
     ]
 
