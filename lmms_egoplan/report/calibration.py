@@ -69,8 +69,11 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     2.0
     """
     differences, limits = scores - scores[np.arange(len(gold)), gold, None], np.log([0.01, 100])
+
     # The likelihood rises with the logarithm of the temperature where this is positive. It has a single maximum.
-    slope = lambda x: (softmax(scores / np.exp(x), axis=1) * differences).sum(1).mean()  # noqa: E731
+    def slope(logarithm: float) -> float:
+        return float((softmax(scores / np.exp(logarithm), axis=1) * differences).sum(1).mean())
+
     if slope(limits[1]) >= 0 or slope(limits[0]) <= 0:
         return 100.0 if slope(limits[1]) >= 0 else 0.01
     return float(np.exp(brentq(slope, *limits)))
