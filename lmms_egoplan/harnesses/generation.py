@@ -1,17 +1,17 @@
 """Generate text in batches with a transformers vision-language model."""
 
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import cycle
 from typing import Any, Protocol
 
 import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
-from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch
+from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch, prefetch_conditions
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
@@ -70,14 +70,12 @@ class EncodedBatch:
         arguments: Generation arguments.
         question_ids: ID of each question for error messages.
         has_video: Whether each question shows a video.
-        num_bytes: Size of the inputs.
     """
 
     inputs: dict[str, Any]
     arguments: Mapping[str, Any]
     question_ids: Sequence[str]
     has_video: Sequence[bool]
-    num_bytes: int
 
 
 def _shape(request: Instance, question: Question) -> str:
@@ -114,21 +112,25 @@ class AnswerGenerator:
 
     def answers(
         self,
-        requests: Iterable[Instance],
+        requests: Sequence[Instance],
         load: Callable[[Instance], Question],
+        shown_of: Callable[[Instance], Any],
         batch_size: int,
         defaults: Mapping[str, Any],
         workers: int,
-    ) -> Generator[tuple[Answer, bool], None, None]:
-        """Yield the answer to each request's question, and whether a video was shown.
+    ) -> Generator[tuple[int, Answer, bool], None, None]:
+        """Yield each request's index, the answer to its question, and whether a video was shown.
 
-        Questions are loaded and batches encoded while the model generates.
+        Questions are loaded and batches encoded while the model generates. With a batch size of 1, requests are in the
+        order of `by_question`. Those that show the same media, as in several conditions, share decoding and encoding.
+        Of equal requests without sampling, only the first one is answered.
 
         Args:
             requests: Requests whose ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
                 ``do_sample`` (None leaves sampling to the checkpoint's generation config), ``temperature``, ``top_p``,
                 ``top_k``, ``num_beams``, ``repetition_penalty``.
             load: Loads the question of a request. Must be thread-safe.
+            shown_of: Returns the key of the question whose media a request shows.
             batch_size: Maximum number of questions per batch.
             defaults: Generation arguments that a request may override.
             workers: Number of threads that load and encode.
@@ -137,23 +139,43 @@ class AnswerGenerator:
             ContextTooLongError: A question alone exceeds the model's positions.
         """
 
-        def encode(batch: Sequence[tuple[Instance, Question]]) -> EncodedBatch:
-            conversations, question_ids = zip(*(question for _, question in batch), strict=True)
+        def encode(questions: Sequence[Question], arguments: Mapping[str, Any]) -> EncodedBatch:
+            conversations, question_ids = zip(*questions, strict=True)
             with self._encoders.borrow() as encoder:
                 inputs = ready(encoder.generation_inputs(conversations), self._model)
             has_video = [
                 any(item["type"] == "video" for message in messages for item in message["content"])
                 for messages in conversations
             ]
-            arguments = {**defaults, **batch[0][0].args[1]}
-            return EncodedBatch(inputs, arguments, question_ids, has_video, num_bytes(inputs))
+            return EncodedBatch(inputs, {**defaults, **arguments}, question_ids, has_video)
 
-        most = batch_size if self._encoder.applies_chat_template else 1
-        batching = Batching(lambda first, item: _shape(*first) == _shape(*item), most, encode, attrgetter("num_bytes"))
-        batches = prefetch(requests, load, workers, size=_media_bytes, batching=batching)
-        with closing(batches):
-            for batch in batches:
-                yield from zip(self._generate(batch), batch.has_video, strict=True)
+        def load_at(index: int) -> tuple[Any, str]:
+            messages, question_id = load(requests[index])
+            arguments = {**defaults, **requests[index].args[1]}
+            samples = arguments.get("do_sample", arguments.get("temperature"))
+            return (messages, arguments, samples and index), question_id
+
+        pairs: Generator[tuple[EncodedBatch, list[int]], None, None]
+        if batch_size == 1:
+            pairs = prefetch_conditions(
+                range(len(requests)),
+                lambda index: shown_of(requests[index]),
+                load_at,
+                lambda content, question_id: encode([(content[0], question_id)], content[1]),
+                workers,
+            )
+        else:
+            batching = Batching[int, Question, Any](
+                lambda *items: len({_shape(requests[index], question) for index, question in items}) == 1,
+                batch_size if self._encoder.applies_chat_template else 1,
+                lambda batch: (encode([loaded for _, loaded in batch], requests[batch[0][0]].args[1]), [*dict(batch)]),
+                lambda pair: num_bytes(pair[0].inputs),
+            )
+            indices = range(len(requests))
+            pairs = prefetch(indices, lambda i: load(requests[i]), workers, size=_media_bytes, batching=batching)
+        with closing(pairs):
+            for batch, equal in pairs:  # the indices of equal requests, or of those of the batch
+                yield from zip(equal, cycle(self._generate(batch)), cycle(batch.has_video), strict=False)
         logger.info(f"Reading ahead of the model took at most {PEAK.num_bytes / 2**20:,.0f} MiB")
 
     @torch.inference_mode()

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import joblib
@@ -21,6 +22,7 @@ from PIL import Image
 
 from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
+from lmms_egoplan.sharing import by_question, encode_together
 
 # Default maximum number of workers, fast enough for any model. Each worker has a copy of the processor.
 MOST_WORKERS = 16
@@ -36,7 +38,7 @@ _AHEAD_PER_WORKER = 4
 
 Item = TypeVar("Item")
 Loaded = TypeVar("Loaded")
-Encoded = TypeVar("Encoded")
+Encoded = TypeVar("Encoded", bound=Any)
 
 
 def num_workers(count: int | str | None = None) -> int:
@@ -182,6 +184,28 @@ def prefetch(
                 yield pool.take(ready.popleft())
             elif loading or ready:
                 pool.changed.wait()
+
+
+def prefetch_conditions(
+    conditions: Iterable[Item],
+    shown_of: Callable[[Item], Any],
+    load: Callable[[Item], tuple[Any, str]],
+    encode: Callable[[Any, str], Encoded],
+    workers: int,
+) -> Generator[tuple[Encoded, list[Item]], None, None]:
+    """Yield each encoded content with its conditions, prepared in advance, question by question.
+
+    See `by_question` and `encode_together`. Encoded contents have a mapping ``inputs``.
+    """
+
+    def encode_block(block: list[Item]) -> tuple[list[tuple[Encoded, list[Item]]], int]:
+        pairs = encode_together(block, load, encode)
+        return pairs, num_bytes({id(value): value for encoded, _ in pairs for value in encoded.inputs.values()})
+
+    with closing(prefetch(by_question(conditions, shown_of), encode_block, workers, size=itemgetter(1))) as blocks:
+        for _, (pairs, _) in blocks:
+            while pairs:
+                yield pairs.pop(0)
 
 
 def _take_one_core() -> None:

@@ -4,12 +4,11 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from operator import itemgetter
 from typing import Any, TypeVar
 
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
-from lmms_egoplan.harnesses.prefetch import num_bytes, prefetch
+from lmms_egoplan.harnesses.prefetch import prefetch_conditions
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.encoding import Message
@@ -17,7 +16,6 @@ from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError
 from lmms_egoplan.ranking.scores import CandidateScore
-from lmms_egoplan.sharing import by_question, encode_together
 
 Request = TypeVar("Request")
 
@@ -56,7 +54,6 @@ def rank(
     """
     indices = range(len(requests))
     groups = [[*group] for _, group in itertools.groupby(indices, key=lambda index: question_of(requests[index]))]
-    blocks = by_question(groups, lambda group: shown_of(requests[group[0]]))
     candidates: dict[int, str] = {}
     pending: deque[tuple[list[list[int]], str, list[int]]] = deque()
 
@@ -65,19 +62,19 @@ def rank(
         candidates.update({index: candidate_of(requests[index]) for index in group})
         return (messages, list(dict.fromkeys(candidates[index] for index in group))), question_id
 
-    def encode(block: list[list[int]]) -> tuple[list[tuple[Any, list[list[int]]]], int]:
-        pairs = encode_together(block, load_group, lambda pair, name: ranker.encode_ahead(pair[0], pair[1], name))
-        return pairs, num_bytes({id(value): value for question, _ in pairs for value in question.inputs.values()})
-
     def questions() -> Iterator[Any]:
-        for _, (pairs, _) in encoded:
-            while pairs:
-                question, equal = pairs.pop(0)
-                lengths = [question.prefix_length] if isinstance(question, EncodedQuestion) else question.lengths
-                pending.append((equal, question.question_id, lengths))
-                yield question
+        for question, equal in encoded:
+            lengths = [question.prefix_length] if isinstance(question, EncodedQuestion) else question.lengths
+            pending.append((equal, question.question_id, lengths))
+            yield question
 
-    encoded = prefetch(blocks, encode, workers, size=itemgetter(1))
+    encoded = prefetch_conditions(
+        groups,
+        lambda group: shown_of(requests[group[0]]),
+        load_group,
+        lambda content, question_id: ranker.encode_ahead(content[0], content[1], question_id),
+        workers,
+    )
     scored = ranker.scores(questions())
     with closing(encoded), closing(scored), progress_bar(len(groups), "Ranking", "question") as bar:
         try:

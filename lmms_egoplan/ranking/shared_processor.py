@@ -1,20 +1,51 @@
 """Encode the images of a question once for all its conditions."""
 
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import Any
+
+import torch
+from torch.testing import assert_close
+from transformers import BatchFeature
 
 from lmms_egoplan.sharing import outline, shared
 
 
 class _Shared:
-    """An image or video processor that encodes the same images, in the same order, once for all conditions."""
+    """An image or video processor that encodes the same images once for all conditions of a question.
+
+    If the images come in another order or repeated, the result is assembled from the earlier one. This requires that
+    the processor encodes each image by itself. The first use with images of this number and size verifies it: the
+    processor's own result must be exactly equal. Otherwise, such images are always encoded anew, as by processors that
+    merge consecutive frames.
+
+    Attributes:
+        separable: Results of the verification.
+    """
+
+    separable: dict[Any, bool]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call, media = outline((args, kwargs))
         encode = partial(super().__call__, *args, **kwargs)  # type: ignore[misc]
+        results: dict[tuple[int, ...], Any] = shared((type(self), call), dict)
+        if (order := tuple(map(id, media))) not in results:
+            known = next((known for known in results if {*order} <= {*known}), None)
+            result = self._rearranged(results[known][0], known, order, call, encode) if known else encode()
+            results[order] = result, media  # the media, so that no other image gets their ids
         # A copy, because processors remove entries. They do not change tensors.
-        return copy(shared((type(self), call, *map(id, media)), encode, media))
+        return copy(results[order][0])
+
+    def _rearranged(self, earlier: Any, known: tuple[int, ...], order: tuple[int, ...], call: str, encode: Any) -> Any:
+        kind, positions = (call, len({*order})), [known.index(image) for image in order]
+        rearranged = BatchFeature({name: _taken(value, positions) for name, value in earlier.items()})
+        if self.separable.get(kind):
+            return rearranged
+        exact = encode()
+        if kind not in self.separable and not _is_equal(exact, earlier):  # otherwise, the order has no effect
+            self.separable[kind] = _is_equal(exact, rearranged)
+        return exact
 
 
 def with_shared_parts(processor: Any) -> Any:
@@ -22,6 +53,22 @@ def with_shared_parts(processor: Any) -> Any:
     processor = copy(processor)
     for name in ("image_processor", "video_processor"):
         if (part := copy(getattr(processor, name, None))) is not None:
-            part.__class__ = type(type(part).__name__, (_Shared, type(part)), {})
+            part.__class__ = type(type(part).__name__, (_Shared, type(part)), {"separable": {}})
             setattr(processor, name, part)
     return processor
+
+
+def _taken(value: Any, positions: list[int]) -> Any:
+    """Return the parts of a tensor that belong to the images at these positions, if it has equal parts for all."""
+    if not isinstance(value, torch.Tensor) or not value.ndim:
+        return value  # such as the number of tiles of each image, which is equal for images of one size
+    axis = int(len(value) == 1 < value.ndim)
+    parts = value.tensor_split(len(positions), axis)
+    return torch.cat([parts[position] for position in positions], axis)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    with suppress(AssertionError, TypeError, ValueError):  # texts and objects cannot be compared
+        assert_close(dict(one), dict(other), rtol=0, atol=0)
+        return True
+    return False

@@ -17,7 +17,7 @@ from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_arguments, folder_version, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
-from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel
+from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
 from lmms_egoplan.harnesses.prefetch import num_bytes, num_workers, prefetch
 from lmms_egoplan.progress import progress_bar
@@ -186,9 +186,11 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     def _answer_clips(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with clips."""
         defaults = {"max_gen_toks": self.max_gen_toks}
-        generated = self._generator.answers(requests, self._load, int(self.batch_size), defaults, self._workers)
+        generated = self._generator.answers(
+            requests, self._load, shown_of, int(self.batch_size), defaults, self._workers
+        )
         with closing(generated):
-            for index, (answer, has_video) in enumerate(generated):
+            for index, answer, has_video in generated:
                 record.note(requests[index], tokens=answer.input_tokens)
                 yield index, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
 

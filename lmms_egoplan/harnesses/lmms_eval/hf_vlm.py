@@ -109,6 +109,8 @@ class HFVLM(RankingBackend):
             self._model, processor, score_eos=bool(chosen.score_eos), path=chosen.ranking_path
         )
         self._generator = generator = AnswerGenerator(self._model, processor)
+        if self.batch_size == 1:
+            self._ordered = ("loglikelihood", "generate_until")
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
         self.recorded_settings = record.settings_of(processor, self._model)
@@ -145,9 +147,9 @@ class HFVLM(RankingBackend):
         super().clean()
 
     def _generate_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
-        answers = self._generator.answers(requests, self._load, self.batch_size, {}, self._workers)
+        answers = self._generator.answers(requests, self._load, self._shown_of(), self.batch_size, {}, self._workers)
         with progress_bar(len(requests), "Generating", "question") as bar, closing(answers):
-            for index, (answer, _) in enumerate(answers):
+            for index, answer, _ in answers:
                 bar.update()
                 record.note(requests[index], tokens=answer.input_tokens)
                 yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))

@@ -1,7 +1,7 @@
 """Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed responses."""
 
 import functools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,6 +60,7 @@ class RankingBackend(lmms):
     Attributes:
         _identity: Identifies the model and the version of the ranking.
         _ledger_identity: Also identifies the settings that affect the exactness of paths.
+        _ordered: Kinds of requests that are computed question by question, over all tasks.
     """
 
     is_simple = True
@@ -71,6 +72,7 @@ class RankingBackend(lmms):
     _identity: str
     _ledger_identity: str
     _ledger: PathLedger | None = None
+    _ordered: Collection[str] = ("loglikelihood",)
 
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy flag.
@@ -94,7 +96,7 @@ class RankingBackend(lmms):
     def order(self, kind: str, requests: Sequence[Instance]) -> list[int]:
         """Return the indices of requests of one kind in the order in which they are computed."""
         shown_of, indices = self._shown_of(), range(len(requests))
-        blocks = by_question(indices, lambda index: shown_of(requests[index])) if kind == "loglikelihood" else [indices]
+        blocks = by_question(indices, lambda index: shown_of(requests[index])) if kind in self._ordered else [indices]
         return [index for block in blocks for index in block]
 
     def _shown_of(self) -> Callable[[Instance], Any]:

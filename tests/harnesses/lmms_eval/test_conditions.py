@@ -53,16 +53,23 @@ class Conditions:
 
     def requests(self, *tasks):
         return [
-            Instance(
-                request_type="loglikelihood",
-                arguments=(self.text(doc), choice, self.visuals, doc_id, task, SPLIT),
-                idx=index,
-                metadata={"task": task, "doc_id": doc_id, "repeats": 1},
-            )
+            self.request("loglikelihood", (self.text(doc), choice, self.visuals), doc_id, task, index)
             for task in tasks or self.tasks
             for doc_id, doc in enumerate(self.tasks[task])
             for index, choice in enumerate(CHOICES)
         ]
+
+    def generation_requests(self, *tasks, **arguments):
+        return [
+            self.request("generate_until", (self.text(doc), dict(arguments), self.visuals), doc_id, task)
+            for task in tasks or self.tasks
+            for doc_id, doc in enumerate(self.tasks[task])
+        ]
+
+    @staticmethod
+    def request(kind, arguments, doc_id, task, index=0):
+        metadata = {"task": task, "doc_id": doc_id, "repeats": 1}
+        return Instance(request_type=kind, arguments=(*arguments, doc_id, task, SPLIT), idx=index, metadata=metadata)
 
     @staticmethod
     def text(doc):
@@ -123,6 +130,63 @@ def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name,
     assert max(decoded.values()) > 1
     assert together == separate
     assert len(set(together)) > len(together) / 2
+
+
+def texts(responses):
+    return [unwrap_generation_output(response)[0] for response in responses]
+
+
+@pytest.mark.parametrize(("name", "as_clip"), [("llava", False), ("qwen2_5_vl", True)])
+def test_written_answers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip):
+    model = HFVLM(checkpoint(name), dtype="float32", workers=3)
+    questions = Conditions(model, tmp_path, as_clip=as_clip)
+    together = texts(model.generate_until(questions.generation_requests(max_new_tokens=6)))
+    assert set(decoded.values()) == {1}
+    separate = [
+        text
+        for task in questions.tasks
+        for text in texts(model.generate_until(questions.generation_requests(task, max_new_tokens=6)))
+    ]
+    assert max(decoded.values()) > 1
+    assert together == separate
+    assert len(set(together)) > len(together) / 3
+
+
+def test_equal_conditions_are_answered_once_unless_sampled(checkpoint, tmp_path, monkeypatch):
+    model = HFVLM(checkpoint("llava"), dtype="float32")
+    questions = Conditions(model, tmp_path, conditions=(None, "last_4_actions"))
+    answered, generate = [], model._generator._generate
+    monkeypatch.setattr(
+        model._generator, "_generate", lambda batch: answered.append(*batch.question_ids) or generate(batch)
+    )
+    greedy = texts(model.generate_until(questions.generation_requests(max_new_tokens=6)))
+    assert [name.split(" (")[0] for name in answered] == ["task_None/0", "task_None/1", "task_None/2"]
+    assert greedy[:3] == greedy[3:]
+    answered.clear()
+    sampled = questions.generation_requests(max_new_tokens=6, do_sample=True, temperature=50.0)
+    assert len(set(texts(model.generate_until(sampled)))) == len(answered) == 6
+
+
+def test_an_interrupted_generation_loses_no_response(checkpoint, tmp_path, monkeypatch):
+    model = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
+    requests = Conditions(model, tmp_path).generation_requests(max_new_tokens=4)
+    expected = texts(model.generate_until(requests))
+    answered, generate, stop_at = [], model._generator._generate, 10
+
+    def interrupted(batch):
+        if len(answered) == stop_at:
+            raise KeyboardInterrupt
+        answered.extend(batch.question_ids)
+        return generate(batch)
+
+    monkeypatch.setattr(model._generator, "_generate", interrupted)
+    cache = open_cache(model, tmp_path / "cache")
+    with pytest.raises(KeyboardInterrupt):
+        cache.execute(model, "generate_until", requests)
+    stop_at = None
+    resumed = open_cache(model, tmp_path / "cache").execute(model, "generate_until", requests)
+    assert texts(resumed) == expected
+    assert len(set(answered)) == len(answered) == len(CONDITIONS) * 3
 
 
 @pytest.mark.parametrize("limit", [1, 300_000])
