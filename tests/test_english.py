@@ -41,17 +41,15 @@ def without_code(text):
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
-def texts(path):
+def texts(source, suffix, nodes):
     """Yield (line, text, whether it is a docstring) for everything in a file that a person reads."""
-    source = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        yield 1, without_code(source) if path.suffix == ".md" else source, False
+    if suffix != ".py":
+        yield 1, without_code(source) if suffix == ".md" else source, False
         return
-    tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    owners = (node for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node))
+    owners = (node for node in nodes if isinstance(node, documented) and ast.get_docstring(node))
     docstrings = {id(node.body[0].value) for node in owners}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, without_code(node.value), id(node) in docstrings
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -59,9 +57,9 @@ def texts(path):
             yield token.start[0], without_code(token.string), False
 
 
-def names_in(path):
+def names_in(nodes):
     """Yield (line, name) for every variable, parameter and function that a module defines."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
         elif isinstance(node, ast.arg):
@@ -73,17 +71,18 @@ def names_in(path):
 def findings(name):
     """Yield (line, problem, context) for a file, without regard to exceptions."""
     path = ROOT / name
-    for line, text, is_docstring in texts(path):
+    source = path.read_text(encoding="utf-8")
+    nodes = [*ast.walk(ast.parse(source))] if path.suffix == ".py" else []
+    for line, text, is_docstring in texts(source, path.suffix, nodes):
         for advice, phrase in PHRASES.items():
             for match in phrase.finditer(text):
                 context = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
                 yield line + text[: match.start()].count("\n"), advice, context
         if is_docstring and text.split(maxsplit=1)[0] in RULES["first_words"]:
             yield line, "a docstring begins with an imperative or a noun", text[:60]
-    if path.suffix == ".py":
-        for line, identifier in names_in(path):
-            if identifier.strip("_") in RULES["names"]:
-                yield line, "name it for what it contains", identifier
+    for line, identifier in names_in(nodes):
+        if identifier.strip("_") in RULES["names"]:
+            yield line, "name it for what it contains", identifier
 
 
 @pytest.mark.parametrize("room", ROOMS)

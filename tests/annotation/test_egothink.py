@@ -261,6 +261,7 @@ def test_samples_are_drawn_per_model_with_known_probabilities_in_any_order(prepa
     again.close()
 
 
+@pytest.mark.whole
 def test_a_sample_is_fixed_when_the_database_is_created(prepared, tmp_path, command):
     answers, judged = all_answers(tmp_path / "one.jsonl"), all_answers(tmp_path / "judged.jsonl")
     store = command(answers, sample=6, judge=judged)
@@ -318,6 +319,7 @@ def test_annotators_and_label_studio_do_not_see_probabilities(prepared, tmp_path
     assert "probability" not in (tmp_path / "studio" / "tasks.json").read_text()
 
 
+@pytest.mark.whole
 def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(tmp_path, monkeypatch, command):
     """People rate 16 of 24 answers. The judge's ratings are half a level too high, except of right answers."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))

@@ -101,6 +101,7 @@ def numbers(benchmark):
     return json.loads(re.sub(r"(Model|judged)[-\w. ,()]*", "RUN", text))
 
 
+@pytest.mark.whole
 @BENCHMARKS
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
 def test_judged_files_have_the_same_numbers_as_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
@@ -156,6 +157,7 @@ def amounts(output, word):
     return tokens, [float(number.replace(",", "")) for number in re.findall(r"([\d,]+\.\d\d) for", price)]
 
 
+@pytest.mark.whole
 @BENCHMARKS
 def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path, monkeypatch, benchmark, answers):
     monkeypatch.setattr("lmms_egoplan.judging.batches._FIRST_POLL_S", 0.02)
@@ -206,6 +208,7 @@ def test_unrated_answers_are_counted(judge, tmp_path):
     assert f"1 of {12 * COUNT}" in json.dumps(section)
 
 
+@pytest.mark.whole
 def test_incomplete_repeats_have_no_rating(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     out = tmp_path / "judged.jsonl"

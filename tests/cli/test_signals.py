@@ -77,6 +77,7 @@ except KeyboardInterrupt as interrupt:
 BLOCKED = "exec('while True:\\n try: time.sleep(600)\\n except BaseException: pass')"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
 @pytest.mark.parametrize("wait", ["time.sleep(600)", BLOCKED], ids=["a thread", "the main thread"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -124,8 +125,7 @@ def environment(data):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("delay", [0.0, 0.05, 0.5, 1.5])
-@pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
+@pytest.mark.parametrize(("delay", "to_group"), [(0.0, True), (0.05, False), (0.5, True), (1.5, False)])
 def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
     """The encoder runs in a separate process."""
     command = Command(

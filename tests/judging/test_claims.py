@@ -54,6 +54,7 @@ def claims():
     return select("*", "claims")
 
 
+@pytest.mark.whole
 def test_three_processes_send_no_duplicate_requests():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
         processes = [start(server, first, first + 60) for first in (0, 0, 40)]
@@ -109,6 +110,7 @@ def test_after_a_kill_stored_replies_are_reused_without_waiting():
         assert server.prompts[18:] == ["prompt 17"]
 
 
+@pytest.mark.whole
 def test_a_claim_that_is_not_renewed_is_free():
     hangs = threading.Event()
 

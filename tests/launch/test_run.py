@@ -191,13 +191,12 @@ def test_scripts_for_several_nodes_are_valid(folder, judge, arguments, facts):
     assert not (folder / "runs" / "a b").exists()
 
 
-@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
-def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge, harness):
-    arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", harness, "--out", f"runs/preset-{harness}")
+def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
+    arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", "lm-eval", "--out", "runs/preset")
     result = run(folder, judge, *arguments, "--protocol", "physbrain-1.0")
     assert result.returncode == 0, result.stderr
     assert "\n$ LMMS_EGOPLAN_PROTOCOL=physbrain-1.0 " in result.stdout
-    out = folder / "runs" / f"preset-{harness}"
+    out = folder / "runs" / "preset"
     assert read_state(out).settings["protocol"] == "physbrain-1.0"
     results = next(path for path in sorted(out.rglob("*.json"), reverse=True) if "results" in path.name)
     versions = json.loads(results.read_text())["versions"]

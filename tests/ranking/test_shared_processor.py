@@ -38,11 +38,11 @@ def calls(monkeypatch):
     """Return a function that counts the calls of a processor from now on."""
 
     def counted(part):
-        found, call = [], type(part).__call__
+        counted_calls, call = [], type(part).__call__
         monkeypatch.setattr(
-            type(part), "__call__", lambda self, *args, **kwargs: found.append(1) or call(self, *args, **kwargs)
+            type(part), "__call__", lambda self, *args, **kwargs: counted_calls.append(1) or call(self, *args, **kwargs)
         )
-        return found
+        return counted_calls
 
     return counted
 
@@ -64,20 +64,20 @@ def test_results_equal_those_of_the_processor(name, kind):
 @pytest.mark.parametrize("name", ["llava", "internvl", "idefics3", "gemma3", "mllama", "qwen2_5_vl"])
 def test_images_are_encoded_once_after_the_first_question(name, calls):
     processor = build(name)[1]
-    found = calls(processor.image_processor)
+    counted_calls = calls(processor.image_processor)
     shared = with_shared_parts(processor).image_processor
     counts = []
     for seed in range(3):
         encoded_in_all_orders(shared, frames(seed))
-        counts.append(len(found))
+        counts.append(len(counted_calls))
     # First, each number of different images is verified.
     assert counts == [4, 5, 6]
 
 
 def test_a_processor_that_merges_frames_encodes_each_order(calls):
     processor = build("qwen2_5_vl")[1]
-    found = calls(processor.video_processor)
+    counted_calls = calls(processor.video_processor)
     shared = with_shared_parts(processor).video_processor
     for seed in range(2):
         encoded_in_all_orders(shared, frames(seed))
-    assert len(found) == 2 * len(ORDERS)
+    assert len(counted_calls) == 2 * len(ORDERS)

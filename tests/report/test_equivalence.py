@@ -163,6 +163,7 @@ def test_agreement_in_few_videos_counts_videos():
     assert verdict(pairs, videos, margin=6).is_equal
 
 
+@pytest.mark.whole
 def test_a_small_certain_difference_is_different_and_equal():
     both = verdict(changes(100, 0, 19_900))
     assert (both.is_different, both.is_equal) == (True, True)

@@ -264,6 +264,7 @@ def test_some_dimensions_have_no_average(tmp_path):
     assert row["spread"] > 0
 
 
+@pytest.mark.whole
 def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path / "data", COUNT)

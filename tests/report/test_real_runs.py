@@ -67,6 +67,7 @@ def real_run(tmp_path_factory):
     return path
 
 
+@pytest.mark.whole
 def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = CliRunner().invoke(app, ["show", str(real_run)])

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from lmms_eval.utils import load_yaml_config
@@ -339,6 +339,7 @@ def test_versions_in_results(results, expected):
     assert logged_version(results, "t") == expected
 
 
+@settings(max_examples=30)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9), st.lists))
 def test_any_value_is_a_version_or_none(value):
     version = logged_version({"versions": {"t": value}}, "t")

@@ -66,8 +66,11 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data,
     assert re.search(r"lmms-egoplan: .*egoplan_val: ", log(data))
 
 
-@pytest.mark.parametrize("launcher", [LMMS_EVAL, TWO_PROCESSES], ids=["one process", "two processes"])
-@pytest.mark.parametrize("wrong", ["missing folder", "missing frame"])
+@pytest.mark.parametrize(
+    ("launcher", "wrong"),
+    [(LMMS_EVAL, "missing frame"), (TWO_PROCESSES, "missing folder"), (TWO_PROCESSES, "missing frame")],
+    ids=["one process", "two processes, missing folder", "two processes"],
+)
 def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
     folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
     if wrong == "missing frame":  # of one question of one process

@@ -71,6 +71,7 @@ def evaluated(harness):
         return lmms_eval.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize(
     ("protocol", "score", "failed"), [("paper", 50, 0), ("authors", 50, 0), ("lmms-eval-0.7.3", -25, 1)]
@@ -119,6 +120,7 @@ def test_prompts_of_physbrain_in_lm_eval(data, judge):
     assert texts == ["<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)]
 
 
+@pytest.mark.whole
 def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path, monkeypatch):
     origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.4", "config": {}}
     stored = tmp_path / "answers.jsonl"

@@ -32,6 +32,8 @@ from runs.harness import metric
 from runs.prepared_set import save_letter_lover
 from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, assert_same_replies, reply_accuracies
 
+pytestmark = pytest.mark.whole
+
 EGOTHINK = [f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS]
 PLAN = "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
 
@@ -94,7 +96,6 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     assert_same_results(*egoplan, ["egoplan_val_generate"])
 
 
-@pytest.mark.whole
 def test_a_template_with_a_bos_token_gets_no_second_one(data):
     """Llama 3.2's template begins with the token, and the tokenizer would add another one."""
     lmms_run, lm_run = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")

@@ -175,6 +175,7 @@ def slow_holm(p_values):
     return [corrected[index] for index in range(len(p_values))]
 
 
+@pytest.mark.whole
 def test_differences_intervals_and_p_values_equal_those_of_slow_versions(docs):
     conditions = [base(), *fields(), *orders(), *presets()]
     scored = effects(noisy(docs, lower={"prompt": 0.4}), conditions, docs)

@@ -24,7 +24,6 @@ BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the vid
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE = "base"
-_CAPTION_UPDATES = (700, 250)
 
 Accuracies = Mapping[str, float]
 """Percentages by ``id``, ``od`` and ``all``, as in Table 3."""
@@ -46,7 +45,7 @@ class LearningDemo:
 
     def train_base(self) -> None:
         """Train a LLaVA on captions."""
-        code = f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed})"
+        code = f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed}, {_DEMO['caption_updates']})"
         self.folder.run([sys.executable, "-c", code])
 
     def render(self) -> None:
@@ -118,7 +117,7 @@ def accuracies_table(rows: Mapping[str, Accuracies], subject: str) -> Table:
     return table
 
 
-def write_base(folder: str, seed: int) -> None:
-    """Train the base model of the demo."""
+def write_base(folder: str, seed: int, updates: tuple[int, int]) -> None:
+    """Train the base model of the demo; see `train_on_captions`."""
     questions = [QUESTION.format(goal=procedure.goal) for procedure in procedures()]
-    train_on_captions(Path(folder), questions, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))
+    train_on_captions(Path(folder), questions, updates, random.Random(seed).randrange(2**31))

@@ -100,6 +100,7 @@ def lmms_tasks(model):
     return loaded
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("preset", PRESETS)
 def test_lmms_eval_asks_like_the_pipeline(data, monkeypatch, preset):
     monkeypatch.setenv(VARIABLE, preset)
@@ -122,6 +123,7 @@ def test_lmms_eval_asks_like_the_pipeline(data, monkeypatch, preset):
     assert asked == COUNT * len(DIMENSIONS) >= 60
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("preset", PRESETS)
 def test_lm_eval_asks_like_the_pipeline(data, monkeypatch, preset):
     monkeypatch.setenv(VARIABLE, preset)
@@ -142,6 +144,7 @@ def test_lm_eval_asks_like_the_pipeline(data, monkeypatch, preset):
     assert asked == COUNT * len(DIMENSIONS) >= 60
 
 
+@pytest.mark.whole
 def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     """The image precedes the text, ``<image>`` stays in it, and temperature and limit are sent."""
     monkeypatch.setenv(VARIABLE, "lmms-eval-0.7.3")
@@ -193,6 +196,7 @@ def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, prese
     assert done["configs"][TASK]["metadata"]["asked_as"] == preset
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
     done, _ = evaluated(monkeypatch, harness)
@@ -203,6 +207,7 @@ def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
     assert (arguments["until"], arguments["do_sample"]) == ([], False)
 
 
+@pytest.mark.whole
 def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
     monkeypatch.setenv(VARIABLE, "official")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "lmms-eval-0.7.3")
@@ -210,6 +215,7 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
     assert done["versions"][TASK] == f"{package_versions()[TASK]}-lmms-eval-0.7.3+official"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("preset", "judged"), [("official", "blue"), ("physbrain-1.0", "Well. Short Answer: blue"), (None, "Well. Short")]
 )

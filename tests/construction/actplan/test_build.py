@@ -111,6 +111,7 @@ def reasons(folder):
     return sorted({(rejection["step"], rejection["reason"]) for rejection in rejections(folder)})
 
 
+@pytest.mark.whole
 def test_from_activities_and_tours_to_prepared_data(sources, served):
     built = sources / "built"
     with served(LanguageModel(FAULTS)) as server:

@@ -225,6 +225,7 @@ def careless(text, number):
     return text.replace("{", "{ // an object\n") if kind == "comment" else kind % text
 
 
+@pytest.mark.whole
 @real
 def test_all_138_replies_of_careless_models_are_read(tmp_path, served):
     """35 replies are malformed JSON, and all others begin with a greeting."""

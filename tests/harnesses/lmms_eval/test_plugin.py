@@ -180,6 +180,7 @@ def test_ports_keep_version_language_model_and_size(original):
     assert all(part.removeprefix("v") in name for part in parts)
 
 
+@pytest.mark.whole
 def test_the_installed_wheel_finds_its_tasks(tmp_path):
     pytest.importorskip("setuptools", minversion="77", reason="builds a wheel without a network")
     source = tmp_path / "source"
