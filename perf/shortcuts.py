@@ -46,17 +46,17 @@ def main(
         backend = _backend(folder / "checkpoint", shape)
         requests = _requests(backend, [_question(folder, number) for number in range(questions)])
         list(backend.loglikelihood(requests[: len(CANDIDATES)]))  # imports, threads
-        lists = {tuple(map(str, _frames(doc))): doc for docs in _docs(backend) for doc in docs if _frames(doc)}
+        sets = {frozenset(_frames(doc)): doc for docs in _docs(backend) for doc in docs if _frames(doc)}
         torch.set_num_threads(1)
         whole = backend.task_dict["perf_whole"]["val"]
         decoding = _cpu_seconds(lambda: [read_video_frames(doc["path"], doc["numbers"]) for doc in whole])
         processor = backend._generator._encoder._processor.image_processor
-        encoding = sum(_encoding_seconds(processor, doc) for doc in lists.values())
+        encoding = sum(_encoding_seconds(processor, doc) for doc in sets.values())
         texts = {(doc["sample_id"], *map(str, _frames(doc)), _text(doc)) for docs in _docs(backend) for doc in docs}
         compute, together = COMPUTE_S * len(texts), (decoding + encoding) / cores
         bound = max(compute, together)
         print(f"{len(requests) // len(CANDIDATES)} rankings of {questions} questions, {len(CONDITIONS)} conditions")
-        print(f"{len(texts)} of them differ, {len(lists)} frame sets; {cores} cores, {shape}", flush=True)
+        print(f"{len(texts)} of them differ, {len(sets)} frame sets; {cores} cores, {shape}", flush=True)
         print(f"decode {decoding:.1f} s, encode {encoding:.1f} s of CPU time; over the cores {together:.1f} s")
         print(f"compute {compute:.1f} s, bound {bound:.1f} s", flush=True)
         for name in ("shared", "not shared"):
