@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.cli import app
-from lmms_egoplan.training.egoplan import captions, rendered
+from lmms_egoplan.training.egoplan import captions, demo, rendered
 from lmms_egoplan.training.egoplan.data import find_frames, read_instructions
 from lmms_egoplan.training.egoplan.worlds import procedures, vary
 from lmms_egoplan.training.instructions import read_instructions as read_captions
@@ -71,7 +71,10 @@ def test_captions_name_the_step_before_the_last_frame():
 
 
 @pytest.mark.whole
-def test_tiny_model_learns_to_plan(tmp_path):
+def test_tiny_model_learns_to_plan(tmp_path, monkeypatch):
+    """With half of the demo's updates."""
+    monkeypatch.setitem(demo._DEMO, "caption_updates", [350, 125])
+    monkeypatch.setitem(demo._DEMO["settings"], "steps", 110)
     result = CliRunner().invoke(app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     accuracies = dict(re.findall(r"│ ([a-z, ]+?) +│.*?│ +([0-9.]+) +│\n", result.stdout))
