@@ -1,13 +1,16 @@
 """Define options of commands that prepare data, and print prepared counts next to the paper's."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.storage import split_dir, summary_path
+from lmms_egoplan.text import join_list
 
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Skip items with missing or damaged files instead of failing.")
@@ -19,6 +22,7 @@ Verify = Annotated[
         help="Decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
     ),
 ]
+Figures = Annotated[bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")]
 
 
 def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str]) -> None:
@@ -54,6 +58,28 @@ def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], k
     prepared = Column("prepared", no_wrap=True)
     table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)
     for name, count in counts.items():
-        numbers = ("" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"]))
-        table.add_row(labels.get(name, name), *numbers, {True: "yes", False: "no", None: ""}[count["matches"]])
+        numbers = ["" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"])]
+        deviation = "" if "" in numbers[1:] else f", {count[key] - count['paper']:+g}"
+        is_equal = {True: "yes", False: f"no{deviation}", None: ""}[count["matches"]]
+        table.add_row(labels.get(name, name), *numbers, is_equal)
     Console().print(table)
+
+
+def write_figures(summary: Mapping[str, Any], files: Mapping[str, str | bytes]) -> None:
+    """Write figures and their numbers next to a prepared split, and print where.
+
+    Args:
+        summary: summary of the split, which has just been prepared.
+        files: content by file name.
+    """
+    folder = split_dir(summary["benchmark"], summary["split"]) / "figures"
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    typer.echo(f"Figures of all {summary['split_size']:,} records of the file in {folder}: {join_list([*files])}")
+
+
+def png_of(drawing: Any) -> bytes:
+    """Return a matplotlib figure as a PNG image."""
+    image = BytesIO()
+    drawing.savefig(image, dpi=130, metadata={"Software": None})
+    return image.getvalue()

@@ -10,14 +10,15 @@ from rich.console import Console
 from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
 from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
-from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
+from lmms_egoplan.benchmarks.egointent.records import Record, check_records, load, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
+from lmms_egoplan.benchmarks.egointent.statistics import statistics_files
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly, Out, Prices, Retry, end, written_path
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
-from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
+from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
 
 Annotations = Annotated[
     str,
@@ -44,10 +45,11 @@ def prepare(
     skip_missing: SkipMissing = False,
     verify: Verify = False,
     leakage: Leakage = False,
+    figures: Figures = False,
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
-    Prints the key that each field was read from.
+    Prints the key that each field was read from. `--figures` draws Figs. 3, 4 and 6.
 
     Example: `lmms-egoplan data prepare egointent hub --videos ego4d/full_scale`
 
@@ -76,6 +78,8 @@ def prepare(
         typer.echo(f"Skipped, without a frame after the cut: {summary['without_leakage']} steps")
     if summary["unverified"]:
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
+    if figures:
+        write_figures(summary, statistics_files(check_records(annotations, load(annotations, fields))))
 
 
 def list_videos(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,10 +14,12 @@ from lmms_egoplan.benchmarks.egoplan.copies import LISTS
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
+from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, shown, statistics, statistics_files
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
-from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
+from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
+from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list
 
 # Files that are written next to a list of videos.
@@ -71,8 +74,12 @@ def prepare(
     *,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
+    figures: Figures = False,
 ) -> None:
     """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a public copy.
+
+    Prints the numbers of Table 2 next to the paper's. `--figures` draws Figs. 4 and 5 and writes Table 2 with the
+    differences, of both splits together if the other one is already prepared.
 
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
@@ -88,7 +95,14 @@ def prepare(
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
-    _print_prepared(prepare_egoplan(annotations, split, media))
+    _print_prepared(summary := prepare_egoplan(annotations, split, media))
+    if figures:
+        asked = [*map(shown, records.read_annotations(annotations, split))]
+        own, other = {f"EgoPlan-{split.capitalize()}, counted": statistics(asked)}, "test" if split == "val" else "val"
+        if load_summary("egoplan", other):
+            asked += [shown(SimpleNamespace(**row)) for row in EGOPLAN.load(other)]
+            own["EgoPlan-Bench, counted"] = statistics(asked)
+        write_figures(summary, statistics_files(own))
 
 
 def prepare_bench2(
@@ -127,7 +141,7 @@ def _print_prepared(summary: dict[str, Any]) -> None:
             ids = f": {join_list([*map(str, seen['different'])], most=5)}" if seen["different"] else ""
             counts = f"{len(seen['other_size'])} have another size, {len(seen['different'])} differ{ids}"
             typer.echo(f"  observations compared with the videos: {seen['compared']}; {counts}")
-    print_summary(summary, "questions", {"task_goals": "task goals"})
+    print_summary(summary, "questions", dict(zip(COUNTS, COLUMNS[1:], strict=True)))
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}. Results report this as media.")
         for fit, count in summary["clips"].items():

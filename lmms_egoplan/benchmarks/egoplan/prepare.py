@@ -12,6 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyCli
 from lmms_egoplan.benchmarks.egoplan.copies import compare_observations, read_copy
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
+from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, shown, statistics
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, warn_of_lost
@@ -21,10 +22,10 @@ from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refu
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Table 2: questions and task goals. Sec. 5.1: questions per source in the validation split.
+# Table 2. Sec. 5.1: questions per source in the validation split.
 PAPER_COUNTS: dict[str, dict[str, int]] = {
-    "val": {"questions": EGOPLAN.official["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
-    "test": {"questions": EGOPLAN.official["test"], "task_goals": 902},
+    "val": {**dict(zip(COUNTS, TABLE_2[0][1:], strict=True)), EPIC_KITCHENS: 2432, EGO4D: 923},
+    "test": dict(zip(COUNTS, TABLE_2[1][1:], strict=True)),
 }
 # Number of records in lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
 _COPY_SIZE = 1435
@@ -107,15 +108,16 @@ class _DataSet:
     columns: Sequence[str]
 
     def counts(self, questions: Sequence[Question]) -> dict[str, int]:
-        """Count questions, questions per source, and distinct values of fields."""
-        counts: dict[str, int] = {"questions": len(questions), **Counter(record.video_source for record in questions)}
+        """Count the columns of Table 2, questions per source, and distinct values of fields."""
+        counts: dict[str, Any] = dict(zip(COUNTS, statistics(map(shown, questions)).counts, strict=True))
+        counts |= Counter(record.video_source for record in questions)
         counts |= {
             name: len({getattr(record, field, None) for record in questions}) for name, field in _DISTINCT.items()
         }
         return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}
 
 
-_DISTINCT = {"task_goals": "task_goal", "videos": "video_id", "domains": "domain", "scenarios": "scenario"}
+_DISTINCT = {"videos": "video_id", "domains": "domain", "scenarios": "scenario"}
 _EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, ())
 # Counts from the abstract and sec. 3 of EgoPlan-Bench2.
 _EGOPLAN_BENCH2 = _DataSet(
@@ -132,9 +134,9 @@ def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media)
         annotations: The official file; see `read_annotations`.
 
     Returns:
-        The summary, see `_save`. For questions, task_goals and each source, ``counts`` has the numbers ``prepared``,
-        ``annotations`` and ``paper`` (None if unknown), and the flag ``matches``, which is true if file and paper agree
-        (None if unknown).
+        The summary, see `_save`. For the columns of Table 2 (`COUNTS`) and each source, ``counts`` has the numbers
+        ``prepared``, ``annotations`` and ``paper`` (None if unknown), and the flag ``matches``, which is true if file
+        and paper agree (None if unknown).
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.

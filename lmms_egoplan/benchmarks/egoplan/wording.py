@@ -8,13 +8,7 @@ from itertools import accumulate
 
 from nltk.stem.snowball import SnowballStemmer
 
-_ARTICLES = frozenset(("a", "an", "the"))
-# Words that end an object or separate it from its verb: "down" and "on" in "put down plate on table".
-NO_OBJECTS = _ARTICLES.union(
-    ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
-    ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
-    ("together", "towards", "under", "up", "using", "with"),
-)
+from lmms_egoplan.benchmarks.egoplan.statistics import ARTICLES, NO_OBJECTS
 
 _STEM = cache(SnowballStemmer("english").stem)
 _DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
@@ -34,7 +28,7 @@ def tidy(text: str) -> str:
 def normalised(text: str) -> str:
     """Return an action in lower case, without punctuation and articles, so that different spellings are equal."""
     plain = unicodedata.normalize("NFKC", tidy(text))
-    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
+    return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in ARTICLES)
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
+from lmms_egoplan.benchmarks.egoplan.statistics import statistics_files
 from lmms_egoplan.construction.ego4d import UNSURE
 from lmms_egoplan.construction.egoplan.goals import identify_goals, pool_goals, read_goals
 from lmms_egoplan.construction.egoplan.narrations import Video, narration_rows, read_ego4d, read_epic_kitchens
@@ -18,7 +19,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, counts, statistics, statistics_files
+from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, built_statistics, counts
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
@@ -152,7 +153,7 @@ def write(built: Built, out: Path) -> None:
     if built.recognition is not None:
         files[INSTRUCTION] = _json_list(instruction_records(built.questions))
         files[RECOGNITION] = _json_list(built.recognition)
-    files |= statistics_files(statistics(built.questions))
+    files |= statistics_files({"built here": built_statistics(built.questions)})
     for name, content in files.items():
         write_whole(out / name, clean_text(content) if isinstance(content, str) else content)
     delete(out / name for name in {INSTRUCTION, RECOGNITION} - files.keys())

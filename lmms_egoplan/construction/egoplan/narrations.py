@@ -11,7 +11,8 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
-from lmms_egoplan.benchmarks.egoplan.wording import NO_OBJECTS, tidy
+from lmms_egoplan.benchmarks.egoplan.statistics import verb_and_object
+from lmms_egoplan.benchmarks.egoplan.wording import tidy
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_csv
@@ -238,19 +239,6 @@ def _none_left(rejections: Sequence[Rejection]) -> str:
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     reasons = (f"{name}: {n}, such as {first[name].where}, {first[name].detail}" for name, n in counted(rejections))
     return f"no narration can be used. {'; '.join(reasons) or 'The file contains none'}"
-
-
-def verb_and_object(phrase: str) -> tuple[str, str]:
-    """Return the first word of a phrase, and its object.
-
-    >>> verb_and_object("put down the chopping board on counter")
-    ('put', 'chopping board')
-    """
-    verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
-    while words and words[0] in NO_OBJECTS:
-        words.pop(0)
-    end = next((position for position, word in enumerate(words) if word in NO_OBJECTS), len(words))
-    return verb, " ".join(words[:end])
 
 
 def hundredths(timestamp: Any) -> int | None:
