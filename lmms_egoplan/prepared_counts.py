@@ -10,7 +10,6 @@ from rich.table import Column, Table
 
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.storage import split_dir, summary_path
-from lmms_egoplan.text import join_list
 
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Skip items with missing or damaged files instead of failing.")
@@ -59,9 +58,8 @@ def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], k
     table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)
     for name, count in counts.items():
         numbers = ["" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"])]
-        deviation = "" if "" in numbers[1:] else f", {count[key] - count['paper']:+g}"
-        is_equal = {True: "yes", False: f"no{deviation}", None: ""}[count["matches"]]
-        table.add_row(labels.get(name, name), *numbers, is_equal)
+        off = "" if "" in numbers[1:] else f", {count[key] - count['paper']:+g}"
+        table.add_row(labels.get(name, name), *numbers, {True: "yes", False: f"no{off}", None: ""}[count["matches"]])
     Console().print(table)
 
 
@@ -75,7 +73,7 @@ def write_figures(summary: Mapping[str, Any], files: Mapping[str, str | bytes]) 
     folder = split_dir(summary["benchmark"], summary["split"]) / "figures"
     for name, content in files.items():
         write_whole(folder / name, content)
-    typer.echo(f"Figures of all {summary['split_size']:,} records of the file in {folder}: {join_list([*files])}")
+    typer.echo(f"Figures of all {summary['split_size']:,} records of the file in {folder}: {', '.join(files)}")
 
 
 def png_of(drawing: Any) -> bytes:

@@ -65,9 +65,9 @@ def test_missing_frames_end_with_one_message(folder):
 def test_prepares_and_shows_status(folder):
     result = prepare(folder, "--skip-missing")
     assert result.exit_code == 0, result.output
-    assert ["questions", "1", "2", "3355", "no"] in rows(result.stdout)
-    assert ["task goals", "1", "1", "2407", "no"] in rows(result.stdout)
-    assert ["Ego4D", "0", "0", "923", "no"] in rows(result.stdout)
+    assert ["questions", "1", "2", "3355", "no, -3353"] in rows(result.stdout)
+    assert ["task goals", "1", "1", "2407", "no, -2406"] in rows(result.stdout)
+    assert ["Ego4D", "0", "0", "923", "no, -923"] in rows(result.stdout)
     facts = ("1 question", "1 video", str(split_dir("egoplan", "val") / "summary.json"), "1 of 2")
     assert all(fact in result.stdout for fact in facts)
 
@@ -182,15 +182,39 @@ def test_prepares_egointent_and_compares_with_the_paper(folder):
     result = run("prepare", "egointent", annotations, "--videos", videos, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
-    assert ["steps", "6", "7", "3014", "no"] in table
-    assert ["scenarios", "3", "3", "15", "no"] in table
-    assert ["median duration (s)", "0.4", "0.4", "1.87", "no"] in table
-    assert ["above 10 s", "0", "0", "183", "no"] in table
+    assert ["steps", "6", "7", "3014", "no, -3007"] in table
+    assert ["scenarios", "3", "3", "15", "no, -12"] in table
+    assert ["median duration (s)", "0.4", "0.4", "1.87", "no, -1.47"] in table
+    assert ["above 10 s", "0", "0", "183", "no, -183"] in table
     assert all(fact in result.stdout for fact in ("6 of 7", str(split_dir("egointent", "test"))))
 
     result = run("status")
     ((*counts, _),) = status_rows(result)
     assert counts == ["egointent", "test", "6", "7", "1", "3014"]
+
+
+def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
+    assert prepare(folder, "--skip-missing").exit_code == 0
+    private = FIRST_STEP | {"golden_choice_idx": None, "answer": None, "choice_a": "dry the spoon", "task_goal": "dry"}
+    (folder / "a.json").write_text(json.dumps([private]))
+    result = run(
+        "prepare", "egoplan", folder / "a.json", "--split", "test", "--epic-kitchens", folder / "epic", "--figures"
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    figures = split_dir("egoplan", "test") / "figures"
+    assert str(figures) in result.stdout
+    table = [line.split(",") for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()]
+    names = [row[0] + row[1] * (row[1] == " counted") for row in table[1:5]]
+    assert names == ["EgoPlan-Test counted", "difference from the paper", "EgoPlan-Bench counted", names[1]]
+    assert [row[-6:-4] for row in table[1:5]] == [["1", "1"], ["-1583", "-901"], ["2", "2"], ["-4937", "-3267"]]
+    videos = write_egointent_videos(folder / "videos")
+    annotations = write_annotations(folder / "steps.jsonl", raw_records())
+    result = run("prepare", "egointent", annotations, "--videos", videos, "--figures")
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (split_dir("egointent", "test") / "figures").iterdir()}
+    assert names == {f"figure_{number}.{end}" for number in (3, 4, 6) for end in ("csv", "png")}
+    assert run("prepare", "egointent", annotations, "--videos", videos).exit_code == 0
+    assert not (split_dir("egointent", "test") / "figures").exists()  # Figures of earlier data are not left.
 
 
 def test_prepares_actplan_and_compares_with_the_paper(folder):
@@ -211,11 +235,11 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     result = run("prepare", "actplan", source, "--skip-missing")
     assert result.exit_code == 0, result.output
     table = rows(result.stdout)
-    assert ["normal activities", "19", "19", "100", "no"] in table
-    assert ["normal instances", "20", "21", "825", "no"] in table
-    assert ["counterfactual instances", "19", "19", "362", "no"] in table
+    assert ["normal activities", "19", "19", "100", "no, -81"] in table
+    assert ["normal instances", "20", "21", "825", "no, -804"] in table
+    assert ["counterfactual instances", "19", "19", "362", "no, -343"] in table
     steps = str(round(fmean(3 + 7 * n % 58 for n, instance in enumerate(instance_ids(40)) if instance.description), 2))
-    assert ["mean steps, counterfactual", steps, steps, "31.93", "no"] in table
+    assert ["mean steps, counterfactual", steps, steps, "31.93", "no, -0.82"] in table
     assert ["instances, putting away", "6", "6", "", ""] in table
     assert re.search(r"0 of 39.*\b4\b", result.stdout)
     facts = ("1 instance", "2 folders", "39 of 40", str(split_dir("actplan", "test")))

@@ -35,11 +35,20 @@ def baseline_points(docs: Sequence[Doc]) -> dict[str, list[float]]:
     done = {id(doc): {normalised(action["narration_text"]) for action in doc["past_actions"]} for doc in docs}
     scores: dict[str, Callable[[Doc, str], float]] = {
         "most frequent action": lambda doc, x: answers[normalised(x)] - in_video[doc["video_id"], normalised(x)],
-        "similarity to the goal": lambda doc, choice: len({*content(doc["task_goal"])} & {*content(choice)}),
+        "similarity to the goal": lambda doc, choice: shared_stems(doc["task_goal"], choice),
         "not done yet": lambda doc, choice: normalised(choice) not in done[id(doc)],
         "longest candidate": lambda _, choice: len(choice),
     }
     return {name: [_points(doc, score) for doc in docs] for name, score in scores.items()}
+
+
+def shared_stems(goal: str, choice: str) -> int:
+    """Return the number of distinct stems that a goal and a choice have in common, see `content`.
+
+    >>> shared_stems("wash the cups", "put cup on rack")
+    1
+    """
+    return len({*content(goal)} & {*content(choice)})
 
 
 def _points(doc: Doc, score: Callable[[Doc, str], float]) -> float:

@@ -111,9 +111,7 @@ class _DataSet:
         """Count the columns of Table 2, questions per source, and distinct values of fields."""
         counts: dict[str, Any] = dict(zip(COUNTS, statistics(map(shown, questions)).counts, strict=True))
         counts |= Counter(record.video_source for record in questions)
-        counts |= {
-            name: len({getattr(record, field, None) for record in questions}) for name, field in _DISTINCT.items()
-        }
+        counts |= {name: len({getattr(x, field, None) for x in questions}) for name, field in _DISTINCT.items()}
         return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,6 +72,21 @@ def levels(values: Mapping[Question, float]) -> dict[Question, int]:
     """
     order = sorted(values, key=lambda question: (values[question], question))
     return {question: position * len(LEVELS) // len(order) for position, question in enumerate(order)}
+
+
+def preference(values: Sequence[float], chosen: int, gold: int) -> float:
+    """Return how much closer to the goal a wrong choice is than the mean of the other wrong ones.
+
+    The measure is this project's. It is 0 on average for a model that picks wrong choices regardless of the goal.
+
+    Args:
+        values: Similarity of goal and choice, for each choice; at least three.
+        chosen, gold: Indices of the choice and of the right one, which differ.
+
+    >>> preference([0.5, 0.25, 0.125, 0.375], chosen=0, gold=1)
+    0.25
+    """
+    return values[chosen] - fmean(value for index, value in enumerate(values) if index not in (chosen, gold))
 
 
 def _version(name: str) -> str:

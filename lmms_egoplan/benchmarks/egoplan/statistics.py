@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,15 +31,11 @@ _VERBS, _OBJECTS = 20, 8
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
-# Number of positions on the spiral that are tried.
-_TURNS = 20_000
 # Horizontal and vertical gap between two words, in the units of the font size.
 _GAP = (7.0, 2.0)
 
 # Goal, choices and scene of a question; the scene is None if unknown.
 Shown = tuple[str, Sequence[str], str | None]
-# Left, bottom, right and top.
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,8 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
     ('put', 'chopping board')
     """
     verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
-    while words and words[0] in NO_OBJECTS:
-        words.pop(0)
-    end = next((position for position, word in enumerate(words) if word in NO_OBJECTS), len(words))
-    return verb, " ".join(words[:end])
+    rest = dropwhile(NO_OBJECTS.__contains__, words)
+    return verb, " ".join(takewhile(lambda word: word not in NO_OBJECTS, rest))
 
 
 def shown(question: Any) -> Shown:
@@ -123,10 +118,9 @@ def statistics_files(own: Mapping[str, Statistics]) -> dict[str, str | bytes]:
     paper = {f"{name}, counted": numbers for name, *numbers in TABLE_2}
     table: list[list[Any]] = [COLUMNS]
     for name, stats in own.items():
-        differences = (
-            [f"{number:+,.0f}" for number in np.array(stats.counts, float) - paper[name]] if name in paper else []
-        )
-        table += [[name, *stats.counts], *([["difference from the paper", *differences]] if differences else [])]
+        table.append([name, *stats.counts])
+        if name in paper:
+            table.append([_TEXTS["difference"], *(f"{x:+.0f}" for x in np.array(stats.counts, float) - paper[name])])
     table += TABLE_2
     cells = [["" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in table]
     objects = [(verb, total, *thing) for verb, total, things in stats.verbs for thing in things]
@@ -150,20 +144,17 @@ def draw_verbs(stats: Statistics, name: str) -> "Figure":
     height = 1 + 0.42 * len(verbs)
     figure = Figure(figsize=(13, height))
     axes = figure.add_axes((0.09, 0.1 / height, 0.9, 1 - 0.6 / height))
-    for rank in range(_OBJECTS + 1):
-        starts = [sum(count for _, count in things[:rank]) for *_, things in verbs]
-        stops = [sum(count for _, count in things[: rank + 1 if rank < _OBJECTS else None]) for *_, things in verbs]
+    for rank in range(_OBJECTS, -1, -1):  # each bar covers the one before except for its last part
+        ends = [
+            sum(count for _, count in things[: rank + 1]) if rank < _OBJECTS else total for _, total, things in verbs
+        ]
         color = colormaps["YlGnBu"](0.6 - 0.06 * rank) if rank < _OBJECTS else "0.9"
-        widths = np.subtract(stops, starts)
-        axes.barh(range(len(verbs)), widths, left=starts, color=color, edgecolor="white", linewidth=0.8)
+        axes.barh(range(len(verbs)), ends, color=color, edgecolor="white", linewidth=0.8)
     for row, (_, total, things) in enumerate(verbs):
-        label = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
-        axes.annotate(
-            label, (total, row), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
-        )
-    highest = max((total for _, total, _ in verbs), default=1)
+        text = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
+        axes.annotate(text, (total, row), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False)
     axes.set_yticks(range(len(verbs)), [f"{verb}  {total:,}" for verb, total, _ in verbs], parse_math=False)
-    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * highest), xticks=[])
+    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * verbs[0][1]), xticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     title = f"{name}: top {len(verbs)} verbs among the choices, with their top {_OBJECTS} objects (last: all others)"
@@ -181,10 +172,9 @@ def draw_goals(stats: Statistics, name: str) -> "Figure":
 
     figure = Figure(figsize=(10, 6))
     axes = figure.add_axes((0.01, 0.01, 0.98, 0.92), aspect="equal")
-    boxes: list[Box] = []
-    highest = max((count for _, count in stats.words), default=1)
+    boxes: list[tuple[float, ...]] = []  # left, bottom, right and top
     for rank, (word, count) in enumerate(stats.words[:_GOAL_WORDS]):
-        path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / highest))
+        path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / stats.words[0][1]))
         # The box of the outline's control points is close to the one that `get_extents` computes from its curves.
         (x, y), (right, top) = path.vertices.min(axis=0), path.vertices.max(axis=0)
         x_left, bottom = _free_position(right - x, top - y, boxes)
@@ -197,12 +187,14 @@ def draw_goals(stats: Statistics, name: str) -> "Figure":
     return figure
 
 
-def _free_position(width: float, height: float, boxes: Sequence[Box]) -> tuple[float, float]:
-    """Return x_left and bottom of the first position on a flat spiral where a box overlaps no other."""
-    turns = np.sqrt(64 + 11.2 * np.arange(_TURNS)) - 8
+def _free_position(width: float, height: float, boxes: Sequence[Any], count: int = 1000) -> tuple[float, float]:
+    """Return x_left and bottom of the first of `count` or more positions on a flat spiral where a box overlaps none."""
+    turns = np.sqrt(64 + 11.2 * np.arange(count)) - 8
     x_left, bottom = 3 * turns * np.cos(turns) - width / 2, 1.5 * turns * np.sin(turns) - height / 2
     left, low, right, top = np.array(boxes).reshape(-1, 4, 1).transpose(1, 0, 2)
     is_beside = np.maximum(left - x_left - width, x_left - right) > _GAP[0]
     is_above_or_below = np.maximum(low - bottom - height, bottom - top) > _GAP[1]
-    first = (is_beside | is_above_or_below).all(axis=0).argmax()
-    return float(x_left[first]), float(bottom[first])
+    free = np.flatnonzero((is_beside | is_above_or_below).all(axis=0))
+    if not len(free):
+        return _free_position(width, height, boxes, 4 * count)
+    return float(x_left[free[0]]), float(bottom[free[0]])

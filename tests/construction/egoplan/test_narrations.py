@@ -17,7 +17,6 @@ from lmms_egoplan.construction.egoplan.narrations import (
     read_ego4d,
     read_epic_kitchens,
     timestamp,
-    verb_and_object,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from shared_data import DATA
@@ -232,21 +231,6 @@ def test_timestamps_survive_formatting_and_parsing(time):
 @pytest.mark.parametrize("text", ["1:2:3", "00:61:00.0", "00:00:08.70s", "\u0660\u0660:00:08", "", None, 8.7])
 def test_other_texts_are_no_times(text):
     assert hundredths(text) is None
-
-
-@pytest.mark.parametrize(
-    ("phrase", "parts"),
-    [
-        ("put down plate", ("put", "plate")),
-        ("turn on the tap", ("turn", "tap")),
-        ("put yogurt on meat", ("put", "yogurt")),
-        ("look for chopping board", ("look", "chopping board")),
-        ("stir", ("stir", "")),
-        ("", ("", "")),
-    ],
-)
-def test_verb_and_object(phrase, parts):
-    assert verb_and_object(phrase) == parts
 
 
 def test_spellings_of_an_action():

@@ -13,12 +13,13 @@ from construction.egoplan.language_model import goals_of, rows_of
 from construction.egoplan.small import epic_row, some_videos, write_epic
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.statistics import _free_position, statistics_files
 from lmms_egoplan.benchmarks.egoplan.wording import stems
 from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
-from lmms_egoplan.construction.egoplan.statistics import _free_position, statistics, statistics_files
+from lmms_egoplan.construction.egoplan.statistics import built_statistics
 from lmms_egoplan.judging.asking import Asking
 from shared_data import DATA
 
@@ -41,7 +42,7 @@ def table(text):
 
 def test_counts():
     """The expected counts are computed by hand. All eight questions have the four actions as choices."""
-    stats = statistics(questions())
+    stats = built_statistics(questions())
     assert stats.counts == (8, 2, 4, 3, 3, 1)
     assert stats.verbs == (
         ("take", 16, (("cup", 8), ("tea bag", 8))),
@@ -52,13 +53,21 @@ def test_counts():
 
 
 def test_unknown_scenes_are_empty():
-    stats = statistics(questions(scene=None))
+    stats = built_statistics(questions(scene=None))
     assert stats.counts[-1] is None
-    assert table(statistics_files(stats)["table_2.csv"])[1] == ["built here", "8", "2", "4", "3", "3", ""]
+    assert table(statistics_files({"built here": stats})["table_2.csv"])[1] == [
+        "built here",
+        "8",
+        "2",
+        "4",
+        "3",
+        "3",
+        "",
+    ]
 
 
 def test_tables_and_pictures():
-    files = statistics_files(statistics(questions()))
+    files = statistics_files({"built here": built_statistics(questions())})
     rows = table(files["table_2.csv"])
     assert [row[0] for row in rows] == ["split", "built here", "EgoPlan-Val", "EgoPlan-Test", "EgoPlan-Bench"]
     for split, row in (("val", rows[2]), ("test", rows[3])):

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
@@ -27,14 +27,14 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
 )
 from lmms_egoplan.benchmarks.egoplan.report.calibration import Rows, calibration_figures, calibration_rows
 from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
-from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
+from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, preference, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs, read_prepared, read_spec
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scores import Answer, Key, Mean
+from lmms_egoplan.report.scores import Answer, Key, Mean, mean_of
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
 from lmms_egoplan.report.tables import Table, Value, number, read_notes, scored, share, show
 
@@ -361,6 +361,7 @@ class EgoPlanReport(_ChoiceReport):
         yield self.score_table()
         yield self.group_table("past_actions", self._by_past_actions)
         yield self.group_table("similarity", self._by_similarity, measure=self._similarity[1])
+        yield self.table("closeness", rows) if (rows := list(self._closeness())) else None
         yield from self.meaning_tables()
         yield from self.pairs_of_runs()
         yield from self._pairs_of_tasks()
@@ -401,16 +402,41 @@ class EgoPlanReport(_ChoiceReport):
             LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing sentence encoder is no
                 error.
         """
-        if not self.docs[0]:
-            return {}, "", None
         pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in self.docs[0].items()}
+        values, measure, problem = self._similarities
+        return levels({key: values[pair] for key, pair in pairs.items() if pair in values}), measure, problem
+
+    @cached_property
+    def _similarities(self) -> tuple[dict[tuple[str, str], float], str, str | None]:
+        """The similarity of each goal and choice, its measure, and the reason why there is none; see `_similarity`."""
+        pairs = [(doc["task_goal"], choice) for doc in self.docs[0].values() for choice in doc["choices"]]
         try:
-            values, measure = similarities(pairs.values(), self.inputs.similarity)
+            return (*similarities(pairs, self.inputs.similarity), None) if pairs else ({}, "", None)
         except LmmsEgoplanError as error:
             if self.inputs.similarity is not None:
                 raise
             return {}, "", str(error)
-        return levels({key: values[pair] for key, pair in pairs.items()}), measure, None
+
+    def _closeness(self) -> Iterator[dict[str, Value]]:
+        """Yield, for each task with samples, the mean `preference` of its wrong answers by each similarity."""
+        from lmms_egoplan.benchmarks.egoplan.baselines import shared_stems  # Importing nltk takes seconds.
+
+        values, encoder, _ = self._similarities
+        measures = [(note("stems"), shared_stems), (encoder, lambda *pair: values[pair])][: 1 + bool(values)]
+        for task, (measure, similarity) in product([task for task in self.tasks if task.answers], measures):
+            wrong = [answer for answer in (task.answers or {}).values() if answer.scores["acc"] == 0]
+            measured = []
+            for answer in wrong:
+                doc, gold = self.docs[0].get(answer.key), LETTERS.index(str(answer.key[2]))
+                chosen = answer.record.chosen
+                if doc and chosen not in (None, gold):
+                    nearness = [similarity(doc["task_goal"], choice) for choice in doc["choices"]]
+                    measured.append(replace(answer, scores={"closer": preference(nearness, chosen, gold)}))
+            mean = mean_of(measured, "closer")
+            low, high = mean.interval or (0, 0)
+            prefers = "close choices" if low > 0 else "far choices" if high < 0 else "not shown"
+            row: dict[str, Value] = {"run": task.run.name, "task": task.task, "measure": measure, "prefers": prefers}
+            yield row | mean.cells("closer") | {"questions": mean.questions, "wrong": len(wrong)}
 
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
         """Return video source and people's check; if the question is available, also past actions and similarity."""
