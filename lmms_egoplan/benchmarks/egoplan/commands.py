@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.copies import LISTS
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
-from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, shown, statistics, statistics_files
+from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, statistics, statistics_files, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
@@ -97,12 +97,13 @@ def prepare(
     media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
     _print_prepared(summary := prepare_egoplan(annotations, split, media))
     if figures:
-        asked = [*map(shown, records.read_annotations(annotations, split))]
-        own, other = {f"EgoPlan-{split.capitalize()}, counted": statistics(asked)}, "test" if split == "val" else "val"
+        asked = [*map(texts_of, records.read_annotations(annotations, split))]
+        counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(asked)}
+        other = "test" if split == "val" else "val"
         if load_summary("egoplan", other):
-            asked += [shown(SimpleNamespace(**row)) for row in EGOPLAN.load(other)]
-            own["EgoPlan-Bench, counted"] = statistics(asked)
-        write_figures(summary, statistics_files(own))
+            asked += [texts_of(SimpleNamespace(**row)) for row in EGOPLAN.load(other)]
+            counted["EgoPlan-Bench, counted"] = statistics(asked)
+        write_figures(summary, statistics_files(counted))
 
 
 def prepare_bench2(

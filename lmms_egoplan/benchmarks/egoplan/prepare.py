@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyCli
 from lmms_egoplan.benchmarks.egoplan.copies import compare_observations, read_copy
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
-from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, shown, statistics
+from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, statistics, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, warn_of_lost
@@ -109,7 +109,7 @@ class _DataSet:
 
     def counts(self, questions: Sequence[Question]) -> dict[str, int]:
         """Count the columns of Table 2, questions per source, and distinct values of fields."""
-        counts: dict[str, Any] = dict(zip(COUNTS, statistics(map(shown, questions)).counts, strict=True))
+        counts: dict[str, Any] = dict(zip(COUNTS, statistics(map(texts_of, questions)).counts, strict=True))
         counts |= Counter(record.video_source for record in questions)
         counts |= {name: len({getattr(x, field, None) for x in questions}) for name, field in _DISTINCT.items()}
         return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}

@@ -64,7 +64,7 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
     return verb, " ".join(takewhile(lambda word: word not in NO_OBJECTS, rest))
 
 
-def shown(question: Any) -> Shown:
+def texts_of(question: Any) -> Shown:
     """Return the goal, the choices and the scene of a published record or prepared row.
 
     The paper does not define scenes. Here, a scene is a participant's kitchen in EPIC-KITCHENS, or a video of Ego4D.
@@ -108,16 +108,16 @@ def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def statistics_files(own: Mapping[str, Statistics]) -> dict[str, str | bytes]:
+def statistics_files(by_name: Mapping[str, Statistics]) -> dict[str, str | bytes]:
     """Return files by name: tables as CSV, Table 2 also as Markdown, and Figures 4 and 5 as PNG images.
 
     Args:
-        own: Statistics by name, at least one. For a row of Table 2 and ", counted", the differences are added. The
+        by_name: Statistics by name, at least one. For a row of Table 2 and ", counted", the differences are added. The
             figures show the last ones.
     """
     paper = {f"{name}, counted": numbers for name, *numbers in TABLE_2}
     table: list[list[Any]] = [COLUMNS]
-    for name, stats in own.items():
+    for name, stats in by_name.items():
         table.append([name, *stats.counts])
         if name in paper:
             table.append([_TEXTS["difference"], *(f"{x:+.0f}" for x in np.array(stats.counts, float) - paper[name])])
@@ -191,9 +191,9 @@ def _free_position(width: float, height: float, boxes: Sequence[Any], count: int
     """Return x_left and bottom of the first of `count` or more positions on a flat spiral where a box overlaps none."""
     turns = np.sqrt(64 + 11.2 * np.arange(count)) - 8
     x_left, bottom = 3 * turns * np.cos(turns) - width / 2, 1.5 * turns * np.sin(turns) - height / 2
-    left, low, right, top = np.array(boxes).reshape(-1, 4, 1).transpose(1, 0, 2)
-    is_beside = np.maximum(left - x_left - width, x_left - right) > _GAP[0]
-    is_above_or_below = np.maximum(low - bottom - height, bottom - top) > _GAP[1]
+    start, low, stop, high = np.array(boxes).reshape(-1, 4, 1).transpose(1, 0, 2)
+    is_beside = np.maximum(start - x_left - width, x_left - stop) > _GAP[0]
+    is_above_or_below = np.maximum(low - bottom - height, bottom - high) > _GAP[1]
     free = np.flatnonzero((is_beside | is_above_or_below).all(axis=0))
     if not len(free):
         return _free_position(width, height, boxes, 4 * count)

@@ -1,4 +1,4 @@
-"""Test the counts behind EgoIntent's figures with slow references, and that the figures need no colour."""
+"""Test the counts of EgoIntent's figures with slow references, and that the figures need no colour."""
 
 import csv
 import random
@@ -47,7 +47,7 @@ def test_files_have_the_counts(count):
         assert sum(totals) == count
         for name, *cells in table[1:]:
             of_group = [step.environment for step in records if group_of(step) == name]
-            assert [int(cell) for cell in cells] == [of_group.count(place) for place in PLACES]
+            assert [int(cell) for cell in cells] == [*map(of_group.count, PLACES)]
     for low, high, number in tables["figure_6.csv"][1:]:
         inside = [low for step in records if float(low) < step.end_sec - step.start_sec <= float(high or "inf")]
         assert int(number) == len(inside)

@@ -7,7 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.statistics import TABLE_2, shown, statistics, statistics_files, verb_and_object
+from lmms_egoplan.benchmarks.egoplan.statistics import (
+    TABLE_2,
+    statistics,
+    statistics_files,
+    texts_of,
+    verb_and_object,
+)
 from shared_data import DATA
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
@@ -33,7 +39,7 @@ def test_verb_and_object(phrase, parts):
 def test_the_published_example_has_the_counts_that_one_reads_in_it():
     (record,) = json.loads(EXAMPLES.read_text())["EgoPlan_validation"]
     question = SimpleNamespace(**record, choices=[record[f"choice_{letter}"] for letter in "abcd"])
-    stats = statistics([shown(question)])
+    stats = statistics([texts_of(question)])
     assert stats.counts == (1, 1, 4, 3, 3, 1)  # put, take, open; cereal box, cereal bag, cupboard; kitchen P01
     assert stats.verbs[0] == ("put", 2, (("cereal bag", 1), ("cereal box", 1)))
     assert stats.words == (("cereal", 1), ("store", 1))
@@ -52,7 +58,7 @@ def test_counts_match_a_slow_reference():
         goal = f"goal {chance.randrange(60)}"
         texts = chance.sample(choices, 4)
         questions.append(SimpleNamespace(task_goal=goal, choices=texts, video_id=video, video_source=source))
-    stats = statistics(map(shown, questions))
+    stats = statistics(map(texts_of, questions))
     offered = [choice for question in questions for choice in question.choices]
     verbs = [choice.split()[0] for choice in offered]
     things = [next(x for x in ("big pan", "cup", "lid") if x in choice) for choice in offered]
@@ -70,8 +76,8 @@ def test_the_rule_finds_most_of_the_annotated_verbs_and_objects():
     with EPIC.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     pairs = [(verb_and_object(row["narration"]), row["verb"].split("-")[0], row["noun"].split(":")[0]) for row in rows]
-    assert sum(found[0] == verb for found, verb, _ in pairs) / len(pairs) > 0.95
-    assert sum(noun in found[1] for found, _, noun in pairs) / len(pairs) > 0.9
+    assert sum(parts[0] == verb for parts, verb, _ in pairs) / len(pairs) > 0.95
+    assert sum(noun in parts[1] for parts, _, noun in pairs) / len(pairs) > 0.9
 
 
 def test_table_2_has_the_differences_from_the_papers_row():
