@@ -18,6 +18,7 @@ from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreeme
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.egointent import read_audit
+from lmms_egoplan.annotation.egoplan_failures import read_items as read_failures
 from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
@@ -25,7 +26,7 @@ from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.actplan.commands import Instances
-from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens
+from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens, Runs, Sample
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
@@ -186,6 +187,26 @@ def annotate_egoplan(
     team = Team(annotators, per_item, qualification)
     store = open_store(egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
+
+
+def annotate_egoplan_failures(
+    runs: Runs,
+    db: _Db,
+    sample: Sample = None,
+    annotators: _Annotators = None,
+    per_item: _PerItem = None,
+    host: _Host = _HOST,
+    port: _Port = _PORT,
+) -> None:
+    """Label the types of failures in a run's wrong answers with human annotators (Fig. 6 of the paper).
+
+    Opens a local web page, which shows goal, past actions, frames and choices, but not the model's name. Answers in
+    which no choice was read are excluded, and so are tasks without video.
+
+    Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
+    """
+    read, flow = partial(read_failures, runs, sample), load_flow("egoplan-failures")
+    serve(open_store(flow, db, read, ", ".join(map(str, runs)), Team(annotators, per_item)), host, port)
 
 
 def annotate_egothink(

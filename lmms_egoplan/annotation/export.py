@@ -49,7 +49,7 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(row)] for row in agreements(flow, labelled)]
     files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
-    write_folder(out, flow.name, {name: file.text for name, file in files.items()})
+    write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
     return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
 
 

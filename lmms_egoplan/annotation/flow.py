@@ -13,7 +13,7 @@ from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
-FLOWS = (*LABELLED, "actplan-circumstances", "actplan-plans")
+FLOWS = (*LABELLED, "egoplan-failures", "actplan-circumstances", "actplan-plans")
 """Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
@@ -210,6 +210,7 @@ class Flow(ABC):
         title: Title of the page.
         stages: At least one stage.
         is_adjudicated: Whether the lead decides where labels differ.
+        mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
         seniors: Number of people who review qualifications.
     """
 
@@ -217,6 +218,7 @@ class Flow(ABC):
     title: ClassVar[str]
     stages: ClassVar[tuple[Stage, ...]]
     is_adjudicated: ClassVar[bool] = True
+    mark: ClassVar[str] = ""
     seniors: ClassVar[int] = 0
 
     @abstractmethod

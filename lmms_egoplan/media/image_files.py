@@ -34,16 +34,20 @@ def check_image(data: bytes, where: str) -> None:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient
 
 
+def jpeg(image: Image.Image, quality: int) -> bytes:
+    """Return the bytes of a JPEG file."""
+    file = BytesIO()
+    image.save(file, "JPEG", quality=quality)
+    return file.getvalue()
+
+
 def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
     """Return the data URL of an image as an RGB JPEG file whose longer side has at most `longer_side` pixels."""
-    small, file = image.convert("RGB"), BytesIO()
+    small = image.convert("RGB")
     small.thumbnail((longer_side, longer_side))
-    small.save(file, "JPEG", quality=quality)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg(small, quality)).decode()}"
 
 
 def write_jpeg(path: Path, image: Image.Image, quality: int) -> None:
     """Write a JPEG file completely or not at all; raises like `write_whole`."""
-    file = BytesIO()
-    image.save(file, "JPEG", quality=quality)
-    write_whole(path, file.getvalue())
+    write_whole(path, jpeg(image, quality))

@@ -17,8 +17,12 @@ from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
 from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, statistics, statistics_files, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry, end
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
+from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list
 
@@ -56,6 +60,10 @@ Copy = Annotated[
     typer.Option(
         metavar="NAME DIR", help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder."
     ),
+]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Folders with runs, with `--log_samples`.")]
+Sample = Annotated[
+    int | None, typer.Option(min=1, help="Size of a random sample of each task's wrong answers. Default: all.")
 ]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
 Frames = Annotated[
@@ -269,6 +277,40 @@ def _cut(annotations: str | Path, questions: Sequence[records.Question], media: 
         f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out} "
         f"({clips.cut} new, {clips.reused} reused, {len(questions) - num_clips} skipped)"
     )
+
+
+def judge(
+    runs: Runs,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report`.")],
+    sample: Sample = None,
+    retry_rejected: Retry = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
+) -> None:
+    """Have a judge name the types of failures in a run's wrong answers (Fig. 6 of the paper).
+
+    The judge sees what the page of `annotate egoplan-failures` shows, without frames if a question's video is missing.
+    The prompt is this project's. With the same runs and `--sample`, both commands draw the same answers: pass `report`
+    both folders to compare the judge with people.
+
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
+    LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are stored as they arrive: to
+    resume an interrupted run, repeat the command.
+
+    Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
+    """
+    # Imported here because reports load SciPy.
+    from lmms_egoplan.benchmarks.egoplan import failures
+    from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport, wrong_answers
+    from lmms_egoplan.report.summary import print_labels
+
+    settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
+    judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
+    settings.asking.finish_estimate()
+    write_folder(out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)})
+    print_labels(EgoPlanReport, out, "failures")
+    settings.asking.print_cost()
+    end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
 
 
 def submit(

@@ -3,14 +3,18 @@
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby, product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from loguru import logger
 
 from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.failures import LABELS, Failure, Frames, agreement_rows, share_rows
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import AGREED, DOMAINS, EGO4D, EPIC_KITCHENS, Verified, read_checked
@@ -29,11 +33,15 @@ from lmms_egoplan.benchmarks.egoplan.report.calibration import Rows, calibration
 from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, preference, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.agreement import MIN_ITEMS
+from lmms_egoplan.judging.correction import draw
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs, read_prepared, read_spec
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.samples import HOW_TO_LOG, read_labels
 from lmms_egoplan.report.scores import Answer, Key, Mean, mean_of
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
 from lmms_egoplan.report.tables import Table, Value, number, read_notes, scored, share, show
@@ -41,7 +49,7 @@ from lmms_egoplan.report.tables import Table, Value, number, read_notes, scored,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS)
+note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS, min_items=MIN_ITEMS)
 # Numbers of the baselines' line styles.
 _LINE_STYLES = {"_blind": 3, "_narrated": 1}
 # The conditions that are compared with each other. Pairs of all conditions would be too many.
@@ -215,15 +223,51 @@ class _ChoiceReport(BenchmarkReport[Series]):
         fields = {"facts": self.facts(key, doc, part), "choices": tuple(LETTERS), "gold": LETTERS.index(str(key[2]))}
         if not doc:
             return fields | {"question": f"{key[1]}: the question is not available"}
-        done = "; ".join(action["narration_text"] for action in doc["past_actions"])
-        settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
         return fields | {
             "question": doc["question"],
             "title": f"To {doc['task_goal'][:1].lower()}{doc['task_goal'][1:]}: what next?" if doc["task_goal"] else "",
             "choices": tuple(doc["choices"]),
-            "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
-            "images": partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None,
+            "references": _references(doc),
+            "images": self._frames(doc),
         }
+
+    def _frames(self, doc: Doc) -> Callable[[], Any] | None:
+        settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
+        return partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None
+
+    def wrong_answers(self, count: int | None) -> Iterator[tuple[Failure, Frames]]:
+        """Yield wrong answers of the tasks with video in which a choice was read, each with its frames.
+
+        Args:
+            count: Size of the random sample of each task's answers; None, or more than there are, for all.
+
+        Raises:
+            LmmsEgoplanError: Questions are missing.
+        """
+        for task in (task for task in self.own_tasks if not task.unseen):
+            wrong = sorted((x for x in (task.answers or {}).values() if x.scores["acc"] == 0), key=lambda x: x.key)
+            answers = [answer for answer in wrong if answer.record.chosen is not None]
+            logger.info(f"{task.name}: {len(answers)} wrong answers, and {len(wrong) - len(answers)} without a choice")
+            for gap in _ChoiceReport.gaps(self) if answers else ():
+                raise LmmsEgoplanError(gap)
+            parts = [answer.record.part or "" for answer in answers]
+            for position in draw(parts, min(count or len(parts), len(parts))) if parts else ():
+                answer, doc = answers[position], self.docs[0][answers[position].key]
+                texts = _references(doc) | {"Choices": "; ".join(doc["choices"]), "Right choice": doc["answer"]}
+                texts["The model's choice"] = doc["choices"][answer.record.chosen]
+                texts |= {"The model's reply": answer.record.text} if answer.record.text else {}
+                ids: dict[str, Any] = {
+                    "id": f"{answer.id} of {task.name}",
+                    "run": f"{task.run.model}, {task.run.time}, {task.task}",
+                }
+                ids |= {"model": task.name, "video": doc["video_id"]}
+                yield Failure(**ids, texts=texts, wrong=len(answers)), self._frames(doc)
+
+    def failure_tables(self) -> Iterator[Table | None]:
+        """Yield types of failures, and the agreement of judges with people."""
+        failures = read_labels(self.labelled(), LABELS, Failure, ("id", "run", "by"))
+        for key, rows in (("failures", share_rows(failures)), ("failures_agreement", agreement_rows(failures))):
+            yield self.table(key, listed) if (listed := list(rows)) else None
 
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the log-probabilities of the choices, or the reply."""
@@ -363,6 +407,7 @@ class EgoPlanReport(_ChoiceReport):
         yield self.group_table("similarity", self._by_similarity, measure=self._similarity[1])
         yield self.table("closeness", rows) if (rows := list(self._closeness())) else None
         yield from self.meaning_tables()
+        yield from self.failure_tables()
         yield from self.pairs_of_runs()
         yield from self._pairs_of_tasks()
         yield self.published("table4")
@@ -483,6 +528,20 @@ class EgoPlanBench2Report(_ChoiceReport):
         return {"domain": part} if part else {}
 
 
+def wrong_answers(runs: Sequence[Path], count: int | None) -> list[tuple[Failure, Frames]]:
+    """Read the wrong answers of runs; see `EgoPlanReport.wrong_answers`.
+
+    Raises:
+        LmmsEgoplanError: A run cannot be read, there are no wrong answers, or their questions are missing.
+    """
+    read = read_runs(runs)
+    for skipped in read.skipped:
+        logger.warning(f"Skipped: {skipped}")
+    if wrong := list(EgoPlanReport(read.runs).wrong_answers(count)):
+        return wrong
+    raise LmmsEgoplanError(f"{', '.join(map(str, runs))}: no wrong answers to EgoPlan's questions; {HOW_TO_LOG}")
+
+
 def _by_domain(task: Series) -> dict[str, Value]:
     """Return accuracies by the columns of Table 3, in per cent."""
     return {name: task.percent(metric) for name, metric in _DOMAINS.items()}
@@ -491,6 +550,11 @@ def _by_domain(task: Series) -> dict[str, Value]:
 def _row(task: Series) -> dict[str, Value]:
     """Return a run's row for a table with published rows, without the accuracy."""
     return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.objections)} | task.counts()
+
+
+def _references(doc: Doc) -> dict[str, str]:
+    done = "; ".join(action["narration_text"] for action in doc["past_actions"])
+    return {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"}
 
 
 def _bin_of(doc: Doc) -> str:
