@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Column as RichColumn
@@ -14,7 +12,7 @@ from rich.text import Text
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, ReportedBenchmark, read_reports
+from lmms_egoplan.report.benchmark import BenchmarkReport, ReportedBenchmark, read_reports
 from lmms_egoplan.report.comparisons import Part
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
@@ -286,20 +284,6 @@ def print_table(table: Table, console: Console) -> None:
         cells = zip(row.values, table.columns, strict=True)
         printed.add_row(*(Text(clean(show(value, column.decimals, column.key))) for value, column in cells))
     console.print(printed)
-
-
-def print_labels(report_of: type[BenchmarkReport[Any]], folder: Path, kind: str) -> None:
-    """Print the tables of the labels in a folder, with their notes.
-
-    Args:
-        kind: Beginning of the tables' keys.
-    """
-    name = report_of.SPEC.name
-    for table in report_of((), Inputs(labelled={folder: name})).tables():
-        if table is not None and table.key.startswith(f"{name}_{kind}"):
-            print_table(table, Console())
-            for text in table.notes:
-                typer.echo(text)
 
 
 def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool) -> tuple[Table, ...]:

@@ -17,13 +17,14 @@ from lmms_egoplan.benchmarks.actplan import bleurt, error_judge
 from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, instances_of, parse_id
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
-from lmms_egoplan.benchmarks.actplan.plans import VERDICTS, StoredPlan, read_labelled_plans, read_plans
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS, StoredPlan, read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry, end
+from lmms_egoplan.judging.agreement import MIN_ITEMS
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
@@ -254,10 +255,6 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    # Imported here because reports load SciPy.
-    from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
-    from lmms_egoplan.report.summary import print_labels
-
     settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
@@ -266,10 +263,38 @@ def judge(
     judged = error_judge.judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
     settings.asking.finish_estimate()
     write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: json_lines(plan.model_dump() for plan in judged)})
-    print_labels(ActPlanReport, out, "errors")
+    _print_errors(judged)
+    unjudged = [plan for plan in judged if plan.judge is None]
     typer.echo(f"Skipped because people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
+    typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
     settings.asking.print_cost()
-    end(out / error_judge.JUDGED_ERRORS, sum(plan.judge is None for plan in judged), len(judged))
+    if unjudged:
+        raise LmmsEgoplanError(
+            f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} of "
+            f"{unjudged[0].model}: {unjudged[0].error}. Repeat the command to retry plans without a reply; add "
+            "--retry-rejected to also retry unusable replies"
+        )
+
+
+def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
+    agreements = error_judge.agreements(judged)
+    heads = ("judge", "judge, shared", "people, shared", "both, shared", "kappa", "95 %")
+    table = Table("error", *(Column(head, justify="right") for head in heads[: 6 if agreements else 1]))
+    for key, title in ERRORS.items():
+        cells = [str(sum(key in plan.judge for plan in judged if plan.judge is not None))]
+        if agreements:
+            people, judge, in_both, agreement = agreements[key]
+            kappa = agreement.kappa_unweighted
+            cells += [str(judge), str(people), str(in_both)]
+            cells += ["n/a", "n/a"] if kappa is None else [f"{kappa.value:.2f}", f"{kappa.low:.2f} to {kappa.high:.2f}"]
+        table.add_row(title, *cells)
+    Console().print(table)
+    shared = sum(plan.people is not None and plan.judge is not None for plan in judged)
+    rated = sum(plan.judge is not None for plan in judged)
+    names = ", ".join(dict.fromkeys(plan.judge_model for plan in judged))
+    if shared:
+        typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans marked by both, or one side marks all plans the same")
+    typer.echo(f"Plans judged: {rated} of {len(judged)}; shared, also marked by people: {shared}. Judge: {names}")
 
 
 def evaluate_classifier(

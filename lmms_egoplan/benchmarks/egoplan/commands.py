@@ -301,14 +301,14 @@ def judge(
     """
     # Imported here because reports load SciPy.
     from lmms_egoplan.benchmarks.egoplan import failures
-    from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport, wrong_answers
-    from lmms_egoplan.report.summary import print_labels
+    from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 
     settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
     judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
     settings.asking.finish_estimate()
     write_folder(out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)})
-    print_labels(EgoPlanReport, out, "failures")
+    for row in failures.share_rows(judged):
+        typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
     settings.asking.print_cost()
     end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
 

@@ -73,8 +73,8 @@ def judge_failures(wrong: Sequence[tuple[Failure, Frames]], settings: JudgeSetti
 
 def failure_prompt(texts: Mapping[str, str], frames: Frames) -> Prompt:
     """Build the prompt about a wrong answer, with the frames first."""
-    shown = "\n".join(f"### {title}\n{without_marks(text)}" for title, text in texts.items())
-    text = _TEXTS["prompt"].format(frames=_TEXTS["frames"] if frames else "", texts=shown)
+    sections = "\n".join(f"### {title}\n{without_marks(text)}" for title, text in texts.items())
+    text = _TEXTS["prompt"].format(frames=_TEXTS["frames"] if frames else "", texts=sections)
     return Prompt(text, tuple(jpeg_url(image, _LONGER_SIDE) for image in (frames() if frames else ())))
 
 

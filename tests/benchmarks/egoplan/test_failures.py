@@ -57,7 +57,7 @@ def judge(monkeypatch):
 
 
 def test_wrong_answers_are_those_with_a_wrong_choice(runs):
-    found = {failure.id for failure, _ in wrong_answers([runs], None)}
+    ids = {failure.id for failure, _ in wrong_answers([runs], None)}
     expected = set()
     for number, (doc, losses) in enumerate(
         zip(egoplan_docs(COUNT), egoplan_answers(COUNT, 0.5, 1, 0.1).responses, strict=True)
@@ -70,7 +70,7 @@ def test_wrong_answers_are_those_with_a_wrong_choice(runs):
     ):
         if reply[1:] == "." and reply[0] != doc["golden_choice_idx"]:
             expected.add(f"{number + 1} of Small (egoplan_val_generate)")
-    assert found == expected
+    assert ids == expected
     for failure, frames in wrong_answers([runs], 3):
         assert len(frames()) <= 8
         assert failure.texts["Right choice"] != failure.texts["The model's choice"]
@@ -108,6 +108,7 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
         code, output = run(*arguments)
         assert code == 1
         assert "4 of 8 answers are not judged" in " ".join(output.split())
+        assert "Small, Type-2: Omitting key state changes in task progress: 4 of 4 answers" in output
         contents = [body["messages"][-1]["content"] for body in server.bodies]
         assert all([part["type"] for part in content][:2] == ["image_url", "image_url"] for content in contents)
         assert not any(
@@ -124,10 +125,10 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
     code, output = run("report", labels, tmp_path / "judged", "--out", tmp_path / "report")
     assert code == 0, output
     report = json.loads((tmp_path / "report" / "report.json").read_text())
-    tables = {table["key"]: table for part in report["sections"] for table in part["tables"]}
+    tables = {table["key"]: table for part in report["benchmarks"] for table in part["tables"]}
     shares = tables["egoplan_failures"]["rows"]
     assert len(shares) == 16  # four types, two tasks, people and judge
-    assert tables["egoplan_failures_agreement"]["rows"][0]["answers"] in (3, 4)
+    assert tables["egoplan_failures_agreement"]["rows"][0]["values"][1] in (3, 4)
     assert (tmp_path / "report" / "tables" / "egoplan_failures.csv").is_file()
 
 
