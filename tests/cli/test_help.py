@@ -157,7 +157,7 @@ def test_a_wrong_name_gets_suggestions(typed, meant):
     ("typed", "completions"),
     [
         ("da", {"data"}),
-        ("judge ", {"egothink", "egointent", "actplan"}),
+        ("judge ", {"egoplan", "egothink", "egointent", "actplan"}),
         ("data prepare egop", {"egoplan", "egoplan_bench2"}),
         ("show --for", {"--format"}),
         ("show --format ", {"text", "md", "latex", "csv"}),
