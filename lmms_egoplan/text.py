@@ -13,6 +13,10 @@ _HALF = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
+class Mark(str):
+    """A text of a prompt that marks the image or video after it, and must stay directly before it."""
+
+
 def clean_text(text: str) -> str:
     """Repair halves of surrogate pairs, which JSON files may contain but which cannot be sent or stored.
 

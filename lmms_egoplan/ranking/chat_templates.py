@@ -41,6 +41,16 @@ def has_video(render: Render) -> bool:
     return None not in (with_video, without) and with_video != without
 
 
+def keeps_order(render: Render) -> bool:
+    """Return whether the template renders texts and images of a turn in their order, not all images first."""
+    image, mark, text = {"type": "image"}, {"type": "text", "text": _SYSTEM}, {"type": "text", "text": _QUESTION}
+    marked, moved = (
+        _rendered(render, [{"role": "user", "content": content}])
+        for content in ([mark, image, text], [image, mark, text])
+    )
+    return None not in (marked, moved) and marked != moved
+
+
 def _rendered(render: Render, messages: Sequence[Message]) -> str | None:
     """Render messages; return None if the template raises any error."""
     try:

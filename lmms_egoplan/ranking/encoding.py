@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from transformers.video_utils import VideoMetadata
 
-from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video
+from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video, keeps_order
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 from lmms_egoplan.ranking.shared_processor import with_shared_parts
+from lmms_egoplan.text import Mark
 
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
@@ -76,6 +77,7 @@ class QuestionEncoder:
         self._placeholders = _media_placeholders(processor)
         self._reserved = re.compile("|".join(map(re.escape, _reserved_texts(processor, self._placeholders))))
         self.has_system_turn = self.applies_chat_template and has_system_turn(processor.apply_chat_template)
+        self._keeps_order = self.applies_chat_template and keeps_order(processor.apply_chat_template)
         has_video_processor = getattr(processor, "video_processor", None) is not None
         self.takes_video = (
             self.applies_chat_template and has_video_processor and has_video(processor.apply_chat_template)
@@ -173,8 +175,18 @@ class QuestionEncoder:
         return self._plain_inputs(messages, _text_of(messages))
 
     def _conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages whose contents are lists; merge system messages into the user's if unsupported."""
+        """Return messages whose contents are lists; merge system messages into the user's if unsupported.
+
+        Raises:
+            RankingError: There are marks, which the chat template would move away from their images.
+        """
         conversation = [_with_content_list(message) for message in messages]
+        items = (item for message in conversation for item in message["content"])
+        if not self._keeps_order and any(isinstance(item.get("text"), Mark) for item in items):
+            raise RankingError(
+                f"{type(self._processor).__name__}: this model's chat template puts all images before the text, away "
+                "from their marks; use a task or a setting without marks (clip_marks)"
+            )
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation
         system = [message for message in conversation if message["role"] == "system"]

@@ -3,7 +3,7 @@
 import pytest
 from jinja2 import BaseLoader, Environment
 
-from lmms_egoplan.ranking.chat_templates import has_system_turn, has_video
+from lmms_egoplan.ranking.chat_templates import has_system_turn, has_video, keeps_order
 from zoo import FAMILIES, build
 from zoo.prompts import GEMMA3, MISTRAL, ONEVISION, QWEN2_VL, VICUNA
 
@@ -82,3 +82,20 @@ def test_templates_without_videos():
     assert not has_video(renderer(turns()))
     assert not has_video(renderer("{{ raise_exception('no') }}"))
     assert has_video(renderer(ITEMS.join(["{% for message in messages %}", "{% endfor %}"]).replace("image", "video")))
+
+
+@pytest.mark.parametrize(
+    ("template", "keeps"),
+    [
+        (QWEN2_VL, True),
+        (GEMMA3, True),
+        (ONEVISION, False),
+        (VICUNA, False),
+        (turns(), True),
+        ("{% for message in messages %}{{ message['content'][0]['text'] }}{% endfor %}", True),
+        ("{{ raise_exception('no') }}", False),
+        ("none", False),
+    ],
+)
+def test_order_of_texts_and_images(template, keeps):
+    assert keeps_order(renderer(template)) == keeps

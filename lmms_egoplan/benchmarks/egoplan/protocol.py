@@ -9,10 +9,12 @@ https://github.com/qiulu66/EgoPlan-Bench2, commit 2523b38. The code was read, no
 
 import re
 import string
+from collections.abc import Mapping
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 
 LETTERS = "ABCD"
@@ -28,6 +30,13 @@ THINKING = (
     "Think about what has been done and what the last frame shows. Then put the letter of the action to take, A, B, C "
     "or D, in \\boxed{}."
 )
+
+_TEXTS = module_yaml(__file__)
+# For models that summarise the progress and describe the observation first (App. B.2). `protocol.yaml` marks what the
+# paper prints.
+REASONED = _TEXTS["reasoned"]["instruction"].format(**_TEXTS["reasoned"])
+MARKS: Mapping[str, str] = _TEXTS["marks"]
+"""Marks of the clips, by their number ``i``, and of the observation (C.1)."""
 
 _BENCH2_TASK = "Select the best answer to the following multiple-choice question based on the video."
 # "Prompt" in the README of the paper's repository.
@@ -57,7 +66,7 @@ def lettered_question(doc: Doc, instruction: str = LETTER) -> str:
     This is not the paper's evaluation, which ranks the choices' likelihoods (sec. 3.5).
 
     Args:
-        instruction: `LETTER`, or `THINKING` for a model that thinks before it answers.
+        instruction: `LETTER`, `THINKING` for a model that thinks before it answers, or `REASONED`.
     """
     return "\n".join([doc["question"], *_lettered_choices(doc), instruction])
 

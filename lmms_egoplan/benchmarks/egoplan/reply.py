@@ -73,6 +73,30 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     return _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
 
 
+def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
+    r"""Read a reply to `REASONED`: the letter of its last part, and its parts as they are named.
+
+    The letter is read by `parse_letter` from the plan. Without a plan, only the last line is read, so that a reply that
+    ends in the summary or the description claims nothing. If a name occurs several times, its last text counts.
+
+    Returns:
+        The letter or None, and the texts of ``progress``, ``observation`` and ``plan``, in the order of the reply. A
+        part without a name is missing.
+
+    >>> parse_reasoned("**Task progress:** lid off\nCurrent observation: A spoon.\nNext action: B")
+    ('B', {'progress': 'lid off', 'observation': 'A spoon.', 'plan': 'B'})
+    >>> parse_reasoned("Task progress: lid off\nCurrent observation: A")
+    (None, {'progress': 'lid off', 'observation': 'A'})
+    """
+    spoken = without_thinking(reply) or ""
+    names = list(_RE.part.finditer(spoken))
+    ends = [*(name.start() for name in names), len(spoken)][1:]
+    parts = {
+        str(name.lastgroup): spoken[name.end() : end].strip(" \t\n*_`") for name, end in zip(names, ends, strict=True)
+    }
+    return parse_letter(parts.get("plan") or spoken.strip().rpartition("\n")[2], choices), parts
+
+
 def first_letter(reply: str, openings: Sequence[str] = OPENINGS) -> str | None:
     """Read a reply as extract_characters_regex in EgoPlan-Bench2's eval.py does: the first capital A to D anywhere.
 

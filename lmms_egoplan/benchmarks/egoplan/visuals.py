@@ -15,6 +15,7 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.egoplan.protocol import MARKS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.shortcuts import PARTNERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
@@ -33,6 +34,7 @@ from lmms_egoplan.media.frames import (
 )
 from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.paths import data_root
+from lmms_egoplan.text import Mark
 
 # The project's default for models without multi-clip input.
 UNIFORM_FRAMES = 8
@@ -83,10 +85,13 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
     ('8', '2 a second, at most 256')
     >>> shown_frames({"num_clips": 4, "frames_per_clip": 8, "as_published": True})
     '4 clips of 8, as published'
+    >>> shown_frames({"num_clips": 4, "frames_per_clip": 8, "clip_marks": True})
+    '4 marked clips of 8'
     """
     end = ", as published" if settings.get("as_published") else ""
     if settings.get("num_clips") is not None:
-        return f"{settings['num_clips']} clips of {settings.get('frames_per_clip')}{end}"
+        kind = "marked clips" if settings.get("clip_marks") else "clips"
+        return f"{settings['num_clips']} {kind} of {settings.get('frames_per_clip')}{end}"
     if settings.get("fps") is not None:
         return f"{settings['fps']:g} a second, at most {settings.get('max_frames')}"
     return f"{settings['num_frames']}{end}{', without the end' if settings.get('without_end') else ''}"
@@ -356,7 +361,7 @@ class Visuals:
                   oldest first, and the observation as a separate image (C.1). A clip has the frame rate of its frames
                   in the source. A clip of one image has none.
                 - ``clip_frames``: the images of ``clips`` in one flat list.
-
+                  With ``clip_marks``, each clip and the observation follow their `Mark` (`MARKS`).
                 - ``video``: the path of an H.264 file of the progress.
 
                 With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames as the authors' code
@@ -393,7 +398,11 @@ class Visuals:
                 numbers = _clips_of(doc, progress, settings)
                 images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
-                return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
+                shown = [[clip] if media == "clips" else [*clip] for clip in clips] + [[next(images)]]
+                if settings.get("clip_marks"):
+                    marks = [*(MARKS["clip"].format(i=i) for i in range(1, len(shown))), MARKS["observation"]]
+                    shown = [[Mark(mark), *part] for mark, part in zip(marks, shown, strict=True)]
+                return [*chain.from_iterable(shown)]
             case "video":
                 separate = [progress.observation] if settings.get("observation") == SEPARATE else []
                 return [self._progress_video(doc, progress), *self.read_frames(doc, separate)]

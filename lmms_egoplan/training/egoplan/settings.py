@@ -26,6 +26,7 @@ class EgoPlanTuning(TuningSettings, frozen=True):
         ego4d: Folder with Ego4D's videos, as for preparing the benchmark.
         num_clips: Number of past actions to show (C.1).
         frames_per_clip: Number of frames per action (C.1).
+        clip_marks: Whether to mark clips and observation in the prompt (C.1), as in ``egoplan_val_clips_marked``.
         recognition: Whether to add action recognition on the same clips.
         recognition_data: File of action recognition, as written by ``data build egoplan``; None to derive the records
             from `data`.
@@ -41,6 +42,7 @@ class EgoPlanTuning(TuningSettings, frozen=True):
     ego4d: Path | None = None
     num_clips: Positive = NUM_CLIPS
     frames_per_clip: Positive = FRAMES_PER_CLIP
+    clip_marks: bool = False
     recognition: bool = True
     recognition_data: Path | None = None
     instructions: list[Path] = Field(default=[])
@@ -51,7 +53,8 @@ class EgoPlanTuning(TuningSettings, frozen=True):
     @property
     def visuals(self) -> dict[str, Any]:
         """The settings for `visual_input`."""
-        return {"media": "clips", "num_clips": self.num_clips, "frames_per_clip": self.frames_per_clip}
+        names = ("num_clips", "frames_per_clip", "clip_marks")
+        return {"media": "clips", **{name: getattr(self, name) for name in names}}
 
     @property
     def parts(self) -> list[str]:

@@ -90,5 +90,5 @@ def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """Return the values that identify a run's data and visual input. Files are identified by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): file_digest(path) for path in paths}
-    choices = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
-    return {"files": files, **choices}
+    names = ("num_clips", "frames_per_clip", "clip_marks", "recognition", "held_out")
+    return {"files": files, **{name: getattr(settings, name) for name in names}}

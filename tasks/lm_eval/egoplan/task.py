@@ -7,6 +7,7 @@ from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
+    REASONED,
     THINKING,
     closed_choices,
     lettered_question,
@@ -61,6 +62,11 @@ def doc_to_lettered_text(doc: Doc) -> str:
 def doc_to_thinking_text(doc: Doc) -> str:
     """Return the question with lettered choices for a model that thinks first, after its images."""
     return after_frames(doc, lettered_question(doc, THINKING))
+
+
+def doc_to_reasoned_text(doc: Doc) -> str:
+    """Return the question with lettered choices, to be answered after a summary and a description."""
+    return after_frames(doc, lettered_question(doc, REASONED))
 
 
 def doc_to_preset_text(doc: Doc) -> str:

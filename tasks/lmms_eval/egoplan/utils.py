@@ -13,15 +13,17 @@ from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  #
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_preset, score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, closed_choices, lettered_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.protocol import REASONED, THINKING, closed_choices, lettered_question  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.media.sampling import VisualInput
 
+_MARKING = ("hf_vlm", "vllm_ranker", "llava")
 _SPLITS = {
     "VAL": partial(EGOPLAN.folder, "val"),
     "VAL_DATA": partial(EGOPLAN.fingerprint, "val"),
@@ -40,6 +42,20 @@ def __getattr__(name: str) -> str:
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
     """Return images, clips or a video file, depending on the model's settings."""
     return visuals.EGOPLAN.visual_input(doc, lmms_eval_specific_kwargs or {})
+
+
+def marked_clips(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> VisualInput:
+    """Return clips and observation with marks, which only this package's backends show.
+
+    Raises:
+        LmmsEgoplanError: Another backend runs.
+    """
+    if not any(map(loaded_model, _MARKING)):
+        raise LmmsEgoplanError(
+            f"clip_marks: this backend does not show marks between images; use --model {', '.join(_MARKING)}, or "
+            "egoplan_val_clips"
+        )
+    return doc_to_visual(doc, lmms_eval_specific_kwargs)
 
 
 def no_visual(doc: Mapping[str, Any]) -> VisualInput:
@@ -73,6 +89,11 @@ def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapp
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """Return the question with lettered choices for a model that thinks first."""
     return lettered_question(doc, THINKING)
+
+
+def doc_to_reasoned_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+    """Return the question with lettered choices, to be answered after a summary and a description."""
+    return lettered_question(doc, REASONED)
 
 
 def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:

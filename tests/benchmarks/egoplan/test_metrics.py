@@ -193,3 +193,25 @@ def test_aggregations_over_a_run():
     assert aggregations.num_asked(values("num_questions")) == 3
     assert aggregations.split_size(values("split_size")) == 10
     assert share_covered(values("coverage")) == 2 / 3355
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        ("Task progress: x\nCurrent observation: y\nNext action: B", {"acc": 1, "unparsed": 0, "incomplete": 0}),
+        ("Task progress: x\nCurrent observation: y\nNext action: C", {"acc": 0, "unparsed": 0, "incomplete": 0}),
+        ("Task progress: x\nCurrent observation: y\nNext action: none", {"unparsed": 1, "incomplete": 0}),
+        ("Task progress: x\nCurrent observ", {"unparsed": 1, "incomplete": 1}),
+        ("Next action: B\nTask progress: x\nCurrent observation: y", {"acc": 1, "unparsed": 0, "incomplete": 1}),
+        ("B", {"acc": 1, "unparsed": 0, "incomplete": 1}),
+        ("", {"unparsed": 1, "incomplete": 1}),
+    ],
+)
+def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(reply, scores):
+    values = metrics.score_reasoned(make_doc(), [reply])
+    named = ("acc", "acc_epic_kitchens", "unparsed", "incomplete")
+    part = {"acc_epic_kitchens": scores["acc"]} if "acc" in scores else {}
+    assert {name: values[name]["score"] for name in named if name in values} == scores | part
+    assert share_covered([values["coverage"]]) == pytest.approx(("acc" in scores) / 3355)
+    assert values["predictions"]["progress"] == ("x" if "x" in reply else None)
+    json.dumps(values, allow_nan=False)

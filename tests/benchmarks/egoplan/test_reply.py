@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter, parse_reasoned
 from patience import processor_time_below
 
 CORPUS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8")))
@@ -48,6 +48,52 @@ def test_no_claim_is_read(reply):
 @pytest.mark.parametrize(("choices", "reply", "letter"), ALIKE)
 def test_choices_that_begin_alike(choices, reply, letter):
     assert parse_letter(reply, choices) == letter
+
+
+DONE, SEEN = "The lid is off. The answer is C.", "A hand holds a spoon."
+REASONED = {
+    "as asked": f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
+    "with blank lines": f"Task progress:\n{DONE}\n\nCurrent observation:\n{SEEN}\n\nNext action:\nB. open the drawer",
+    "in bold": f"**Task progress:** {DONE}\n**Current observation:** {SEEN}\n**Next action:** **B**",
+    "in bold without the colon": f"**Task Progress**: {DONE}\n**Current Observation**: {SEEN}\n**Next Action**: (B)",
+    "numbered": f"1. Task progress: {DONE}\n2) Current observation: {SEEN}\n3. Next action: B.",
+    "headings": f"### Task Progress\n{DONE}\n### Current Observation\n{SEEN}\n### Next Action\nThe answer is B.",
+    "with more words": f"The task progress summary: {DONE}\nDescription of the current observation: {SEEN}\n"
+    "Next action plan (letter): B",
+    "full-width colons": f"Task progress\uff1a{DONE}\nCurrent observation\uff1a{SEEN}\nNext action\uff1aB",
+    "after a thought": "<think>Next action: A</think>"
+    f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
+    "after the instruction": "Task progress: what has been done\nNext action: the letter A, B, C or D.\n\n"
+    f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
+}
+
+
+@pytest.mark.parametrize("name", REASONED)
+def test_parts_of_a_reasoned_reply(name):
+    letter, parts = parse_reasoned(REASONED[name], ["take bag", "open the drawer", "cut the bread", "wash a cup"])
+    assert (letter, parts["progress"], parts["observation"]) == ("B", DONE, SEEN)
+    assert list(parts) == ["progress", "observation", "plan"] or name == "after the instruction"
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("", None),
+        ("B", "B"),
+        ("I see a cup.\nThe answer is B.", "B"),
+        (f"Task progress: {DONE}\nCurrent observation: {SEEN}", None),
+        ("Task progress: The answer is B.\nCurrent observation: A hand", None),
+        (f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action:", None),
+        (f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: A or B", None),
+        (f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action is open", None),
+        (f"<think>Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B", None),
+        (f"Next action: B\nTask progress: {DONE}\nCurrent observation: {SEEN}", "B"),
+    ],
+)
+def test_incomplete_reasoned_replies(reply, letter):
+    read, parts = parse_reasoned(reply)
+    assert read == letter
+    assert list(parts) != ["progress", "observation", "plan"] or not parts["plan"] or letter is None
 
 
 PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"])

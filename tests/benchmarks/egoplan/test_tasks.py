@@ -19,6 +19,9 @@ from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.storage import DataMissingError
@@ -139,7 +142,9 @@ def test_index_needs_no_data(tmp_path, monkeypatch):
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
     presets = [f"egoplan__{name}" for name in load_presets("egoplan")]
     shortcuts = sorted(set(SHORTCUT_TASKS["egoplan"]) - set(tagged))
-    untagged = ["egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published"]
+    variants = ["egoplan_val_clips_marked", "egoplan_val_reasoned"]
+    untagged = ["egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published", *variants]
+    assert sorted(index.task_index["egocentric_planning_variants"]["task"]) == variants
     assert index.all_subtasks == sorted([*tagged, *untagged, *presets, *shortcuts])
     assert index.all_groups == ["egoplan_bench", "egoplan_val_shortcuts"]
     assert sorted(index.task_index["egocentric_planning_shortcuts"]["task"]) == shortcuts
@@ -236,6 +241,19 @@ def test_generate():
     assert settings["until"] == []
     assert not settings["do_sample"]
     assert all(isinstance(image, Image.Image) for image in images)
+
+
+@pytest.mark.usefixtures("data")
+def test_marks_need_a_backend_that_shows_them(monkeypatch):
+    task = load("egoplan_val_clips_marked", model_name="hf_vlm")
+    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
+    with pytest.raises(LmmsEgoplanError, match="--model hf_vlm, vllm_ranker, llava, or egoplan_val_clips"):
+        task.doc_to_visual(task.eval_docs[0])
+    loaded_checkpoint.remember(LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True))
+    parts = task.doc_to_visual(task.eval_docs[0])
+    assert [part if isinstance(part, str) else len(part) if isinstance(part, list) else None for part in parts] == [
+        *("<Clip1>", 8, "<Clip2>", 8, "<Clip3>", 8, "<Clip4>", 8, "<Observation>", None)
+    ]
 
 
 @pytest.mark.usefixtures("data")

@@ -274,6 +274,20 @@ def test_clips_nested_and_flat(doc):
     assert [image.tobytes() for image in flat] == [image.tobytes() for image in expected]
 
 
+@pytest.mark.parametrize("layout", ["clips", "clip_frames"])
+def test_marks_precede_clips_and_observation(doc, layout):
+    """C.1: <Clip1> is the oldest clip that is shown. Without past actions, only the observation has a mark."""
+    settings = {"media": layout, "num_clips": 2, "frames_per_clip": 3}
+    parts = EGOPLAN.visual_input(doc, settings | {"clip_marks": True})
+    marks = {index: part for index, part in enumerate(parts) if isinstance(part, str)}
+    step = 2 if layout == "clips" else 4
+    assert marks == {0: "<Clip1>", step: "<Clip2>", 2 * step: "<Observation>"}
+    others = [part for index, part in enumerate(parts) if index not in marks]
+    assert others == EGOPLAN.visual_input(doc, settings)
+    alone = EGOPLAN.visual_input(doc | {"past_actions": []}, settings | {"clip_marks": True})
+    assert (alone[0], len(alone)) == ("<Observation>", 2)
+
+
 def span(first, last, source="Ego4D", video="v"):
     return row(source, Path(video), last, (first, last))
 

@@ -39,7 +39,7 @@ from lmms_egoplan.training.egoplan.data import (
 from lmms_egoplan.training.egoplan.settings import read_settings, settings_text
 from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 from lmms_egoplan.training.questions import AnswerEncoder
-from lmms_egoplan.training.samples import Mix, Sample
+from lmms_egoplan.training.samples import Drawn, Mix, Sample
 from lmms_egoplan.training.settings import Lora
 from patience import FOREVER_S, wait_until
 from ranking.reference import picture
@@ -632,3 +632,22 @@ def test_merge_without_a_base_names_the_option(adapter, tmp_path):
     result = CliRunner().invoke(app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")])
     assert result.exit_code == 1
     assert all(fact in result.output for fact in ("elsewhere/model", "--model"))
+
+
+def test_marks_stand_before_clips_and_observation(folder):
+    settings = tuning(folder, clip_marks=True, num_clips=2)
+    rows = read_instructions(settings.data)
+    frames = find_frames(rows, {"EpicKitchens": folder / "epic"}, 2, "file")
+    drawn = Drawn(plan_samples(rows, frames, settings.visuals, "file")[3], 0, None)
+    _, processor = build("qwen2_5_vl")
+    encoded = AnswerEncoder(processor, is_encoder_decoder=False).encode(drawn)
+    text = processor.tokenizer.decode(encoded.inputs["input_ids"][0])
+    order = [text.index(name) for name in ("<Clip1>", "<Clip2>", "<Observation>", "What action should I")]
+    media = [match.start() for match in re.finditer("<.vision_start.>", text)]
+    assert len(media) == 3
+    assert sorted(order + media) == [order[0], media[0], order[1], media[1], order[2], media[2], order[3]]
+
+
+def test_marks_need_a_template_that_keeps_their_places(folder, tmp_path):
+    with pytest.raises(LmmsEgoplanError, match=r"puts all images before the text.* without marks"):
+        tune_egoplan(tuning(folder, clip_marks=True), tmp_path / "out")

@@ -300,7 +300,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def score_table(self) -> Table:
         """Build the table of every score of every task."""
-        extra = ("acc_within", "acc_clear", "unparsed")
+        extra = ("acc_within", "acc_clear", "unparsed", "incomplete")
         metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), *extra)
         rows: list[dict[str, Value]] = [
             {
@@ -363,13 +363,16 @@ class _ChoiceReport(BenchmarkReport[Series]):
         if asked is not None and size is not None and asked < size:
             yield note("not_all", asked=asked, size=size)
         if asked is not None and with_score is not None and with_score < asked:
-            yield note("without_score", count=asked - with_score, asked=asked)
+            kind = "without_letter" if task.is_reasoned else "without_score"
+            yield note(kind, count=asked - with_score, asked=asked)
         if task.answers is None:
             yield note("no_samples")
         if task.inexact:
             yield f"{task.inexact}; the run is neither ranked nor compared."
         if ranking_note := task.text("ranking_note"):
             yield f"{ranking_note}."
+        if task.is_reasoned:
+            yield note("own_prompt", incomplete=share(task.number("incomplete")))
         if (unknown := task.text("unknown_fields") or "none") != "none":
             yield note("unknown_fields", fields=unknown)
 

@@ -116,6 +116,11 @@ class Series(ScoredTask):
         return self.task_run.scoring is not None and self.task_run.scoring.name.endswith("_ranking")
 
     @property
+    def is_reasoned(self) -> bool:
+        """True if a summary and a description came before the letter; a reply without a letter is then no answer."""
+        return self.number("incomplete") is not None
+
+    @property
     def is_main(self) -> bool:
         """True if choices were ranked after the video, as in the EgoPlan-Bench paper."""
         return self.is_ranked and self.unseen is None and self.shortcut is None
@@ -187,7 +192,7 @@ class Series(ScoredTask):
     @property
     def questions(self) -> int | None:
         """The number of questions that the accuracy covers."""
-        return self.count("predictions" if self.is_ranked else "num_questions")
+        return self.count("predictions" if self.is_ranked or self.is_reasoned else "num_questions")
 
     @property
     def coverage(self) -> float | None:
