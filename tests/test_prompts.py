@@ -21,6 +21,7 @@ FILES = {
     "benchmarks/egointent/judge_protocol.yaml": "f9fd67e48d589fce",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
     "benchmarks/egoplan/presets.yaml": "cff5710465ccf5ce",
+    "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "82295ab77fa89346",
     "benchmarks/egothink/protocol.yaml": "e5556f8d478ae5c4",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
@@ -42,6 +43,7 @@ TEXTS = {
     "egoplan": [
         egoplan.lettered_question(DOC),
         egoplan.lettered_question(DOC, egoplan.THINKING),
+        egoplan.lettered_question(DOC, egoplan.REASONED),
         egoplan.bench2_prompt(DOC),
         egoplan.bench2_prompt(DOC, egoplan.BENCH2_THINKING),
         egoplan.narrated_question(DOC),
@@ -49,7 +51,7 @@ TEXTS = {
     ],
     "egothink": [repr(family) for family in FAMILIES[:-1]],
 }
-DIGESTS = {"egoplan": "621950b2b5917803", "egothink": "30ecf503193f3df2"}
+DIGESTS = {"egoplan": "e1545ab81169a917", "egothink": "30ecf503193f3df2"}
 
 
 def digest(content):

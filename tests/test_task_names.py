@@ -22,6 +22,8 @@ def test_no_task_is_named_like_an_upstream_one():
         "egointent_diagnostics",
         "egointent_v1",
         "egoplan_val_thinking",
+        "egoplan_val_reasoned",
+        "egoplan_val_clips_marked",
         "egoplan_val_published",
         "egoplan_val_clips_published",
         "egoplan_bench2_thinking",

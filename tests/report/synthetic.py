@@ -33,6 +33,7 @@ from report.answers import Answers
 # By the beginning of a task's name: the file with its metrics, and its filter. The first match counts.
 _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
+    "egoplan_val_reasoned": ("egoplan_reasoned", "none"),
     "egoplan": ("egoplan_ranking", "none"),
     "egothink": ("egothink", "judged"),
     "egointent": ("egointent", "judged"),

@@ -116,8 +116,8 @@ def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
         samples = run.samples["egoplan_val_reasoned"]
         replies = [sample["filtered_resps"] for sample in samples]
         texts = [(reply[0] if isinstance(reply, list) else reply).strip() for reply in replies]
-        assert len(set(texts)) > 3
         letters = [text[-1] if text[-2] == " " else None for text in texts]
+        assert 0 < letters.count(None) < QUESTIONS
         right = [letter == sample["target"] for letter, sample in zip(letters, samples, strict=True) if letter]
         results = run.results["egoplan_val_reasoned"]
         assert metric(results, "acc") == pytest.approx(fmean(right))
@@ -132,7 +132,6 @@ def test_marked_clips_are_ranked_like_full_passes(data, vlm):
     slow = SlowEgoPlan(vlm, data / "media")
     task = "egoplan_val_clips_marked"
     run = in_lmms_eval(vlm, task)
-    plain = in_lmms_eval(vlm, "egoplan_val_clips")
     ranked = []
     for record in slow.records:
         names = [f"<Clip{number}>" for number in range(1, len(record["task_progress_metadata"][-4:]) + 1)]
@@ -140,7 +139,7 @@ def test_marked_clips_are_ranked_like_full_passes(data, vlm):
         media = slow.clips(record)
         ranked.append(slow.rank(record, [part for pair in zip(marks, media, strict=True) for part in pair]))
     assert_same_ranking(run, task, ranked, slow.records)
-    assert logprobs(run, task) != logprobs(plain, "egoplan_val_clips")
+    assert slow.rank(slow.records[0], slow.clips(slow.records[0])) != ranked[0]
 
 
 def test_a_template_that_moves_images_cannot_show_marks(data):

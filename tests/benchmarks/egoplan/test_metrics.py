@@ -213,5 +213,5 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(reply, scor
     part = {"acc_epic_kitchens": scores["acc"]} if "acc" in scores else {}
     assert {name: values[name]["score"] for name in named if name in values} == scores | part
     assert share_covered([values["coverage"]]) == pytest.approx(("acc" in scores) / 3355)
-    assert values["predictions"]["progress"] == ("x" if "x" in reply else None)
+    assert values["predictions"]["observation"] == ("y" if "y" in reply else None)
     json.dumps(values, allow_nan=False)

@@ -30,7 +30,7 @@ WITH_IMAGES = [
     *PRESETS,
     *sorted(_SHORTCUTS.difference(_TEXT_SHORTCUTS)),
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
-    *("egoplan_val_published", "egoplan_val_clips_published"),
+    *("egoplan_val_reasoned", "egoplan_val_published", "egoplan_val_clips_published"),
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]

@@ -148,6 +148,32 @@ def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
     assert headline.is_generated
 
 
+def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(tmp_path, bert):
+    """The row covers the replies with a letter, and the remarks say that the prompt is not the paper's protocol."""
+    task, done = "egoplan_val_reasoned", "Task progress: A lid is off.\nCurrent observation: A sink."
+    letters = [(*LETTERS, None)[number % 5] for number in range(COUNT)]
+    replies = [[done if letter is None else f"{done}\nNext action: {letter}"] for letter in letters]
+    write_run(tmp_path, "lmms-eval", "org/Small", {task: Answers(DOCS, replies)})
+    report = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert))
+    section = report.section()
+    (row,) = (row for row in run_rows(section, "egoplan_scores") if row["task"] == task)
+    read = [(doc, letter) for doc, letter in zip(DOCS, letters, strict=True) if letter]
+    assert row["acc"] == near(100 * mean(doc["golden_choice_idx"] == letter for doc, letter in read))
+    assert row["unparsed"] == row["incomplete"] == near(100 * letters.count(None) / COUNT)
+    assert (row["asked"], row["questions"]) == (COUNT, len(read))
+    assert row["coverage"] == near(100 * len(read) / 3355)
+    (headline,) = section.headlines
+    assert (headline.is_generated, headline.questions) == (True, len(read))
+    remarks = "\n".join(section.remarks)
+    assert "the prompt is not the paper's protocol" in remarks
+    assert f"{letters.count(None)} of {COUNT} questions have no score, as no letter was read" in remarks
+    for item, letter in zip(report.items(), letters, strict=True):
+        (answer,) = item.answers.values()
+        assert "A lid is off." in answer.text
+        assert "A sink." in answer.text
+        assert (answer.verdict == "unscored") == (letter is None)
+
+
 AUDITED = {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
 
 
