@@ -398,11 +398,11 @@ class Visuals:
                 numbers = _clips_of(doc, progress, settings)
                 images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
-                shown = [[clip] if media == "clips" else [*clip] for clip in clips] + [[next(images)]]
+                parts = [[clip] if media == "clips" else [*clip] for clip in clips] + [[next(images)]]
                 if settings.get("clip_marks"):
-                    marks = [*(MARKS["clip"].format(i=i) for i in range(1, len(shown))), MARKS["observation"]]
-                    shown = [[Mark(mark), *part] for mark, part in zip(marks, shown, strict=True)]
-                return [*chain.from_iterable(shown)]
+                    marks = [*(MARKS["clip"].format(i=i) for i in range(1, len(parts))), MARKS["observation"]]
+                    parts = [[Mark(mark), *visuals] for mark, visuals in zip(marks, parts, strict=True)]
+                return [*chain.from_iterable(parts)]
             case "video":
                 separate = [progress.observation] if settings.get("observation") == SEPARATE else []
                 return [self._progress_video(doc, progress), *self.read_frames(doc, separate)]

@@ -18,12 +18,10 @@ from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model
 from lmms_egoplan.media.sampling import VisualInput
 
-_MARKING = ("hf_vlm", "vllm_ranker", "llava")
 _SPLITS = {
     "VAL": partial(EGOPLAN.folder, "val"),
     "VAL_DATA": partial(EGOPLAN.fingerprint, "val"),
@@ -41,21 +39,8 @@ def __getattr__(name: str) -> str:
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
     """Return images, clips or a video file, depending on the model's settings."""
+    check_marks(lmms_eval_specific_kwargs or {})
     return visuals.EGOPLAN.visual_input(doc, lmms_eval_specific_kwargs or {})
-
-
-def marked_clips(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> VisualInput:
-    """Return clips and observation with marks, which only this package's backends show.
-
-    Raises:
-        LmmsEgoplanError: Another backend runs.
-    """
-    if not any(map(loaded_model, _MARKING)):
-        raise LmmsEgoplanError(
-            f"clip_marks: this backend does not show marks between images; use --model {', '.join(_MARKING)}, or "
-            "egoplan_val_clips"
-        )
-    return doc_to_visual(doc, lmms_eval_specific_kwargs)
 
 
 def no_visual(doc: Mapping[str, Any]) -> VisualInput:

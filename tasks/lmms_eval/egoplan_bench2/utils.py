@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_pro
 from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {
@@ -29,6 +29,7 @@ def __getattr__(name: str) -> str:
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
     """Return images or a video file, depending on the model's settings."""
+    check_marks(lmms_eval_specific_kwargs or {})
     return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
 
 

@@ -247,7 +247,7 @@ def test_generate():
 def test_marks_need_a_backend_that_shows_them(monkeypatch):
     task = load("egoplan_val_clips_marked", model_name="hf_vlm")
     monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
-    with pytest.raises(LmmsEgoplanError, match="--model hf_vlm, vllm_ranker, llava, or egoplan_val_clips"):
+    with pytest.raises(LmmsEgoplanError, match=r"clip_marks: .*--model hf_vlm, vllm_ranker, llava, or a task"):
         task.doc_to_visual(task.eval_docs[0])
     loaded_checkpoint.remember(LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True))
     parts = task.doc_to_visual(task.eval_docs[0])

@@ -282,8 +282,8 @@ def test_marks_precede_clips_and_observation(doc, layout):
     marks = {index: part for index, part in enumerate(parts) if isinstance(part, str)}
     step = 2 if layout == "clips" else 4
     assert marks == {0: "<Clip1>", step: "<Clip2>", 2 * step: "<Observation>"}
-    others = [part for index, part in enumerate(parts) if index not in marks]
-    assert others == EGOPLAN.visual_input(doc, settings)
+    images = [part for index, part in enumerate(parts) if index not in marks]
+    assert images == EGOPLAN.visual_input(doc, settings)
     alone = EGOPLAN.visual_input(doc | {"past_actions": []}, settings | {"clip_marks": True})
     assert (alone[0], len(alone)) == ("<Observation>", 2)
 
