@@ -18,6 +18,7 @@ from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.progress import track
+from lmms_egoplan.storage import split_dir
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import quoted
 
@@ -34,6 +35,8 @@ _MARKS = 3
 _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
+# Stands in every summary of plans that no classifier judged.
+NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is not set, so no plan is called correct or wrong; {_ADVICE}"
 _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
 
 
@@ -98,6 +101,13 @@ class PlanClassifier:
         self._tokenizer = tokenizer
 
     @property
+    def name(self) -> str:
+        """Name of the encoder that was finetuned, with its size. Only BLEURT's own checkpoints are BLEURT."""
+        config = self._model.config
+        encoder = getattr(config, "encoder", "an encoder without a name")
+        return f"{encoder} ({config.num_hidden_layers} layers of {config.hidden_size})"
+
+    @property
     def pairs(self) -> str:
         """Description of the training pairs."""
         config = self._model.config
@@ -150,9 +160,19 @@ class PlanClassifier:
 
 
 def classifier_path(setting: str | None = None) -> str | None:
-    """Return the classifier's absolute folder: LMMS_EGOPLAN_BLEURT if set, else `setting`; None if neither is set."""
-    path = os.environ.get(BLEURT_VARIABLE) or setting
+    """Return the classifier's absolute folder: LMMS_EGOPLAN_BLEURT, `setting` or a classifier in `default_folder`.
+
+    Returns:
+        The first of these that is set or exists. None without any, or if the variable is set to "".
+    """
+    trained = default_folder()
+    path = os.environ.get(BLEURT_VARIABLE, setting or (trained if (trained / "scores.json").is_file() else ""))
     return str(Path(path).resolve()) if path else None
+
+
+def default_folder() -> Path:
+    """Return the folder below the data root in which ``lmms-egoplan train actplan-bleurt`` writes by default."""
+    return split_dir("actplan", "classifier")
 
 
 def load_classifier(folder: str | Path) -> PlanClassifier:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -19,6 +19,7 @@ from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, i
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS, StoredPlan, read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
+from lmms_egoplan.benchmarks.actplan.report import marks
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -28,6 +29,7 @@ from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
+from lmms_egoplan.report.document import write_figure
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.storage import split_dir, summary_path
@@ -103,7 +105,7 @@ def _print_gaps(summary: dict[str, Any]) -> None:
         reasons = summary["bddl_missing"]
         more = f" ({len(reasons)} reasons, all listed under bddl_missing in {path})" if len(reasons) > 1 else ""
         typer.echo(f"Without a goal check: {count} of {prepared} instances. First reason: {reasons[0]}{more}")
-    typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
+    typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}, with Fig. 4 (figure_4.png, .csv)")
 
 
 def score(
@@ -122,8 +124,11 @@ def score(
 
     The model's thinking is removed first. A reply that ends inside a thought has no plan.
 
+    If people labelled plans, their verdicts are also drawn by model and length next to FILE (Fig. 5).
+
     An id such as Beechwood_0_int/making_tea/0/sample_0 determines the setting and the activity type.
-    Set the sentence encoder with LMMS_EGOPLAN_ENCODER and a classifier with LMMS_EGOPLAN_BLEURT.
+    Set the sentence encoder with LMMS_EGOPLAN_ENCODER and a classifier with LMMS_EGOPLAN_BLEURT. By default, the
+    classifier is the one that `train actplan-bleurt` wrote without --out, if any.
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
@@ -133,6 +138,10 @@ def score(
     write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
     typer.echo(f"Written to {out}")
+    labelled = [{"model": "plans", **sample} for sample in scores["samples"] if "correct" in sample]
+    if figure := marks.length_figure(marks.correct_by_length(labelled)):
+        write_figure(out.parent, replace(figure, key=f"{out.stem}_figure_5"))
+        typer.echo(f"Correctness by people and length (Fig. 5): {out.with_name(f'{out.stem}_figure_5.png')}")
 
 
 def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
@@ -170,7 +179,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
-        "classifier": scores[0].classifier,
+        "classifier": scores[0].classifier and f"{scores[0].classifier}: {scores[0].classifier_name}",
     }
     for name in (*BREAKDOWNS, "model"):
         if groups := by_group([sample for sample in samples if name in sample], name):
@@ -227,7 +236,7 @@ def _print_scores(summary: dict[str, Any]) -> None:
         if summary[name]:
             typer.echo(f"{title}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
-    typer.echo(f"Classifier: {summary['classifier'] or f'none, {bleurt.BLEURT_VARIABLE} is not set'}")
+    typer.echo(f"Classifier: {summary['classifier'] or bleurt.NO_CLASSIFIER}")
 
 
 def judge(
@@ -316,25 +325,25 @@ def evaluate_classifier(
     scores, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, split)
     for activity, count in unknown.items():
         typer.echo(f"Skipped: {count} instances of {activity}, which is not listed in {activities}", err=True)
-    _print_table(scores, split)
+    _print_table(classifier.name, scores, split)
     typer.echo(f"Trained with {classifier.pairs}")
 
 
-def _print_table(by_model: dict[str, bleurt.SourceScores], split: Literal["val", "test"]) -> None:
-    table = Table("", *by_model)
+def _print_table(name: str, by_model: dict[str, bleurt.SourceScores], split: Literal["val", "test"]) -> None:
+    table = Table(Column("", no_wrap=True), *by_model)
     scores = by_model.values()
     table.add_row("plans", *(str(score.plans) for score in scores))
-    table.add_row("accuracy", *(f"{score.accuracy:.1%}" for score in scores))
+    table.add_row(f"{name}: accuracy", *(f"{score.accuracy:.1%}" for score in scores))
     table.add_row("majority", *(f"{score.majority:.1%}" for score in scores))
-    table.add_row("MCC", *("n/a" if score.mcc is None else f"{score.mcc:.3f}" for score in scores))
+    table.add_row(f"{name}: MCC", *("n/a" if score.mcc is None else f"{score.mcc:.3f}" for score in scores))
     table.add_row("called correct: right, wrong", *(f"{score.true_correct}, {score.false_correct}" for score in scores))
     table.add_row("called wrong: right, wrong", *(f"{score.true_wrong}, {score.false_wrong}" for score in scores))
     table.add_row("pairs cut", *(str(score.truncated) for score in scores), end_section=True)
-    for name, rows in TABLE_5.items():
+    for paper, rows in TABLE_5.items():
         published = [rows[source] for source in by_model]
-        table.add_row(f"paper's {name}: accuracy", *(f"{row[f'{split}_acc']}%" for row in published))
+        table.add_row(f"paper's {paper}: accuracy", *(f"{row[f'{split}_acc']}%" for row in published))
         if split == "val":
-            table.add_row(f"paper's {name}: MCC", *(f"{row['mcc']:.3f}" for row in published))
+            table.add_row(f"paper's {paper}: MCC", *(f"{row['mcc']:.3f}" for row in published))
     Console().print(table)
     if any(score.mcc is None for score in scores):
         typer.echo("MCC n/a: all labels or all verdicts are the same")

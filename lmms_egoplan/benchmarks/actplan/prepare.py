@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -13,9 +14,14 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import track
+from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.document import Figure, write_figure
+from lmms_egoplan.report.scores import Mean
 from lmms_egoplan.storage import compare_counts, refusal, split_dir
+from lmms_egoplan.text import csv_text
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -55,6 +61,8 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
           ``paper``, and ``matches`` (True if source and paper agree). Mean steps are over the instances with gold
           plan 1, rounded to hundredths; None if no instance has it. Numbers that the paper does not state are None.
 
+        Next to the split, ``figure_4`` shows its counterfactual activities by type, and those that `bddl` describes.
+
         A row of the split has:
 
         - ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``, ``task_description``
@@ -87,7 +95,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             raise LmmsEgoplanError(refusal(heading, problems, advice, "instance", skip_missing=skip_missing))
         from datasets import Dataset
 
-        return ACTPLAN.save(
+        summary = ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)),
             source=str(source.resolve()),
@@ -106,6 +114,34 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             ],
             counts=compare_counts(_counts(usable), _counts(records), "source", PAPER, _RANGES),
         )
+    prepared = {record.id.activity for record in usable if record.id.setting == "counterfactual"}
+    # In the authors' repository, descriptions are next to the problems; in the full release, in a folder "1".
+    texts = bddl.rglob("task_description_1.txt") if bddl else ()
+    described = {path.parts[-3] if path.parts[-2] == "1" else path.parts[-2] for path in texts}
+    activities = {"prepared, of any category": prepared} | (
+        {"in --bddl, of any category": described} if described else {}
+    )
+    write_figure_4(split_dir("actplan", SPLIT), activities)
+    return summary
+
+
+def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> None:
+    """Write the numbers of counterfactual activities by type as ``figure_4.csv``, ``.png`` and ``.svg`` (Fig. 4).
+
+    Args:
+        folder: Output folder.
+        activities: Names of activities by category of sec. 3.4.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    types = instances.ACTIVITY_TYPES
+    counts = {category: Counter(map(instances.activity_type, names)) for category, names in activities.items()}
+    rows: list[list[Any]] = [[category, *map(counter.__getitem__, types)] for category, counter in counts.items()]
+    write_whole(folder / "figure_4.csv", csv_text([["category", *types], *rows]))
+    means = {category: [*map(Mean, numbers)] for category, *numbers in rows}
+    draw = partial(draw_bars, types, means, "counterfactual activities", 1)
+    write_figure(folder, Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0)))
 
 
 def _write_rows(

@@ -57,6 +57,7 @@ class PlanScore(TextRecord):
     reference_lines: Numbers of lines of gold plans 1, 2, ... in the official reading, including blank lines; None if
         equal to `reference_lengths`.
     goal: Goal check of the parsed reading; None if the activity's problem is not available.
+    classifier_name: The encoder that was finetuned to the classifier, with its size; None without a classifier.
     """
 
     WHAT = "a scored plan in the format of `score_plans`"
@@ -76,6 +77,7 @@ class PlanScore(TextRecord):
     classifier: AnyText | None
     reference_lines: _Counts | None = None
     goal: GoalCheck | None = None
+    classifier_name: AnyText | None = None
 
     @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
     @classmethod
@@ -195,6 +197,7 @@ def score_plans(
                 classifier=classifier,
                 reference_lines=None if lines == steps else lines,
                 goal=_goal_check(plan.problem, parsed.steps),
+                classifier_name=None if classifying is None else classifying.name,
             )
         )
     return scores

@@ -1,13 +1,12 @@
 """Build instances from BDDL activities and tours, as far as people have answered (sec. 3.2 and 3.3)."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_type
+from lmms_egoplan.benchmarks.actplan.prepare import write_figure_4
 from lmms_egoplan.construction.actplan import layout
 from lmms_egoplan.construction.actplan.activities import Activity, describe, read_activities, read_examples
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
@@ -20,7 +19,7 @@ from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.text import clean_text, csv_text
+from lmms_egoplan.text import clean_text
 
 # Output files.
 INSTANCES, REJECTIONS = "instances.jsonl", "rejections.jsonl"
@@ -143,7 +142,8 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     """Write the files that every run writes, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
-    write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))
+    names = {kind: [activity.name for activity in built.activities if activity.category == kind] for kind in CATEGORIES}
+    write_figure_4(out, names)
     write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (
         {
@@ -156,10 +156,3 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
         if activity.circumstance
     )
     write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(changed)))
-
-
-def _figure_4(activities: Sequence[Activity]) -> list[list[str | int]]:
-    """Count counterfactual activities by category and type of activity, as in Fig. 4."""
-    counts = Counter((activity.category, activity_type(activity.name)) for activity in activities if activity.category)
-    rows: list[list[str | int]] = [["category", *ACTIVITY_TYPES]]
-    return rows + [[category, *(counts[category, kind] for kind in ACTIVITY_TYPES)] for category in CATEGORIES]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled
+from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, default_folder
 from lmms_egoplan.benchmarks.actplan.commands import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.pairs import Recipe
 
@@ -20,7 +20,9 @@ def train(
             "BERT-type checkpoint."
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the classifier, its scores and its model card.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Output folder. Default: with the prepared data.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,
@@ -45,6 +47,9 @@ def train(
 ) -> None:
     """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 
+    The output folder contains the classifier, its scores and its model card. Without --out, the classifier is stored
+    with the prepared data, and judges all plans from then on.
+
     Uses a GPU if available. To resume an interrupted run after its last complete epoch, repeat the command.
 
     Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
@@ -54,6 +59,7 @@ def train(
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
+    out = out or default_folder()
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
     scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
     typer.echo(_summary(scores))

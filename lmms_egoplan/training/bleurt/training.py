@@ -123,7 +123,7 @@ def train_bleurt(
     if scores is not None:
         notify(f"{out}: this run is already finished")
         return scores
-    model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
+    model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled, "encoder": _short(encoder)})
     trainer, seconds = _fit(folder, model, tokenizer, train, val, recipe, notify)
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = bleurt.load_model(folder.checkpoint(best))
@@ -140,6 +140,11 @@ def train_bleurt(
     write_whole(out / "README.md", render_card(Path(__file__).with_name("card.md"), scores))
     folder.finish(scores)
     return scores
+
+
+def _short(encoder: str) -> str:
+    """Return the last two parts of an encoder's path, which are its whole name on the hub."""
+    return "/".join(Path(encoder).absolute().parts[-2:] if Path(encoder).is_dir() else [encoder])
 
 
 def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:

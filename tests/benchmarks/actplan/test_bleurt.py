@@ -117,11 +117,19 @@ def test_the_model_stores_the_maximum_length(folder):
 
 def test_the_environment_variable_takes_precedence(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
     assert bleurt.classifier_path() is None
     assert bleurt.classifier_path("a") == str(tmp_path / "a")
+    bleurt.default_folder().mkdir(parents=True)
+    assert bleurt.classifier_path() is None  # its training is not finished
+    (bleurt.default_folder() / "scores.json").write_text("{}")
+    assert bleurt.classifier_path() == str(tmp_path / "data/actplan/classifier")
+    assert bleurt.classifier_path("a") == str(tmp_path / "a")
     monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "b")
     assert bleurt.classifier_path("a") == bleurt.classifier_path() == str(tmp_path / "b")
+    monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "")
+    assert bleurt.classifier_path("a") is None
 
 
 @pytest.fixture(scope="module")

@@ -112,6 +112,7 @@ def test_plans_in_a_file_are_scored(tmp_path):
     assert summary["classifier"] is None
     assert "Empty plans, which score 0: 1" in output
     assert "LMMS_EGOPLAN_BLEURT is not set" in output
+    assert "`lmms-egoplan train actplan-bleurt`" in output
     assert "correct (people), of 3" in output
     assert summary["repeated_ids"] == 0
 
@@ -268,7 +269,10 @@ def test_verdicts_are_printed_next_to_table_5(inputs):
     rows = {row[0]: row[1:] for row in rows}
     assert rows["plans"] == ["4", "4"]
     assert rows["majority"] == ["100.0%", "100.0%"]
-    assert rows["MCC"] == ["n/a", "n/a"]
+    # An undefined correlation is not 0. The row names the encoder, which is not BLEURT.
+    (name,) = [row.removesuffix(": MCC") for row in rows if row.endswith(": MCC") and "paper" not in row]
+    assert rows[f"{name}: MCC"] == ["n/a", "n/a"]
+    assert re.fullmatch(r"an encoder without a name \(\d+ layers of \d+\)", name)
     assert rows["pairs cut"] == ["0", "4"]
     assert rows["paper's BLEURT-base: accuracy"] == ["79.0%", "65.4%"]
     assert rows["paper's BLEURT: accuracy"] == ["81.5%", "75.3%"]

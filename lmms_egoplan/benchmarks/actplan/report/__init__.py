@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from lmms_egoplan.benchmarks.actplan.bleurt import NO_CLASSIFIER
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS
@@ -19,7 +21,7 @@ from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
-from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
+from lmms_egoplan.report.document import Figure, Images, Section, ShownAnswer, Verdict
 from lmms_egoplan.report.published import OwnRow
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent, read_tasks
@@ -40,6 +42,13 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """Read the tasks of all runs."""
         return list(read_tasks(Planned, runs, "actplan", "actplan", answer_of))
+
+    def scores_section(self) -> Section:
+        """Return the section for a terminal, which says if no classifier judged the plans."""
+        section = super().scores_section()
+        runs = [run.name for run in self.tasks if run.number("bleurt_correct") is None and not run.is_demo]
+        remark = [note("no_classifier", runs=", ".join(runs), off=NO_CLASSIFIER)] if runs else []
+        return replace(section, finding=(*section.finding, *remark))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
         """Return the human verdicts on the same plan, and the types of errors that people marked."""
@@ -74,6 +83,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield condition_table(self)
         yield self._by_setting()
         yield self._by_group("length")
+        yield self._people_by_length(people)
         yield self._by_group("activity_type")
         yield self.pairs(self.tasks)
 
@@ -167,15 +177,22 @@ class ActPlanReport(BenchmarkReport[Planned]):
                     rows.append(row)
         return self.table(f"by_{by}", rows)
 
+    def _people_by_length(self, people: Sequence[marks.Labelled]) -> Table | None:
+        """Return the table of people's verdicts by length; None without labels."""
+        means = ((model, *pair) for model, bins in marks.people_by_length(people).items() for pair in bins.items())
+        rows = [{"group": x, "model": name, "plans": y.questions, **y.cells("correct")} for name, x, y in means]
+        return self.table("people_by_length", rows) if rows else None
+
     def figures(self) -> Iterator[Figure | None]:
         """Yield scores by group and types of errors; None for a figure without data."""
         for key, title, caption, by, measure in (
             ("by_setting", "Normal and counterfactual", "lcs_caption", "setting", "lcs_norm"),
             ("by_length", "Normalised LCS by length", "lcs_caption", "length", "lcs_norm"),
-            ("correct_by_length", "Correctness by length", "correct_caption", "length", "bleurt_correct"),
+            ("correct_by_length", "Classifier's verdicts by length", "correct_caption", "length", "bleurt_correct"),
             ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
             yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
+        yield marks.length_figure(marks.people_by_length(self._marks[0]))
         yield marks.errors_figure(marks.marked_by(*self._marks))
         yield condition_figure(self)
 
@@ -290,10 +307,7 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
         yield note("encoders", names=", ".join(name or "an unnamed encoder" for name in distinct))
     if differences := differing(encoders, _last_part):
         yield note("different_encoders", differences=differences)
-    unclassified = [run.name for run in planned if run.number("bleurt_correct") is None]
-    if unclassified:
-        yield note("no_classifier", runs=", ".join(unclassified))
-    classified = [run for run in planned if run.name not in unclassified]
+    classified = [run for run in planned if run.number("bleurt_correct") is not None]
     classifiers = {run.name: str(run.task_run.metrics.get("bleurt_model")) for run in classified}
     if differences := differing(classifiers, _last_part):
         yield note("different_classifiers", differences=differences)

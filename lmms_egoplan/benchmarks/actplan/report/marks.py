@@ -8,18 +8,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pydantic import Field
+
 from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
+from lmms_egoplan.benchmarks.actplan.metrics import by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS
-from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
-from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, parsed_steps
+from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, INSTANCES, Planned
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap_interval
 from lmms_egoplan.report.tables import Value, counted, read_notes
+from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, Text
 
 
@@ -27,6 +31,7 @@ class LabelledPlan(Checked):
     """A plan with human labels.
 
     images: True if the model saw images.
+    references: Gold plans 1, 2, ...; empty if the export does not have them.
     errors: Affected steps by type of error.
     """
 
@@ -36,7 +41,14 @@ class LabelledPlan(Checked):
     correct: bool
     commonsense: bool
     images: bool = True
+    references: list[AnyText] = Field(default_factory=list)
     errors: dict[str, list[int]]
+
+    @property
+    def length(self) -> str:
+        """Bin of gold plan 1's length, as in `length_bin`; ``unknown`` without gold plans."""
+        steps = [step for plan in self.references[:1] for step in one_per_line(plan).splitlines() if step.strip()]
+        return length_bin(len(steps) or None)
 
     @property
     def setting(self) -> str | None:
@@ -121,15 +133,56 @@ def table5_rows(people: Sequence[Labelled], planned: Sequence[Planned]) -> Itera
         ]
         if pairs:
             human_labels, verdicts = zip(*pairs, strict=True)
+            encoders = sorted({x.record.score.classifier_name for x in (run.answers or {}).values()} - {None})
             is_defined = len({*human_labels}) > 1 and len({*verdicts}) > 1
             yield {
-                "model": str(run.task_run.metrics.get("bleurt_model")),
+                "model": f"{join_list(encoders) or 'unknown encoder'}: {run.task_run.metrics.get('bleurt_model')}",
                 "vlm": run.name,
                 "mcc": float(matthews_corrcoef(human_labels, verdicts)) if is_defined else None,
                 "all_acc": 100 * fmean(a == b for a, b in pairs),
                 "plans": len(pairs),
                 "apart": "other plans than the published ones",
             }
+
+
+def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:
+    """Return `correct_by_length` of the plans made with images."""
+    shown = [(labelled.model, plan) for labelled in people if labelled.has_images for plan in labelled.plans]
+    return correct_by_length(
+        [{"model": f"{name} (people)", "length": x.length, "id": x.id, "correct": x.correct} for name, x in shown]
+    )
+
+
+def correct_by_length(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mean]]:
+    """Return the share of plans that people call correct, in per cent, by model and bin of `length_bin` (Fig. 5).
+
+    Intervals are from a bootstrap over the activities.
+
+    Args:
+        plans: Each with ``model``, ``length`` (a bin), ``id`` (of the instance) and ``correct`` (people's verdict).
+
+    >>> plan = {"model": "mine", "length": "1-10", "id": "Rs_int/making_tea/0/sample_0", "correct": True}
+    >>> correct_by_length([plan, plan | {"length": "51+"}, plan | {"correct": False}])["mine"]["1-10"].value
+    50.0
+    """
+    groups = {model: by_group(members, "length") for model, members in by_group(plans, "model").items()}
+    return {model: {length: _correct(bins[length]) for length in bins} for model, bins in groups.items()}
+
+
+def _correct(plans: Sequence[Mapping[str, Any]]) -> Mean:
+    values = [100.0 * plan["correct"] for plan in plans]
+    ids = [(parse_id(plan["id"]), plan["id"]) for plan in plans]
+    clusters = [name if instance is None else instance.activity for instance, name in ids]
+    return Mean(fmean(values), bootstrap_interval(values, clusters), len(values), len(set(clusters)))
+
+
+def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
+    """Draw correctness by people by length, as in Fig. 5; None without verdicts."""
+    lengths = [length for length in GROUPS["length"] if any(length in bins for bins in means.values())]
+    series = {model: [bins.get(length, Mean()) for length in lengths] for model, bins in means.items()}
+    draw = partial(draw_lines, lengths, series, "correct by people, %", "steps of gold plan 1", 100)
+    title, caption = "Correctness by length, judged by people", note("people_length")
+    return Figure("actplan_people_by_length", title, caption, draw, spoken(lengths, series, 1)) if means else None
 
 
 def _percents(plans: Sequence[LabelledPlan]) -> dict[str, Value]:
