@@ -67,6 +67,7 @@ def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False
             encoder="all-MiniLM-L6-v2",
             classifier=None if bleurt is None else "classifier",
             goal=check_goal(problem, steps) if goal else None,
+            classifier_name=None if bleurt is None else "all-MiniLM-L6-v2 (6 layers of 384)",
         )
         responses.append([score.to_text()])
     return Answers(docs, responses)

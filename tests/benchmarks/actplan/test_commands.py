@@ -115,6 +115,7 @@ def test_plans_in_a_file_are_scored(tmp_path):
     assert "`lmms-egoplan train actplan-bleurt`" in output
     assert "correct (people), of 3" in output
     assert summary["repeated_ids"] == 0
+    assert (tmp_path / "out" / "scores_figure_5.png").is_file()
 
 
 THOUGHT = "First walk_to(bed), then\n1. grab(pillow)\nmaybe grab(cup).\n"
@@ -217,6 +218,8 @@ def test_plans_are_scored_with_a_classifier(tmp_path, monkeypatch):
     assert verdicts[2] is False
     assert scores["summary"]["bleurt_correct"] == pytest.approx(sum(verdicts) / 3)
     assert "bleurt_accuracy" not in scores["summary"]
+    assert scores["summary"]["classifier"] == f"{tmp_path / 'bleurt'}: an encoder without a name (2 layers of 32)"
+    assert not list(tmp_path.glob("*.png"))  # no verdicts by people
 
 
 def test_a_missing_encoder_raises_an_error_with_advice(tmp_path, monkeypatch):

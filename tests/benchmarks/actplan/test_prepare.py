@@ -70,6 +70,12 @@ def test_every_instance_is_written(source, data):
         assert bool(row["gold_plan_2"]) == (number % 10 != 9)
     assert {activity_type(name) for name in dataset["activity"][:]} == set(ACTIVITY_TYPES)
     assert len(set(dataset["scene"][:])) == len(SCENES)
+    changed = {parse_id(name).activity for name in dataset["id"][:] if "/1/sample_" in name}
+    counts = [str(sum(activity_type(name) == kind for name in changed)) for kind in ACTIVITY_TYPES]
+    assert lines(split_dir("actplan", "test") / "figure_4.csv") == [
+        ",".join(["category", *ACTIVITY_TYPES]),
+        ",".join(['"prepared, category not published"', *counts]),
+    ]
 
 
 def test_the_summary_compares_with_table_2(source):
@@ -310,7 +316,15 @@ def test_equal_seeds_generate_equal_releases(tmp_path):
 def test_published_instances():
     if not PUBLISHED.exists():
         pytest.skip(f"{PUBLISHED} is absent")
-    summary = prepare_actplan(PUBLISHED)
+    bddl = DATA / "actplan" / "bddl" / "activity_definitions"
+    summary = prepare_actplan(PUBLISHED, bddl=bddl if bddl.exists() else None)
+    if bddl.exists():
+        # Fig. 4: the 53 counterfactual activities of Table 2.
+        _, prepared, published = lines(split_dir("actplan", "test") / "figure_4.csv")
+        assert prepared.endswith('",0,0,0,0,0,1')
+        assert published.endswith('",16,2,5,3,1,26')
+        names = [path.parent.name for path in bddl.glob("*/task_description_1.txt")]
+        assert (len(names), sum(name.startswith("cleaning_") for name in names)) == (53, 16)
     assert summary["counts"]["normal_steps"]["prepared"] == 64.0
     assert summary["counts"]["counterfactual_steps"]["prepared"] == 56.0
     assert (summary["counts"]["fewest_images"]["source"], summary["images_outside"]) == (3, [])

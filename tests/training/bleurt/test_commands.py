@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
+from lmms_egoplan.benchmarks.actplan.bleurt import classifier_path, load_classifier
 from lmms_egoplan.cli import app
+from lmms_egoplan.storage import prepared_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -37,6 +40,17 @@ def test_finished_run_is_not_repeated(inputs, tmp_path):
         summary, written = result.stdout.splitlines()[-2:]
         assert re.search(r"epoch [12] of 2\b.*GPT-4V ", summary)
         assert str(out) in written
+    assert load_classifier(out).name == f"{Path(encoder).parent.name}/encoder (2 layers of 32)"
+
+
+def test_a_classifier_is_trained_with_the_prepared_data_by_default(inputs, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
+    files, encoder = inputs
+    result = run(*files, "--encoder", encoder, "--epochs", 1, "--max-length", 40)
+    assert result.exit_code == 0, result.output
+    assert classifier_path() == str(tmp_path / "actplan" / "classifier")
+    assert prepared_splits() == []
 
 
 def test_each_error_is_one_message(inputs, tmp_path):

@@ -180,7 +180,7 @@ def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
     """Draw correctness by people by length, as in Fig. 5; None without verdicts."""
     lengths = [length for length in GROUPS["length"] if any(length in bins for bins in means.values())]
     series = {model: [bins.get(length, Mean()) for length in lengths] for model, bins in means.items()}
-    draw = partial(draw_lines, lengths, series, "correct by people, %", "steps of gold plan 1", 100)
+    draw = partial(draw_lines, lengths, series, "correct by people, %", "steps of the first gold plan", 100)
     title, caption = "Correctness by length, judged by people", note("people_length")
     return Figure("actplan_people_by_length", title, caption, draw, spoken(lengths, series, 1)) if means else None
 

@@ -1,13 +1,16 @@
 """Human labels of plans in ActPlan-1K's section of the report."""
 
 import json
+from collections import Counter
 
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.report.synthetic_runs import GOOD
-from lmms_egoplan.benchmarks.actplan.plans import ERRORS
-from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.benchmarks.actplan.metrics import length_bin
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_plans
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport, marks
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
@@ -57,6 +60,46 @@ def test_rows_of_people_in_tables_3_6_and_7(runs, labels):
     assert rows["mine, w image, people"]["normal_correctness"] == 50
 
 
+def test_correctness_by_length(runs, tmp_path):
+    """Fig. 5 from people's verdicts: gold plans of 2 and 12 steps, one of them on a single line; one plan without."""
+    golds = {2: "walk_to(table)\n\ngrab(cup)", 12: " ".join(f"grab(cup_{number})" for number in range(12))}
+    verdicts = [(2, True), (2, True), (2, False), (12, True), (12, False), (12, False), (12, False)]
+    plans = [plan(number, 0, verdict, True, references=[golds[n]]) for number, (n, verdict) in enumerate(verdicts)]
+    plans += [plan(8, 0, True, True, references=[]), plan(9, 0, False, True, images=False)]
+    report_section = section(runs, write_labels(tmp_path / "labels", plans))
+    rows = [(row["group"], row["model"], row["plans"], row["correct"]) for row in run_rows(
+        report_section, "actplan_people_by_length"
+    )]  # fmt: skip
+    expected = [("unknown", 1, 100), ("1-10", 3, 200 / 3), ("11-20", 4, 25)]
+    assert rows == [(group, "mine (people)", count, near(share)) for group, count, share in expected]
+    (figure,) = [figure for figure in report_section.figures if figure.key == "actplan_people_by_length"]
+    assert figure.description == "mine (people): 1-10 66.7, 11-20 25.0, unknown 100.0"
+    assert figure.drawing.axes[0].get_ylim() == (0, 100)
+
+
+@pytest.mark.skipif(not PLANS.is_file(), reason=f"needs {PLANS}")
+def test_published_verdicts_by_length():
+    """As the paper says, correctness falls with length (sec. 5.2). Bins are recounted from the file's own lines."""
+    stored = read_plans(PLANS)
+    plans = [
+        {"model": x.model, "length": length_bin(len(x.plan.references[0])), "id": x.plan.id} | x.labels for x in stored
+    ]
+    means = marks.correct_by_length(plans)
+    for model, correct in (("GPT-4V", 23.7), ("Gemini-Pro-1.5", 31.5)):
+        bins = means[model].values()
+        assert sum(mean.questions for mean in bins) == 321
+        assert sum(mean.value * mean.questions for mean in bins) / 321 == pytest.approx(correct, abs=0.05)
+        assert means[model]["1-10"].value > 60
+        assert means[model]["51+"].value < 20
+    short = Counter()
+    for line in PLANS.read_text().splitlines():
+        record = json.loads(line)
+        # Each step has one pair of parentheses. Without gold plan 1, gold plan 2 comes first.
+        if [*record["gold_gpt"], *record["gold_gemini"]][0].count("(") <= 10:
+            short += Counter(correct=len(record["pos_gpt"]), plans=len(record["pos_gpt"] + record["neg_gpt"]))
+    assert means["GPT-4V"]["1-10"].value == pytest.approx(100 * short["correct"] / short["plans"])
+
+
 def test_types_of_errors_with_an_example(runs, labels):
     rows = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
     row = rows[ERRORS["form"], "mine, people"]
@@ -79,6 +122,11 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     assert rows[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
     assert 0 < rows[GOOD]["mcc"] < 1
     assert rows[GOOD]["plans"] == len(answers)
+    # The encoder's name, not BLEURT.
+    assert rows[GOOD]["model"] == "all-MiniLM-L6-v2 (6 layers of 384): classifier"
+    # If people call all plans wrong, the correlation is undefined, not 0.
+    wrong = marks.Labelled("mine", tuple(marks.LabelledPlan(**row | {"correct": False}) for row in plans))
+    assert [row["mcc"] for row in marks.table5_rows([wrong], [task])] == [None]
 
 
 def test_without_labels_nothing_changes(runs):
