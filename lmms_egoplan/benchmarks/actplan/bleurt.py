@@ -35,7 +35,7 @@ _MARKS = 3
 _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
-# Stands in every summary of plans that no classifier judged.
+# Every summary of plans without a classifier says this.
 NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is not set, so no plan is called correct or wrong; {_ADVICE}"
 _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
 
@@ -104,8 +104,7 @@ class PlanClassifier:
     def name(self) -> str:
         """Name of the encoder that was finetuned, with its size. Only BLEURT's own checkpoints are BLEURT."""
         config = self._model.config
-        encoder = getattr(config, "encoder", "an encoder without a name")
-        return f"{encoder} ({config.num_hidden_layers} layers of {config.hidden_size})"
+        return f"{getattr(config, 'encoder', 'unnamed')} ({config.num_hidden_layers} layers of {config.hidden_size})"
 
     @property
     def pairs(self) -> str:

@@ -27,6 +27,7 @@ from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.document import write_figure
@@ -108,6 +109,7 @@ def _print_gaps(summary: dict[str, Any]) -> None:
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}, with Fig. 4 (figure_4.png, .csv)")
 
 
+@also_writes("{stem}_figure_5.png", "{stem}_figure_5.svg")
 def score(
     plans: Annotated[
         Path,

@@ -218,7 +218,7 @@ def test_plans_are_scored_with_a_classifier(tmp_path, monkeypatch):
     assert verdicts[2] is False
     assert scores["summary"]["bleurt_correct"] == pytest.approx(sum(verdicts) / 3)
     assert "bleurt_accuracy" not in scores["summary"]
-    assert scores["summary"]["classifier"] == f"{tmp_path / 'bleurt'}: an encoder without a name (2 layers of 32)"
+    assert scores["summary"]["classifier"] == f"{tmp_path / 'bleurt'}: unnamed (2 layers of 32)"
     assert not list(tmp_path.glob("*.png"))  # no verdicts by people
 
 
@@ -275,7 +275,7 @@ def test_verdicts_are_printed_next_to_table_5(inputs):
     # An undefined correlation is not 0. The row names the encoder, which is not BLEURT.
     (name,) = [row.removesuffix(": MCC") for row in rows if row.endswith(": MCC") and "paper" not in row]
     assert rows[f"{name}: MCC"] == ["n/a", "n/a"]
-    assert re.fullmatch(r"an encoder without a name \(\d+ layers of \d+\)", name)
+    assert re.fullmatch(r"unnamed \(\d+ layers of \d+\)", name)
     assert rows["pairs cut"] == ["0", "4"]
     assert rows["paper's BLEURT-base: accuracy"] == ["79.0%", "65.4%"]
     assert rows["paper's BLEURT: accuracy"] == ["81.5%", "75.3%"]

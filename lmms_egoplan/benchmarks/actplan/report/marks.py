@@ -147,9 +147,9 @@ def table5_rows(people: Sequence[Labelled], planned: Sequence[Planned]) -> Itera
 
 def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:
     """Return `correct_by_length` of the plans made with images."""
-    shown = [(labelled.model, plan) for labelled in people if labelled.has_images for plan in labelled.plans]
+    with_images = [(labelled.model, plan) for labelled in people if labelled.has_images for plan in labelled.plans]
     return correct_by_length(
-        [{"model": f"{name} (people)", "length": x.length, "id": x.id, "correct": x.correct} for name, x in shown]
+        [{"model": f"{name} (people)", "length": x.length, "id": x.id, "correct": x.correct} for name, x in with_images]
     )
 
 
