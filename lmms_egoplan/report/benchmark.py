@@ -517,7 +517,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         all_tables = (*self.tables(), *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
         return replace(
             self.scores_section(),
-            tables=tuple(self._marked(part) for table in all_tables if table for part in table.parted()),
+            tables=tuple(self._marked(part) for table in all_tables if table and table.rows for part in table.parted()),
             figures=tuple(self._marked(figure) for figure in self.figures() if figure is not None),
             remarks=tuple(self.remarks()),
             slices=tuple(self.slices()),

@@ -271,6 +271,7 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         "model": model,
         "revision": revision[1] if revision else _text(config.get("model_revision")),
         "checkpoint hash": _text(config.get("model_sha")),
+        "parameters": _text(config.get("model_num_parameters")),
         "backend": _text(config.get("model")),
         "arguments": arguments,
         **{name.replace("_", " "): _text(config.get(name)) for name in _SETTINGS},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HUB = "hub"
 # In words. The release was revised after the paper, and its mean lengths differ from Table 4 by up to 0.14.
 LENGTH_TOLERANCE = 0.2
+FORMATS = ("yes or no", "what", "other")
 # Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has a type fewer than Table 4.
 INTERROGATIVES = ("what", "which", "where", "when", "why", "how", "who", "whom", "whose")
 
@@ -91,6 +92,24 @@ def question_type(question: str) -> str | None:
     """
     words = re.findall("[a-z]+", question.lower())
     return next((word for word in words if word in INTERROGATIVES), None)
+
+
+def question_format(question: str, reference: str) -> str:
+    """Return one of `FORMATS`, the formats that Fig. 4 compares: ``yes or no``, ``what``, or ``other``.
+
+    The rule is this project's. A yes-or-no question has no interrogative, and its reference begins with yes or no. In a
+    what-question, the first interrogative is "what".
+
+    >>> question_format("Am I holding chopsticks in my right hand?", "Yes.")
+    'yes or no'
+    >>> question_format("What am I holding in my right hand?", "Chopsticks.")
+    'what'
+    >>> question_format("Am I on the lawn or on the road?", "On the lawn.")
+    'other'
+    """
+    kind = question_type(question)
+    is_yes_or_no = kind is None and re.match(r"(yes|no)\b", reference.strip().lower())
+    return FORMATS[0] if is_yes_or_no else FORMATS[1] if kind == "what" else FORMATS[2]
 
 
 def _mean_words(texts: Sequence[str]) -> float:

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from itertools import combinations, product
+from itertools import combinations, compress, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
@@ -21,27 +24,31 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
 )
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
+from lmms_egoplan.benchmarks.egothink.prepare import FORMATS, question_format
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.judging.correction import FEWEST_RATED, corrected
+from lmms_egoplan.judging.panel import slope_rows
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, read_spec, with_images
-from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
+from lmms_egoplan.report.models import model_facts
+from lmms_egoplan.report.panels import panels_of
 from lmms_egoplan.report.published import OwnRow, load_table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent
-from lmms_egoplan.report.statistics import RESAMPLES, stratified_interval
+from lmms_egoplan.report.statistics import RESAMPLES, interval_of_sums, stratified_interval
 from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
 
 note = read_notes(
     __file__, resamples=RESAMPLES, min_items=MIN_ITEMS, official=sum(EGOTHINK.official.values()), fewest=FEWEST_RATED
 )
 # Capabilities of Tables 9 to 11.
-_GRADED_BY_SEVERAL = ("object", "planning")
+_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
 # Smallest share of a sample that people must rate; missing ratings may not be random.
 _MOSTLY_RATED = 0.9
@@ -49,6 +56,7 @@ _OTHER_ANSWERS = "other answers than the published ones"
 # Published model in the figures, the best of Table 3.
 _REFERENCE = "GPT-4V"
 _PEOPLE = "people's rating"
+_FORMAT = "question format"
 _GRADES = {0.0: "wrong", 0.5: "partly right", 1.0: "right"}
 _VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "unscored"}
 
@@ -60,7 +68,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         __file__,
         "egothink",
         note,
-        {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_GRADES.values()]},
+        {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_GRADES.values()], _FORMAT: FORMATS},
     )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
@@ -111,19 +119,19 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         """Return the table of judge noise, or None without repeated judgements."""
         rows, spec = tuple(_noise_rows(inputs.judged)), cls.SPEC.tables["judge_noise"]
         notes = tuple(map(note, spec.notes))
-        return (
-            Table("egothink_judge_noise", spec.title, spec.columns, rows, "lmms-egoplan judge", notes) if rows else None
-        )
+        table = Table("egothink_judge_noise", spec.title, spec.columns, rows, "lmms-egoplan judge", notes)
+        return table if rows else None
 
     def tables(self) -> Iterator[Table | None]:
         """Yield tables with published scores, scores by group, and pairs of judges and runs."""
         yield self.published("table3", list(_table3_rows(self.tasks)))
+        yield self.published("table2", self._models)
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
         yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
-        agreements = list(_judge_rows(self.tasks))
-        yield self.table("judges", agreements) if agreements else None
-        corrections = list(_correction_rows(self._people, self.tasks))
-        yield self.table("corrected", corrections) if corrections else None
+        yield self.table("formats", self._format_rows())
+        yield self.table("judge_means", self._judge_means)
+        yield self.table("judges", _judge_rows(self.tasks))
+        yield self.table("corrected", _correction_rows(self._people, self.tasks))
         yield self.pairs(self.tasks)
         yield condition_table(self)
         yield self.published("table9", list(_table9_rows(self._rated, self.tasks)))
@@ -135,6 +143,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         if self.tasks:
             yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
             yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
+            yield self._sizes()
+        yield from self._judge_bars()
         yield condition_figure(self)
 
     def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
@@ -142,9 +152,74 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         cells = {name: cell for name, cell in reference.items() if isinstance(cell, float)}
         published = [fmean(cells[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
-        draw = partial(draw_bars, list(groups), means, "score, 0 to 100", 100, (f"{_REFERENCE}, published", published))
-        caption = note("bars_caption", reference=_REFERENCE)
-        return Figure(key, title, caption, draw, spoken(list(groups), means, self.SPEC.decimals))
+        draw = partial(draw_bars, list(groups), means, note("score"), 100, (f"{_REFERENCE}, published", published))
+        return Figure(key, title, note("bars_caption", reference=_REFERENCE), draw, spoken(list(groups), means, 1))
+
+    @cached_property
+    def _models(self) -> list[dict[str, Value]]:
+        """Rows of Table 2, one per run."""
+        facts = ((run, model_facts(run.run, [task.task for task in run.tasks.values()])) for run in self.tasks)
+        return [{"model": run.name, **row, **run.main.cells("average", "average_")} for run, row in facts]
+
+    def _sizes(self) -> Figure | None:
+        """Draw the scores of families of models by size and tuning; None without a family with two of these."""
+        lines: dict[str, dict[float, Mean]] = {}
+        for run, row in zip(self.tasks, self._models, strict=True):
+            if run.main.value is not None and (size := row["named_billions"] or row["total_billions"]):
+                line = f"{row['family']}, judge {name_of(run.judge)}, tuning {row['tuned']}"
+                lines.setdefault(line, {}).setdefault(float(f"{size:.2g}"), run.main)
+        kinds = Counter(line.rpartition(",")[0] for line, points in lines.items() for _ in points)
+        sizes = sorted({size for points in lines.values() for size in points})
+        means = {line: [points.get(size, Mean()) for size in sizes] for line, points in lines.items()}
+        labels = [f"{size:g}" for size in sizes]
+        draw = partial(draw_lines, labels, means, note("sizes_y"), note("sizes_x"), 100)
+        figure = Figure("egothink_sizes", note("sizes_title"), note("sizes"), draw, spoken(labels, means, 1))
+        return figure if max(kinds.values(), default=0) > 1 else None
+
+    def _format_rows(self) -> Iterator[dict[str, Value]]:
+        """Compare yes-or-no and what-questions of each run, within all dimensions and within each that has both."""
+        for run in self.tasks:
+            facts = [self.questions[key]["facts"] for key in run.judged]
+            names, kinds = (np.array([x.get(name, "") for x in facts]) for name in ("dimension", _FORMAT))
+            groups = np.where(np.isin(kinds, FORMATS[:2]), names, "")  # the group "" has no what-questions
+            rows = slope_rows(kinds == FORMATS[1], 100 * np.array(_ratings([*run.judged.values()])), groups)
+            for scope in ("all", *DIMENSION_NAMES):
+                is_in_scope = (names == scope) | (scope == "all")
+                if len(used := rows[is_in_scope & (rows[:, 2] > 0)]):
+                    interval = interval_of_sums(used, np.arange(len(used)), lambda sums: sums[..., 0] / sums[..., 1])
+                    row: dict[str, Value] = {"model": run.name, "dimensions": scope, "questions": len(used)}
+                    row |= Mean(used[:, 0].sum() / used[:, 1].sum(), interval).cells("difference")
+                    yield row | {"left_out": int(is_in_scope.sum()) - len(used)}
+
+    @cached_property
+    def _judge_means(self) -> list[dict[str, Any]]:
+        """Rows with the ``mean`` of each evaluator over the answers of a run that all its evaluators rated.
+
+        Evaluators are the judges of a panel, and people if they rated at least `MIN_ITEMS` of its answers.
+        """
+        means = []
+        for panel in (panel for panels in panels_of(self.tasks).values() for panel in panels):
+            answers = [panel.runs[0].answers[key] for key, _ in panel.parts]
+            people = np.array([self._rated.get((x.id, x.record.answer), np.nan) for x in answers])
+            ratings = {run.judge: of_run for run, of_run in zip(panel.runs, panel.ratings.T, strict=True)}
+            ratings |= {"people": 100 * people} if np.isfinite(people).sum() >= MIN_ITEMS else {}
+            is_rated = np.all(np.isfinite([*ratings.values()]), axis=0)
+            for name, capability in product(ratings, CAPABILITIES):
+                rows = compress(zip(answers, ratings[name], strict=True), is_rated.tolist())
+                part = [replace(x, scores={"score": score}) for x, score in rows if capability_of(x.id) == capability]
+                row = {"model": panel.runs[0].name, "evaluator": name, "group": capability, "answers": len(part)}
+                mean = self.mean_of_scores(part)
+                means += [row | {"mean": mean} | mean.cells("score")] if part else []
+        return means
+
+    def _judge_bars(self) -> Iterator[Figure]:
+        """Draw the means by judge of each run's answers."""
+        for index, run in enumerate(dict.fromkeys(row["model"] for row in self._judge_means), 1):
+            rows = [row for row in self._judge_means if row["model"] == run]
+            labels = [*dict.fromkeys(f"{row['group']}\n{row['answers']} answers" for row in rows)]
+            means = {x["evaluator"]: [y["mean"] for y in rows if y["evaluator"] == x["evaluator"]] for x in rows}
+            draw, title = partial(draw_bars, labels, means, note("score"), 100), note("by_judge", run=run)
+            yield Figure(f"egothink_judges_{index}", title, note("bars"), draw, spoken(labels, means, 1))
 
     def heading(self, _task: Graded) -> str:
         """Return "", because a run has only one block."""
@@ -175,12 +250,9 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         logged = next((answer.doc.get("question") for answer in answers if answer.doc), None)
         text, images = self._prepared[0].get(key, (logged or f"{question_id}: text not available", None))
         dimension = BY_NAME[dimension_of(question_id)]
-        return {
-            "question": text,
-            "facts": {"capability": dimension.capability, "dimension": dimension.name},
-            "references": {"Reference answer": reference},
-            "images": images,
-        }
+        asked_as = {_FORMAT: question_format(text, str(reference))} if logged or key in self._prepared[0] else {}
+        facts = {"capability": dimension.capability, "dimension": dimension.name} | asked_as
+        return {"question": text, "facts": facts, "references": {"Reference answer": reference}, "images": images}
 
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the answer with the judge's rating and reply."""
@@ -227,9 +299,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         prepared, problems = self._prepared
         if problems:
             yield note("not_prepared", count=len(problems), problem=next(iter(problems.values())))
-        if unknown := {
-            key for key in self.answers.keys() - prepared.keys() if dimension_of(str(key[0])) not in problems
-        }:
+        unknown = {key for key in self.answers.keys() - prepared.keys() if dimension_of(str(key[0])) not in problems}
+        if unknown:
             yield note("others_prepared", count=len(unknown), example=min(unknown)[0])
 
 
@@ -263,29 +334,22 @@ def _judge_rows(graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:
 
 
 def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
-    scopes = {"all": tuple(CAPABILITIES), " and ".join(_GRADED_BY_SEVERAL): _GRADED_BY_SEVERAL}
+    scopes = {"all": tuple(CAPABILITIES), " and ".join(_BY_SEVERAL): _BY_SEVERAL}
     for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
         scope_pairs = [pair for pair in pairs if capability_of(pair[0].id) in names]
         if scope_pairs:
             first, second = zip(*scope_pairs, strict=True)
             result = agreement(_ratings(first), _ratings(second), LEVELS)
-            yield {
-                "first_judge": _judge_names(first),
-                "second_judge": _judge_names(second),
-                "answers": scope,
-                "questions": result.questions,
-                **coefficient_cells(pair_coefficients(result)),
-            }
+            judges: dict[str, Value] = {"first_judge": _judge_names(first), "second_judge": _judge_names(second)}
+            coefficients = coefficient_cells(pair_coefficients(result))
+            yield {**judges, "answers": scope, "questions": result.questions, **coefficients}
 
 
 def _table9_rows(people: Mapping[tuple[str, str], float], graded: Sequence[Graded]) -> Iterator[OwnRow]:
     """Yield Pearson's r between the people and the judge of each run, over the same answers."""
     for run in graded:
-        records = [
-            record
-            for record in run.judged.values()
-            if (record.id, record.answer) in people and capability_of(record.id) in _GRADED_BY_SEVERAL
-        ]
+        rated = [record for record in run.judged.values() if (record.id, record.answer) in people]
+        records = [record for record in rated if capability_of(record.id) in _BY_SEVERAL]
         if records:
             ratings = [people[record.id, record.answer] for record in records]
             pearson = coefficient_cells({"own": agreement(ratings, _ratings(records), None).pearson})
@@ -302,7 +366,7 @@ def _table10_rows(rated: Sequence[RatedAnswer]) -> Iterator[OwnRow]:
         row: dict[str, Value] = {"grading_methods": f"People, {model}", "apart": _OTHER_ANSWERS}
         for dimension in DIMENSIONS:
             ratings = [answer.rating for answer in answers if dimension_of(answer.id) == dimension.name]
-            if dimension.capability in _GRADED_BY_SEVERAL and ratings:
+            if dimension.capability in _BY_SEVERAL and ratings:
                 row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
         yield row | {"answers": len(answers)}
 

@@ -1,0 +1,100 @@
+"""Read the facts of EgoThink's Table 2 about runs' models: from results, checkpoints and names.
+
+Nothing is downloaded, and no weights are loaded. What is not known is None or `UNKNOWN`.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import try_to_load_from_cache
+from safetensors import SafetensorError, safe_open
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.report.run import Run, member
+from lmms_egoplan.report.tables import Value
+
+UNKNOWN = "unknown"
+
+_FIELDS = module_yaml(__file__)
+_SIZE = re.compile(r"(?<![a-z\d.])(\d+(?:\.\d+)?)([bm])(?![a-z])")
+_TUNED = re.compile(r"(?<![a-z])(?:instruct|chat|it)(?![a-z])")
+
+
+def parse_name(model: str) -> tuple[str, float | None, str]:
+    """Return what a model's name states: family, billions of parameters, and tuning; None or `UNKNOWN` if it does not.
+
+    The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in Fig. 8 of EgoThink.
+
+    >>> parse_name("Qwen2.5-VL-7B-Instruct"), parse_name("SmolVLM-500M")
+    (('qwen2.5-vl', 7.0, 'instruction-tuned'), ('smolvlm', 0.5, 'unknown'))
+    >>> parse_name("instructblip-flan-t5-xxl"), parse_name("blip2-flan-t5-xxl")
+    (('blip2-flan-t5-xxl', None, 'instruction-tuned'), ('blip2-flan-t5-xxl', None, 'unknown'))
+    """
+    name = re.sub("^instructblip", "blip2-instruct", model.lower())
+    size, rest = _SIZE.search(name), _TUNED.sub("", _SIZE.sub("", name, count=1))
+    billions = float(size[1]) / (1000 if size[2] == "m" else 1) if size else None
+    return "-".join(re.findall(r"[^-_ ]+", rest)), billions, "instruction-tuned" if _TUNED.search(name) else UNKNOWN
+
+
+def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
+    """Return the facts about a run's model, by column.
+
+    Args:
+        run: the run. Its checkpoint is read if the model is a folder on this machine, or in the hub's cache.
+        tasks: tasks whose numbers of images are meant.
+
+    Returns:
+        ``image_encoder``, ``llm``, ``alignment_module``: name and size in the checkpoint's configuration.
+        ``trainable_parameters`` and the other columns of Table 2 about training: `UNKNOWN`.
+        ``total_billions``: parameters as the harness counted them, else those in the headers of the safetensors files.
+        ``images``: mean number of images per question, including frames, that the harness logged.
+        ``facts_from``: folder of the checkpoint, and the reason why something is unknown.
+        ``family``, ``named_billions``, ``tuned``: see `parse_name`.
+    """
+    logged = str(member(run.record, "model", "parameters") or run.provenance.get("parameters"))
+    count, config, facts_from = int(logged) if logged.isdecimal() else 0, None, ""
+    path, revision = Path(run.model).expanduser() / "config.json", run.provenance.get("revision", "main")
+    try:
+        cached = None if path.exists() else try_to_load_from_cache(run.model, path.name, revision=revision)
+        path = Path(cached) if isinstance(cached, str) else path
+        config, facts_from = read_json(path), f"{path.parent}; "
+        count = count or _stored_parameters(path.parent, config)
+    except (LmmsEgoplanError, OSError, SafetensorError, ValueError) as error:
+        facts_from += str(error)
+    facts: dict[str, Value] = dict(zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True))
+    facts |= {"total_billions": count / 1e9 or None, "facts_from": facts_from.strip("; ")}
+    images = ", ".join({str(member(run.record, "tasks", task, "images", "mean")): "" for task in tasks})
+    facts["images"] = images.replace("None", UNKNOWN)
+    return facts | {column: _described(config, names) for column, names in _FIELDS["columns"].items()}
+
+
+def _stored_parameters(folder: Path, config: Any) -> int:
+    """Sum the sizes of the floating-point tensors in the headers of a checkpoint's safetensors files.
+
+    Raises:
+        LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those of the parameters.
+        OSError, SafetensorError: a file is missing or damaged.
+    """
+    index, total = folder / "model.safetensors.index.json", 0
+    shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
+    for name in set((shards or {}).values()):
+        with safe_open(folder / name, framework="numpy") as file:
+            tensors = map(file.get_slice, file.keys())
+            total += sum(math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF")))
+    if not total or member(config, "quantization_config"):
+        raise LmmsEgoplanError("parameters unknown, since the weights are quantised or missing")
+    return total
+
+
+def _described(config: Any, names: Iterable[str]) -> str:
+    """Describe the first part of a configuration that exists, with the field's name; `UNKNOWN` without any."""
+    for name in names:
+        if part := config if name == "config.json" and member(config, "num_hidden_layers") else member(config, name):
+            words = [f"{member(part, key) or ''} {unit}" for key, unit in _FIELDS["parts"].items() if member(part, key)]
+            return f"{', '.join(map(str.strip, words)) or part} ({name})"
+    return UNKNOWN
