@@ -85,9 +85,9 @@ def report(
 ) -> None:
     """Write a report page that compares runs with each other and with the papers' tables.
 
-    Published tables, with the runs above the published rows: EgoPlan 1, 3 and 4; EgoThink 3 and 9 to 11; EgoIntent 3;
-    ActPlan-1K 3 to 7. Published figures, with the runs only, since the papers print no numbers for them: EgoPlan 7 and
-    8; EgoIntent 7; ActPlan-1K 5 and 6.
+    Published tables, with the runs above the published rows: EgoPlan 1, 3 and 4; EgoThink 2, 3 and 9 to 11; EgoIntent
+    3; ActPlan-1K 3 to 7. Published figures, with the runs only, since the papers print no numbers for them: EgoPlan 7
+    and 8; EgoThink 8 and 18; EgoIntent 7; ActPlan-1K 5 and 6.
 
     Open `index.html` in a browser; no server is needed. It also contains a summary in sentences, scores with intervals
     and by any attribute of the questions, comparisons, and a gallery of the questions. `report.json` contains all

@@ -22,7 +22,7 @@ UNKNOWN = "unknown"
 
 _FIELDS = module_yaml(__file__)
 _SIZE = re.compile(r"(?<![a-z\d.])(\d+(?:\.\d+)?)([bm])(?![a-z])")
-_TUNED = re.compile(r"(?<![a-z])(?:instruct|chat|it)(?![a-z])")
+_TUNING = re.compile(r"(?<![a-z])(instruct|chat|it|base|pt)(?![a-z])")
 
 
 def parse_name(model: str) -> tuple[str, float | None, str]:
@@ -30,15 +30,16 @@ def parse_name(model: str) -> tuple[str, float | None, str]:
 
     The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in Fig. 8 of EgoThink.
 
-    >>> parse_name("Qwen2.5-VL-7B-Instruct"), parse_name("SmolVLM-500M")
-    (('qwen2.5-vl', 7.0, 'instruction-tuned'), ('smolvlm', 0.5, 'unknown'))
+    >>> parse_name("Qwen2.5-VL-7B-Instruct"), parse_name("SmolVLM-500M-Base")
+    (('qwen2.5-vl', 7.0, 'instruction'), ('smolvlm', 0.5, 'base'))
     >>> parse_name("instructblip-flan-t5-xxl"), parse_name("blip2-flan-t5-xxl")
-    (('blip2-flan-t5-xxl', None, 'instruction-tuned'), ('blip2-flan-t5-xxl', None, 'unknown'))
+    (('blip2-flan-t5-xxl', None, 'instruction'), ('blip2-flan-t5-xxl', None, 'unknown'))
     """
     name = re.sub("^instructblip", "blip2-instruct", model.lower())
-    size, rest = _SIZE.search(name), _TUNED.sub("", _SIZE.sub("", name, count=1))
+    size, words, rest = _SIZE.search(name), {*_TUNING.findall(name)}, _TUNING.sub("", _SIZE.sub("", name, count=1))
     billions = float(size[1]) / (1000 if size[2] == "m" else 1) if size else None
-    return "-".join(re.findall(r"[^-_ ]+", rest)), billions, "instruction-tuned" if _TUNED.search(name) else UNKNOWN
+    tuning = "base" if words & {"base", "pt"} else "instruction" if words else UNKNOWN
+    return "-".join(re.findall(r"[^-_ ]+", rest)), billions, tuning
 
 
 def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
@@ -67,9 +68,8 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     except (LmmsEgoplanError, OSError, SafetensorError, ValueError) as error:
         facts_from += str(error)
     facts: dict[str, Value] = dict(zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True))
-    facts |= {"total_billions": count / 1e9 or None, "facts_from": facts_from.strip("; ")}
-    images = ", ".join({str(member(run.record, "tasks", task, "images", "mean")): "" for task in tasks})
-    facts["images"] = images.replace("None", UNKNOWN)
+    images = {str(member(run.record, "tasks", task, "images", "mean")).replace("None", UNKNOWN): "" for task in tasks}
+    facts |= {"total_billions": count / 1e9 or None, "images": ", ".join(images), "facts_from": facts_from.strip("; ")}
     return facts | {column: _described(config, names) for column, names in _FIELDS["columns"].items()}
 
 

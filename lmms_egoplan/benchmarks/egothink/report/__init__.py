@@ -166,7 +166,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         lines: dict[str, dict[float, Mean]] = {}
         for run, row in zip(self.tasks, self._models, strict=True):
             if run.main.value is not None and (size := row["named_billions"] or row["total_billions"]):
-                line = f"{row['family']}, judge {name_of(run.judge)}, tuning {row['tuned']}"
+                line = f"{row['family']}, judge {name_of(run.judge)}, tuning: {row['tuned']}"
                 lines.setdefault(line, {}).setdefault(float(f"{size:.2g}"), run.main)
         kinds = Counter(line.rpartition(",")[0] for line, points in lines.items() for _ in points)
         sizes = sorted({size for points in lines.values() for size in points})

@@ -440,3 +440,111 @@ def test_a_damaged_sample_names_file_line_and_field(runs, tmp_path, field, value
     labels[1][field] = value
     with pytest.raises(LmmsEgoplanError, match=rf"people\.jsonl, line 2.*{field}"):
         corrected_rows(runs, write_labels(tmp_path / "labels", labels))
+
+
+def asked_in(formats, seed, judge, count=6):
+    """Return all tasks with questions in the given formats, and answers whose ratings depend on seed and judge."""
+    tasks = egothink_bench(count, 0.5, seed, judge=judge)
+    for answers in tasks.values():
+        for number, doc in enumerate(answers.docs):
+            words = formats[number % len(formats)]
+            doc |= dict(zip(("question", "answer"), words, strict=True))
+            doc["answer"] = f"{doc['answer']} {number}"  # an answer is a part of a question's identity
+    return tasks
+
+
+FORMATS = [
+    ("Am I here?", "Yes, I am"),
+    ("What is this?", "A cup"),
+    ("What is that?", "A pan"),
+    ("Am I in or out?", "In"),
+]
+
+
+def test_formats_are_compared_within_dimensions(tmp_path):
+    write_run(tmp_path, "lm-eval", "org/Model-7B", asked_in(FORMATS, 3, "gpt", 24))
+    graded = EgoThinkReport(read_runs([tmp_path]).runs)
+    section = graded.section()
+    (part,) = (part for part in section.slices if part.attribute == "question format")
+    assert part.names == ["yes or no", "what", "other"]
+    table_rows = {row["dimensions"]: row for row in rows(section, "egothink_formats")}
+    assert set(table_rows) == {"all", *NAMES}
+    total, weights = 0.0, 0.0
+    for name, answers in records(tmp_path, "").items():
+        ratings = {kind: [] for kind in ("Am I here?", "What", "Am I in or out?")}
+        for number, answer in enumerate(answers):
+            words = FORMATS[number % 4][0]
+            ratings["What" if words.startswith("What") else words].append(100 * answer["rating"])
+        what, yes_no = ratings["What"], ratings["Am I here?"]
+        difference, weight = fmean(what) - fmean(yes_no), len(what) * len(yes_no) / (len(what) + len(yes_no))
+        row = table_rows[name]
+        assert row["difference"] == pytest.approx(difference)
+        assert (row["questions"], row["left_out"]) == (18, 6)
+        assert row["low"] < row["difference"] < row["high"]
+        total, weights = total + weight * difference, weights + weight
+    assert table_rows["all"]["difference"] == pytest.approx(total / weights)
+    assert (table_rows["all"]["questions"], table_rows["all"]["left_out"]) == (12 * 18, 12 * 6)
+
+
+def test_without_samples_or_texts_no_formats_are_compared(tmp_path):
+    write_run(tmp_path / "a", "lmms-eval", "org/A-7B", egothink_bench(COUNT, 0.5, 1), log_samples=False)
+    write_run(tmp_path / "b", "lmms-eval", "org/B-7B", asked_in(FORMATS, 3, "gpt"))
+    section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    assert "egothink_formats" not in {table.key for table in section.tables}
+    assert "question format" not in {part.attribute for part in section.slices}
+
+
+def test_means_by_judge_are_over_the_answers_that_all_rated(tmp_path):
+    for name, judge, seed in (("a", "gpt", 1), ("b", "qwen", 2)):
+        tasks = egothink_bench(COUNT, 0.5, seed, judge=judge, unjudged=0.2)
+        write_run(tmp_path / name, "lmms-eval", "org/Model-7B", tasks)
+    found = {name: records(tmp_path, name) for name in "ab"}
+    sample = [answer for name in ("existence", "navigation") for answer in found["a"][name]]
+    labels = [{"id": x["id"], "model": "m", "answer": x["answer"], "rating": 0.5} for x in sample]
+    folder = write_labels(tmp_path / "labels", labels)
+    section = report(read_runs([tmp_path / "a", tmp_path / "b"]).runs, folder).section()
+    table_rows = rows(section, "egothink_judge_means")
+    assert [(row["evaluator"], row["group"]) for row in table_rows] == [
+        (judge, group) for judge in ("gpt", "qwen", "people") for group in ("object", "planning")
+    ]
+    for row in table_rows:
+        name = "existence" if row["group"] == "object" else "navigation"
+        pairs = zip(found["a"][name], found["b"][name], strict=True)
+        ratings = [(a["rating"], b["rating"], 0.5) for a, b in pairs if None not in (a["rating"], b["rating"])]
+        column = ("gpt", "qwen", "people").index(row["evaluator"])
+        assert row["score"] == pytest.approx(100 * fmean(of_all[column] for of_all in ratings))
+        assert row["answers"] == len(ratings)
+    (figure,) = (figure for figure in section.figures if figure.key == "egothink_judges_1")
+    (axes,) = figure.draw().axes
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([row["score"] for row in table_rows])
+    assert len({bar.get_hatch() for bar in axes.patches}) == 3
+
+
+@pytest.mark.whole
+def test_sizes_are_drawn_for_families_of_models(tmp_path):
+    names = ("A-VL-3B-Instruct", "A-VL-7B-Instruct", "A-VL-7B-Base", "B-13B", "C")
+    for seed, name in enumerate(names):
+        write_run(tmp_path / name, "lmms-eval", f"org/{name}", egothink_bench(6, 0.2 + seed / 10, seed, judge="gpt"))
+    graded = EgoThinkReport(read_runs([tmp_path]).runs)
+    section = graded.section()
+    table_rows = {row["model"]: row for row in run_rows(section, "egothink_table2")}
+    assert {name: (row["named_billions"], row["tuned"]) for name, row in table_rows.items()} == {
+        "A-VL-3B-Instruct": (3, "instruction"),
+        "A-VL-7B-Instruct": (7, "instruction"),
+        "A-VL-7B-Base": (7, "base"),
+        "B-13B": (13, "unknown"),
+        "C": (None, "unknown"),
+    }
+    (figure,) = (figure for figure in section.figures if figure.key == "egothink_sizes")
+    (axes,) = figure.draw().axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "7", "13"]
+    drawn = {str(line.get_label()): [*line.get_ydata()] for line in axes.lines}
+    score = {name: row["average"] for name, row in table_rows.items()}
+    assert drawn == {
+        "a-vl, judge gpt, tuning: instruction": pytest.approx([score["A-VL-3B-Instruct"], score["A-VL-7B-Instruct"]]),
+        "a-vl, judge gpt, tuning: base": pytest.approx([score["A-VL-7B-Base"]]),
+        "b, judge gpt, tuning: unknown": pytest.approx([score["B-13B"]]),
+    }
+    assert len({(line.get_marker(), line.get_linestyle()) for line in axes.lines}) == 3
+    of_others = EgoThinkReport([task.run for task in graded.tasks if task.run.name in ("A-VL-7B-Base", "B-13B", "C")])
+    assert "egothink_sizes" not in {figure.key for figure in of_others.section().figures}
