@@ -498,8 +498,8 @@ def test_means_by_judge_are_over_the_answers_that_all_rated(tmp_path):
     for name, judge, seed in (("a", "gpt", 1), ("b", "qwen", 2)):
         tasks = egothink_bench(COUNT, 0.5, seed, judge=judge, unjudged=0.2)
         write_run(tmp_path / name, "lmms-eval", "org/Model-7B", tasks)
-    found = {name: records(tmp_path, name) for name in "ab"}
-    sample = [answer for name in ("existence", "navigation") for answer in found["a"][name]]
+    judged = {name: records(tmp_path, name) for name in "ab"}
+    sample = [answer for name in ("existence", "navigation") for answer in judged["a"][name]]
     labels = [{"id": x["id"], "model": "m", "answer": x["answer"], "rating": 0.5} for x in sample]
     folder = write_labels(tmp_path / "labels", labels)
     section = report(read_runs([tmp_path / "a", tmp_path / "b"]).runs, folder).section()
@@ -509,7 +509,7 @@ def test_means_by_judge_are_over_the_answers_that_all_rated(tmp_path):
     ]
     for row in table_rows:
         name = "existence" if row["group"] == "object" else "navigation"
-        pairs = zip(found["a"][name], found["b"][name], strict=True)
+        pairs = zip(judged["a"][name], judged["b"][name], strict=True)
         ratings = [(a["rating"], b["rating"], 0.5) for a, b in pairs if None not in (a["rating"], b["rating"])]
         column = ("gpt", "qwen", "people").index(row["evaluator"])
         assert row["score"] == pytest.approx(100 * fmean(of_all[column] for of_all in ratings))
