@@ -27,7 +27,7 @@ from lmms_egoplan.media.frames import read_video_frames, write_video
 
 SIZE, FPS = (854, 480), 24
 PARTNERS = ("same_goal_video", "other_goal_video", "other_video")
-CONDITIONS = ("whole", *(name for name in SHORTCUTS if name not in ("other_image", "views_swapped")))
+CONDITIONS = ("whole", *(name for name in SHORTCUTS if name not in ("other_image", "marked", "views_swapped")))
 ACTIONS = ("take a bowl", "open the fridge", "take the milk")
 
 Doc = dict[str, Any]

@@ -46,6 +46,7 @@ def prepare(
             "on. For a folder named hub, write `./hub`.",
         ),
     ],
+    marks: Annotated[Path | None, typer.Option(metavar="FOLDER", help=_TEXTS["marks"])] = None,
 ) -> None:
     """Prepare the twelve dimensions of EgoThink from its questions and images.
 
@@ -54,11 +55,14 @@ def prepare(
     - `hub` downloads the dataset EgoThink/EgoThink from the Hugging Face hub.
     - A folder is a clone of https://github.com/AdaCheng/EgoThink
     """
-    summaries = prepare_egothink(source)
+    summaries = prepare_egothink(source, marks)
+    summaries, marked = summaries[: len(DIMENSION_NAMES)], summaries[len(DIMENSION_NAMES) :]
     _print_dimensions(summaries)
     questions, folder = sum(summary["questions"] for summary in summaries), split_dir("egothink", summaries[0]["split"])
     facts = {"tolerance": LENGTH_TOLERANCE, "questions": questions, "source": summaries[0]["source"]}
     typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))
+    for summary in marked:
+        typer.echo(_TEXTS["marked"].format(**summary))
 
 
 @also_writes("{name}.partial")

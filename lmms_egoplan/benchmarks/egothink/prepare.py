@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
+from lmms_egoplan.benchmarks.egothink.marks import marked_records
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.progress import track
@@ -24,17 +25,21 @@ FORMATS = ("yes or no", "what", "other")
 INTERROGATIVES = ("what", "which", "where", "when", "why", "how", "who", "whom", "whose")
 
 
-def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
+def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict[str, Any]]:
     """Check all questions and images, and write the twelve dimensions to the data root.
 
     Args:
         source: ``"hub"`` for the dataset `HUB_DATASET`, or a folder; see `read_folder`.
+        marks: Folder with masks or boxes of the images; see `marked_records`. The questions whose image has marks are
+            also written with their marked image, to the split ``<dimension>_marked``. Without this argument, or for a
+            dimension without marks, an earlier such split is kept.
 
     Returns:
-        The summaries in the order of `DIMENSIONS`. Each is also stored with its split and contains:
+        The summaries in the order of `DIMENSIONS`, then those of the splits with marks. Each is also stored with its
+        split and contains:
 
         - ``benchmark``, ``split`` (the dimension), ``prepared`` (UTC, ISO 8601) and ``source``;
-        - ``split_size`` and ``questions``, which are equal;
+        - ``split_size`` and ``questions``, which are equal unless images lack marks;
         - ``fingerprint``, which changes with any text or image;
         - ``missing``, always empty;
         - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and ``answer_words`` (mean
@@ -48,18 +53,21 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
     name = f"the dataset {HUB_DATASET}" if source == HUB else str(Path(source).resolve())
+    drawn = [] if marks is None else marked_records(records, marks)
     return [
-        _write(dimension, [record for record in records if record.dimension == dimension.name], name)
+        _write(dimension, part, name, suffix, [record.dimension for record in records].count(dimension.name))
+        for suffix, chosen in (("", records), ("_marked", drawn))
         for dimension in DIMENSIONS
+        if (part := [record for record in chosen if record.dimension == dimension.name])
     ]
 
 
-def _write(dimension: Dimension, records: Sequence[Record], source: str) -> dict[str, Any]:
+def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix: str, size: int) -> dict[str, Any]:
     return EGOTHINK.save(
-        dimension.name,
-        _dataset(records),
+        dimension.name + suffix,
+        _dataset(records, {"split_size": size} | ({"without_partner": size - len(records)} if suffix else {})),
         source=source,
-        split_size=len(records),
+        split_size=size,
         questions=len(records),
         fingerprint=fingerprint(
             [record.id, record.question, record.answer, sha256(record.image).hexdigest()] for record in records
@@ -116,10 +124,10 @@ def _mean_words(texts: Sequence[str]) -> float:
     return round(fmean(len(text.split()) for text in texts), 2)
 
 
-def _dataset(records: Sequence[Record]) -> "Dataset":
+def _dataset(records: Sequence[Record], counts: dict[str, int]) -> "Dataset":
     from datasets import Image
 
     origin = ["origin"] if any(record.origin for record in records) else []
     columns = ["id", "dimension", "question", "answer", "image", *origin]
-    rows = [{name: getattr(record, name) for name in columns} | {"split_size": len(records)} for record in records]
+    rows = [{name: getattr(record, name) for name in columns} | counts for record in records]
     return table(rows, image=Image())

@@ -7,6 +7,7 @@ from typing import Any
 from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
+from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.protocol import (
     backend_of_model_type,
@@ -35,6 +36,10 @@ class General(SystemPromptTask, JudgedTask):
     OTHERWISE = OTHERWISE
     PLANNING = False
 
+    @property
+    def _dimension(self) -> str:
+        return self.config.test_split.removesuffix("_marked")
+
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Check the judge's protocol, and replace the rule for prompts by the name of the prompts that it selects.
 
@@ -45,7 +50,7 @@ class General(SystemPromptTask, JudgedTask):
         if preset is not None:
             if prompts != _BY_MODEL_TYPE:
                 raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts} contradicts {preset.name}")
-            decoding = preset.of_dimension("decoding", self.config.test_split)
+            decoding = preset.of_dimension("decoding", self._dimension)
             names = {"max_new_tokens": "max_gen_toks"}
             self.config.generation_kwargs |= {names.get(name, name): value for name, value in decoding.items()}
             return metadata | {"prompts": f"preset {preset.name}", "asked_as": preset.name}
@@ -60,10 +65,10 @@ class General(SystemPromptTask, JudgedTask):
         return without_images(rows, "image")
 
     def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
-        return _block(doc["shown"]["prompts"], self.config.test_split).get("system")
+        return _block(doc["shown"]["prompts"], self._dimension).get("system")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        block = _block(self.config.metadata["prompts"], self.config.test_split)
+        block = _block(self.config.metadata["prompts"], self._dimension)
         prompts = prompts_name(block, is_system_turn=self.used_system_turn)
         replies = [
             Answer(a.doc["id"], a.doc["question"], a.doc["answer"], read_reply(a.text, block), None, prompts)
@@ -78,11 +83,16 @@ class Planning(General):
     PLANNING = True
 
 
-def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """Return the image of the question, or of its partner."""
+def doc_to_image(doc: Mapping[str, Any], suffix: str = "") -> LazyImages:
+    """Return the image of the question, or of its partner. The suffix is the end of the split's name."""
     source = doc.get("partner") or doc
-    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], source["row"], "image")
+    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]) + suffix, doc["data"], source["row"], "image")
     return LazyImages(images_name("EgoThink", doc, source["id"]), load)
+
+
+def marked_image(doc: Mapping[str, Any]) -> LazyImages:
+    """Return the image of the question with marks."""
+    return doc_to_image(doc, "_marked")
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
@@ -97,6 +107,11 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
     if IMAGE_PLACEHOLDER in prompt_text("", block):
         return text
     return text + IMAGE_PLACEHOLDER if "after" in block.get("media", "") else IMAGE_PLACEHOLDER + text
+
+
+def marked_text(doc: Mapping[str, Any]) -> str:
+    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the question."""
+    return doc_to_text(explained(doc))
 
 
 def blind_text(doc: Mapping[str, Any]) -> str:

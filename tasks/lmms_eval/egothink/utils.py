@@ -7,6 +7,7 @@ from datasets import Dataset
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.protocol import (
@@ -48,11 +49,14 @@ def __getattr__(name: str) -> Any:
     start, _, value = name.partition("_")
     if (dimension := _DIMENSIONS.get(start)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    split = dimension
+    if value.startswith("MARKED"):
+        split, value = f"{dimension}_marked", value.removeprefix("MARKED").removeprefix("_")
     if not value:
         chosen_judge_protocol()  # end the run early if the judge's protocol is unknown
-        return str(EGOTHINK.folder(dimension))
+        return str(EGOTHINK.folder(split))
     if value == "DATA":
-        return EGOTHINK.fingerprint(dimension)
+        return EGOTHINK.fingerprint(split)
     if value == "PROMPTS":
         is_planning = BY_NAME[dimension].capability == "planning"
         kind = "PLANNING_PROMPTS" if is_planning else "GENERAL_PROMPTS"
@@ -93,6 +97,16 @@ def blind_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[st
     """Return the messages of `doc_to_messages` without an image."""
     messages = prompt_messages(doc["question"], None, _prompts(lmms_eval_specific_kwargs))
     return [turn | {"content": [part for part in turn["content"] if part["type"] == "text"]} for turn in messages]
+
+
+def marked_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
+    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the question."""
+    return doc_to_text(explained(doc), lmms_eval_specific_kwargs)
+
+
+def marked_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of `doc_to_messages` with a sentence that explains the marks before the question."""
+    return doc_to_messages(explained(doc), lmms_eval_specific_kwargs)
 
 
 def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:
