@@ -9,11 +9,12 @@ from loguru import logger
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, write_annotations
-from benchmarks.egothink.source import write_source
+from benchmarks.egothink.source import write_marks, write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.actplan.instances import parse_id, views, views_swapped
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.marks import SENTENCE
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.shortcuts import other_image, shown_image
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
@@ -112,17 +113,17 @@ def test_a_step_without_partner_is_one_clear_error(data, checkpoint):
                 evaluate(checkpoint, "egointent_other_video")
 
 
-def test_egothink_without_and_with_another_image(data, checkpoint):
+def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(data / "egothink_of_three"))
-        prepare_egothink(write_source(data / "source_of_three", 3))
-        lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image")
+        prepare_egothink(write_source(data / "source_of_three", 3), write_marks(data / "marks"))
+        lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image", "egothink_marked")
         rows = other_image(EGOTHINK.load("affordance"))
         images, swapped = (
             {row["id"]: show(row).tobytes() for row in rows} for show in (lambda row: row["image"], shown_image)
         )
     assert all(swapped[name] != images[name] and swapped[name] in images.values() for name in images)
-    for condition in ("blind", "other_image"):
+    for condition in ("blind", "other_image", "marked"):
         tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
         for task in tasks:
             assert records(lm_run, task, "score") == records(lmms_run, task, "score"), task
@@ -132,6 +133,11 @@ def test_egothink_without_and_with_another_image(data, checkpoint):
     for sample in lm_run.samples["egothink_object_existence_blind"]:
         assert "<image>" not in str(sample["arguments"])
         assert sample["record"]["images"] == 0
+    for task in (f"{dimension.task}_marked" for dimension in DIMENSIONS):
+        assert lm_run.results[task]["without_partner,judged"] == lmms_run.results[task]["without_partner,judged"] == 1
+        for sample in (*lm_run.samples[task], *lmms_run.samples[task]):
+            assert str(sample["arguments"]).count(SENTENCE) == sample["record"]["images"] == 1
+            assert SENTENCE not in sample["doc"]["question"]
     for task in (f"{dimension.task}_other_image" for dimension in DIMENSIONS):
         assert lm_run.results[task]["without_partner,judged"] == 0
         assert all(sample["doc"]["partner"]["id"] != sample["doc"]["id"] for sample in lm_run.samples[task])

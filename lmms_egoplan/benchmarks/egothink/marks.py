@@ -162,7 +162,7 @@ def draw_marks(image: Image.Image, masks: dict[int, NDArray[np.bool_]]) -> Image
         color = f"hsl({138 * number % 360}, 100%, 50%)"
         (part,) = ndimage.find_objects(masks[number].astype(np.uint8))
         whole, free = masks[number][part], owners[part] == number
-        edge = free & ~ndimage.binary_erosion(whole, iterations=1 + min(image.size) // 400)
+        edge = free & ~ndimage.binary_erosion(whole, iterations=1 + min(image.size) // 200)
         draw.bitmap((part[1].start, part[0].start), Image.fromarray(edge), color)
         depths = ndimage.distance_transform_edt(np.pad(free if free.any() else whole, 1))[1:-1, 1:-1]
         row, column = np.unravel_index(depths.argmax(), depths.shape)

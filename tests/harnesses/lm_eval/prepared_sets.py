@@ -8,7 +8,7 @@ from lm_eval.tasks import TaskManager
 from benchmarks.actplan.release import write_release
 from benchmarks.egointent.source import raw_records, write_annotations, write_videos
 from benchmarks.egoplan import shortcut_set
-from benchmarks.egothink.source import write_source
+from benchmarks.egothink.source import write_marks, write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
@@ -25,7 +25,7 @@ _SHORTCUTS = {name for tasks in shortcut_set.TASKS.values() for name in tasks[2:
 _STEPS = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 WITH_IMAGES = [
     *(name for name in _STEPS if name not in ("egointent", "egointent_blind")),
-    *(f"{name}_other_image" for name in EGOTHINK),
+    *(f"{name}_{condition}" for condition in ("other_image", "marked") for name in EGOTHINK),
     *("egointent_leakage", "actplan_views_swapped"),
     *PRESETS,
     *sorted(_SHORTCUTS.difference(_TEXT_SHORTCUTS)),
@@ -43,7 +43,7 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
     """Prepare all sets in `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
     shortcut_set.prepare_bench2(folder)
-    prepare_egothink(write_source(folder / "egothink_source"))
+    prepare_egothink(write_source(folder / "egothink_source"), write_marks(folder / "marks"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
     prepare_egointent(steps, write_videos(folder / "videos"))
     prepare_egointent(steps, folder / "videos", leakage=True)
