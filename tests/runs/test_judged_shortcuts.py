@@ -172,13 +172,21 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     ]
     done = CliRunner().invoke(app, prepared)
     assert done.exit_code == 0, done.output
-    tasks = ["egointent", "egointent_reversed", "egointent_blind", "egointent_leakage"]
+    prepare_egothink(data / "egothink_source", write_marks(data / "marks_of_first", [1]))
+    tasks = [
+        "egointent",
+        "egointent_reversed",
+        "egointent_blind",
+        "egointent_leakage",
+        "egothink_object_attribute_marked",
+    ]
     tasks += ["egothink_object_attribute", "egothink_object_attribute_blind", "actplan", "actplan_views_swapped"]
     with JudgeServer(lambda prompt, asked_before: Reply("[[1]]", model="rates")) as server:
         judge = judge_at(server, "rates again", LMMS_EGOPLAN_ENCODER=str(get_model_path()))
         run(data, data / "out", *hf_vlm(checkpoint, ",".join(tasks)), judge=judge)
     output = (data / "log.txt").read_text()
     requests_of = {"egointent_leakage": 18, "egointent_reversed": 18, "egothink_object_attribute_blind": 2}
+    requests_of["egothink_object_attribute_marked"] = 1
     for task, requests in requests_of.items():
         assert f"{task}: up to {requests} requests to the judge" in output
     report = CliRunner().invoke(app, ["report", str(data / "out"), "--out", str(data / "report")])
@@ -187,10 +195,28 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     scores = {score["task"] for benchmark in benchmarks for score in benchmark["scores"]}
     assert scores & {"egointent", "egothink_bench", "actplan"} == {"egointent", "egothink_bench", "actplan"}
     assert not scores & {"egointent_reversed", "egointent_leakage", "egothink_blind", "actplan_views_swapped"}
+    assert "egothink_marked" not in scores
+    (conditions,) = (
+        table for benchmark in benchmarks for table in benchmark["tables"] if table["key"] == "egothink_conditions"
+    )
+    keys = [column["key"] for column in conditions["columns"]]
+    (row,) = (
+        values
+        for row in conditions["rows"]
+        if "numbered marks" in (values := dict(zip(keys, row["values"], strict=True))).values()
+    )
+    assert (row["questions"], row["without_partner"], row["pair_questions"]) == (1, 1, 1)
     (reading,) = read_runs([data / "out"]).runs
     sections = [benchmark.load_report()([reading]) for benchmark in BENCHMARKS]
     conditions = {(task.shortcut, len(task.answers)) for section in sections for task in section.shortcuts}
-    assert conditions == {("reversed", 6), ("blind", 6), ("leakage", 6), ("blind", 2), ("views_swapped", 8)}
+    assert conditions == {
+        ("reversed", 6),
+        ("blind", 6),
+        ("leakage", 6),
+        ("blind", 2),
+        ("marked", 1),
+        ("views_swapped", 8),
+    }
     judged = CliRunner().invoke(app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")])
     assert judged.exit_code == 0, judged.output
     assert len((data / "judged.jsonl").read_text().splitlines()) == 6

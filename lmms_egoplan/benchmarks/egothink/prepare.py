@@ -53,10 +53,9 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
     name = f"the dataset {HUB_DATASET}" if source == HUB else str(Path(source).resolve())
-    drawn = [] if marks is None else marked_records(records, marks)
     return [
         _write(dimension, part, name, suffix, [record.dimension for record in records].count(dimension.name))
-        for suffix, chosen in (("", records), ("_marked", drawn))
+        for suffix, chosen in (("", records), ("_marked", marked_records(records, marks) if marks else []))
         for dimension in DIMENSIONS
         if (part := [record for record in chosen if record.dimension == dimension.name])
     ]

@@ -209,7 +209,9 @@ def read_graded(run: Run) -> Iterator[Graded]:
         left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
         versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
         group, name = f"egothink_{shortcut or 'bench'}", f"{run.name} ({shortcut})" if shortcut else run.name
-        together = TaskRun(group, {}, {"metadata": {"shortcut": shortcut}}, None, "/".join(versions) or None)
+        skipped = [count for task_run in tasks.values() if (count := task_run.number("without_partner")) is not None]
+        metrics = {"without_partner": sum(skipped)} if skipped else {}
+        together = TaskRun(group, metrics, {"metadata": {"shortcut": shortcut}}, None, "/".join(versions) or None)
         yield Graded(name, run, answers, together, tasks, left_out)
 
 
