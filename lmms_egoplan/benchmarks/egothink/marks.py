@@ -114,8 +114,8 @@ def _mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
                 raise ValueError("outside")
             (draw.rectangle if name == "bbox" else draw.polygon)(points, fill=1)
     except (KeyError, TypeError, ValueError) as error:
-        found = f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x {size[1]} pixels ({error})"
-        raise LmmsEgoplanError(f"{where}, {name}: expected a box, RLE or polygons, found {found}") from error
+        misfit = f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x {size[1]} pixels ({error})"
+        raise LmmsEgoplanError(f"{where}, {name}: expected a box, RLE or polygons, found {misfit}") from error
     return np.array(mask)
 
 
