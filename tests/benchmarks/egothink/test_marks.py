@@ -179,9 +179,9 @@ def test_the_command_stores_marked_images_and_counts_the_others(source, tmp_path
     for dimension in DIMENSIONS[::11]:
         rows = EGOTHINK.load(dimension.name)
         (marked,) = EGOTHINK.load(f"{dimension.name}_marked")
-        image, shown = rows[1]["image"], marked.pop("image")
+        image, stored_image = rows[1]["image"], marked.pop("image")
         drawn = draw_marks(image, read_marks(tmp_path / "marks" / dimension.name / "2.json", SIZE))
-        assert shown.tobytes() == drawn.tobytes() != image.convert("RGB").tobytes()
+        assert stored_image.tobytes() == drawn.tobytes() != image.convert("RGB").tobytes()
         assert marked == rows.remove_columns("image")[1] | {"without_partner": 1}
         summary = load_summary("egothink", f"{dimension.name}_marked")
         assert (summary["questions"], summary["split_size"]) == (1, 2)
