@@ -49,5 +49,5 @@ def check_marks(settings: Mapping[str, Any]) -> None:
     if settings.get("clip_marks") and not any(map(loaded_model, _MARKING)):
         raise LmmsEgoplanError(
             f"clip_marks: this backend cannot show marks before clips; use --model {', '.join(_MARKING)}, or a task "
-            "without marks, such as egoplan_val_clips"
+            "without marks"
         )
