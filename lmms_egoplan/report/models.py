@@ -1,4 +1,4 @@
-"""Read the facts of EgoThink's Table 2 about runs' models: from results, checkpoints and names.
+"""Read the facts of Table 2 of arXiv 2311.15596 about runs' models: from results, checkpoints and names.
 
 Nothing is downloaded, and no weights are loaded. What is not known is None or `UNKNOWN`.
 """
@@ -28,7 +28,7 @@ _TUNING = re.compile(r"(?<![a-z])(instruct|chat|it|base|pt)(?![a-z])")
 def parse_name(model: str) -> tuple[str, float | None, str]:
     """Return what a model's name states: family, billions of parameters, and tuning; None or `UNKNOWN` if it does not.
 
-    The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in Fig. 8 of EgoThink.
+    The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in Fig. 8 there.
 
     >>> parse_name("Qwen2.5-VL-7B-Instruct"), parse_name("SmolVLM-500M-Base")
     (('qwen2.5-vl', 7.0, 'instruction'), ('smolvlm', 0.5, 'base'))
