@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from itertools import takewhile
 from pathlib import Path
 
@@ -226,6 +227,27 @@ def test_tasks_in_commands_exist(program, module, names):
     asked = {task for words in commands if "--tasks" in words for task in words[words.index("--tasks") + 1].split(",")}
     assert asked
     assert asked <= names
+
+
+def test_the_papers_items_have_commands_that_exist():
+    text = TEXTS["docs/coverage.md"]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"][2:]
+    assert len(rows) == 99
+    states = Counter(state for *_, state, _ in rows)
+    assert states.keys() == {"complete", "partly", "missing"}
+    for count in (len(rows), *states.values()):
+        assert str(count) in re.findall(r"\d+", text.partition("\n- ")[0])
+    for _, item, command, state, reason in rows:
+        quoted = re.findall(r"`([^`]+)`", command)
+        assert bool(quoted) == (state != "missing"), item
+        assert reason or state == "complete", item
+        for program, *words in map(str.split, quoted):
+            if program == "lmms-egoplan":
+                assert resolve(words)[0] in COMMANDS, item
+            else:
+                assert program == "lmms-eval", item
+                assert words[0] == "--tasks", item
+                assert words[1] in LMMS_EVAL_NAMES, item
 
 
 def harness_parser(program):
