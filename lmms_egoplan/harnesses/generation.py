@@ -152,7 +152,7 @@ class AnswerGenerator:
         def load_at(index: int) -> tuple[Any, str]:
             messages, question_id = load(requests[index])
             arguments = {**defaults, **requests[index].args[1]}
-            samples = arguments.get("do_sample", arguments.get("temperature"))
+            samples = self._keywords(arguments).get("do_sample", True)  # if left to the checkpoint, it may sample
             return (messages, arguments, samples and index), question_id
 
         pairs: Generator[tuple[EncodedBatch, list[int]], None, None]

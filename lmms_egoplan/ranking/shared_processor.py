@@ -18,7 +18,7 @@ class _Shared:
     If the images come in another order or repeated, the result is assembled from the earlier one. This requires that
     the processor encodes each image by itself. The first use with images of this number and size verifies it: the
     processor's own result must be exactly equal. Otherwise, such images are always encoded anew, as by processors that
-    merge consecutive frames.
+    merge consecutive frames. An order that begins with two consecutive images verifies nothing.
 
     Attributes:
         separable: Results of the verification.
@@ -43,7 +43,8 @@ class _Shared:
         if self.separable.get(kind):
             return rearranged
         exact = encode()
-        if kind not in self.separable and not _is_equal(exact, earlier):  # otherwise, the order has no effect
+        # Otherwise, the order has no effect, or consecutive images that the processor merges stay together.
+        if kind not in self.separable and not _is_equal(exact, earlier) and positions[1] != positions[0] + 1:
             self.separable[kind] = _is_equal(exact, rearranged)
         return exact
 

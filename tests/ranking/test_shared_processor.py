@@ -1,5 +1,7 @@
 """A question's images are encoded once for all orders where the processor allows it, and no result changes."""
 
+from functools import partial
+
 import numpy
 import pytest
 from PIL import Image
@@ -16,8 +18,8 @@ PARTS = [
 ]
 
 
-def frames(seed):
-    pixels = numpy.random.default_rng(seed).integers(0, 256, (4, 40, 56, 3), dtype=numpy.uint8)
+def frames(seed, count=4):
+    pixels = numpy.random.default_rng(seed).integers(0, 256, (count, 40, 56, 3), dtype=numpy.uint8)
     return [Image.fromarray(frame) for frame in pixels]
 
 
@@ -27,8 +29,8 @@ def encoded(part, images):
     return dict(part(images=images, return_tensors="pt"))
 
 
-def encoded_in_all_orders(part, images):
-    conditions = [(order, [images[position] for position in order]) for order in [*ORDERS, ORDERS[0]]]
+def encoded_in_all_orders(part, images, orders=(*ORDERS, ORDERS[0])):
+    conditions = [(order, [images[position] for position in order]) for order in orders]
     results = encode_together(conditions, lambda item: (item, "question"), lambda item, _: encoded(part, item[1]))
     return [(order, result) for result, equal in results for order, _ in equal]
 
@@ -81,3 +83,13 @@ def test_a_processor_that_merges_frames_encodes_each_order(calls):
     for seed in range(2):
         encoded_in_all_orders(shared, frames(seed))
     assert len(counted_calls) == 2 * len(ORDERS)
+
+
+def test_an_order_that_keeps_merged_frames_together_verifies_no_other_order(calls):
+    processor = build("qwen2_5_vl")[1]
+    counted_calls = calls(processor.video_processor)
+    shared = with_shared_parts(processor).video_processor
+    orders = [range(6), (0, 1, 4, 5, 2, 3)], [range(6), (0, 1, 3, 2, 4, 5)]
+    for seed, (images, both) in enumerate(zip(map(partial(frames, count=6), range(2)), orders, strict=True), 1):
+        encoded_in_all_orders(shared, images, both)
+        assert len(counted_calls) == 2 * seed

@@ -164,9 +164,11 @@ def test_equal_conditions_are_answered_once_unless_sampled(checkpoint, tmp_path,
     greedy = texts(model.generate_until(questions.generation_requests(max_new_tokens=6)))
     assert [name.split(" (")[0] for name in answered] == ["task_None/0", "task_None/1", "task_None/2"]
     assert greedy[:3] == greedy[3:]
-    answered.clear()
-    sampled = questions.generation_requests(max_new_tokens=6, do_sample=True, temperature=50.0)
-    assert len(set(texts(model.generate_until(sampled)))) == len(answered) == 6
+    for settings in ({"do_sample": True, "temperature": 50.0}, {"do_sample": None}):
+        answered.clear()
+        sampled = questions.generation_requests(max_new_tokens=6, **settings)
+        assert len(set(texts(model.generate_until(sampled)))) == len(answered) == 6
+        model._model.generation_config.update(do_sample=True, temperature=50.0)  # for the next settings
 
 
 @pytest.mark.whole
