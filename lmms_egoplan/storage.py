@@ -198,11 +198,15 @@ class PreparedData:
         return next((data for name, data in self.substitutes.items() if name in names), None)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
-        """Check the format of a split with this summary.
+        """Check the format of a split with this summary, and that the split from which it was made is still the same.
 
         Raises:
-            LmmsEgoplanError: this version does not read the format. The message says how to prepare the split again.
+            LmmsEgoplanError: this version does not read the format, or the other split was prepared from other data.
+                The message says how to prepare the split again.
         """
+        if (whole := summary.get("whole")) and self.fingerprint(whole["split"]) != whole["fingerprint"]:
+            other = f"made from other data than {whole['split']} now has; prepare it again, too"
+            raise LmmsEgoplanError(f"{split_dir(self.benchmark, split)}: {other}. {self._how(split)}")
         data_format = summary.get("format", 1)
         if self.oldest_format <= data_format <= self.data_format:
             return

@@ -46,7 +46,8 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
     settings = json.loads(json.dumps(processor.to_dict(), default=str)) | {"chat_template_sha256": digest}
     attention = getattr(getattr(model, "config", None), "_attn_implementation", NOT_KNOWN)
     names = {"class": type(model).__name__, "dtype": str(getattr(model, "dtype", NOT_KNOWN)), "attention": attention}
-    names["parameters"] = model.num_parameters() if hasattr(model, "num_parameters") else NOT_KNOWN
+    is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)  # packed weights are few
+    names["parameters"] = model.num_parameters() if is_counted else NOT_KNOWN
     packages = _packages() if hasattr(model, "dtype") else {**_packages(), "vllm": NOT_KNOWN}
     return {"processor": settings, "model": names, "packages": packages}
 

@@ -17,6 +17,7 @@ from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.run import Run, member
 from lmms_egoplan.report.tables import Value
+from lmms_egoplan.validation import read_as
 
 UNKNOWN = "unknown"
 
@@ -52,20 +53,23 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     Returns:
         ``image_encoder``, ``llm``, ``alignment_module``: name and size in the checkpoint's configuration.
         ``trainable_parameters`` and the other columns of Table 2 about training: `UNKNOWN`.
-        ``total_billions``: parameters as the harness counted them, else those in the headers of the safetensors files.
+        ``total_billions``: parameters as the harness counted them, else those in the headers of the safetensors files;
+            None for quantised checkpoints, whose files and modules pack several weights in one number.
         ``images``: mean number of images per question, including frames, that the harness logged.
         ``facts_from``: folder of the checkpoint, and the reason why something is unknown.
         ``family``, ``named_billions``, ``tuned``: see `parse_name`.
     """
     logged = str(member(run.record, "model", "parameters") or run.provenance.get("parameters"))
     count, config, facts_from = int(logged) if logged.isdecimal() else 0, None, ""
-    path, revision = Path(run.model).expanduser() / "config.json", run.provenance.get("revision", "main")
+    revision = run.provenance.get("revision", "main")
     try:
+        path = Path(run.model).expanduser() / "config.json"
         cached = None if path.exists() else try_to_load_from_cache(run.model, path.name, revision=revision)
         path = Path(cached) if isinstance(cached, str) else path
         config, facts_from = read_json(path), f"{path.parent}; "
+        count = 0 if member(config, "quantization_config") else count  # harnesses count packed weights
         count = count or _stored_parameters(path.parent, config)
-    except (LmmsEgoplanError, OSError, SafetensorError, ValueError) as error:
+    except (LmmsEgoplanError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         facts_from += str(error)
     facts: dict[str, Value] = dict(zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True))
     images = {str(member(run.record, "tasks", task, "images", "mean")).replace("None", UNKNOWN): "" for task in tasks}
@@ -82,7 +86,7 @@ def _stored_parameters(folder: Path, config: Any) -> int:
     """
     index, total = folder / "model.safetensors.index.json", 0
     shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
-    for name in set((shards or {}).values()):
+    for name in set(read_as(dict[str, str], f"{index}, weight_map", shards).values()):
         with safe_open(folder / name, framework="numpy") as file:
             tensors = map(file.get_slice, file.keys())
             total += sum(math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF")))

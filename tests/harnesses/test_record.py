@@ -80,6 +80,8 @@ def test_settings_are_those_of_the_loaded_objects(family):
     names = {"class": type(model).__name__, "dtype": "torch.float32", "attention": "sdpa"}
     assert settings["model"] == names | {"parameters": sum(x.numel() for x in model.parameters())}
     assert set(settings["packages"]) == {"torch", "transformers"}
+    (quantised := copy(model)).hf_quantizer = object()
+    assert record.settings_of(processor, quantised)["model"]["parameters"] == record.NOT_KNOWN
 
 
 def test_another_pixel_limit_changes_the_record_and_the_tokens(tmp_path):

@@ -71,8 +71,13 @@ def test_the_hubs_cache_is_read_and_nothing_is_downloaded(sharded, tmp_path, mon
         facts("org/Other"),
         facts("a/b/c"),
         facts("/none"),
+        facts("~nobody-here/model"),
     ):
-        assert "config.json: cannot be read" in other["facts_from"] or "Repo id" in other["facts_from"]
+        assert (
+            "config.json: cannot be read" in other["facts_from"]
+            or "Repo id" in other["facts_from"]
+            or "home" in other["facts_from"]
+        )
         assert other["total_billions"] is None
         assert {other[name] for name in ("image_encoder", "llm", "alignment_module")} == {UNKNOWN}
 
@@ -87,11 +92,15 @@ def damaged(folder, kind):
         next(folder.glob("model-00002*")).write_text("version https://git-lfs.github.com/spec/v1\n")
     elif kind == "index":
         (folder / "model.safetensors.index.json").write_text("[]")
+    elif "weight_map" in kind:
+        (folder / "model.safetensors.index.json").write_text(kind)
     else:
         (folder / "config.json").write_text(kind)
 
 
-@pytest.mark.parametrize("kind", ["quantised", "shard", "pointer", "index", "{", "[]"])
+@pytest.mark.parametrize(
+    "kind", ["quantised", "shard", "pointer", "index", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}', "{", "[]"]
+)
 def test_an_unusable_checkpoint_has_no_wrong_number(sharded, kind):
     damaged(sharded, kind)
     row = facts(sharded)
@@ -103,14 +112,15 @@ def test_an_unusable_checkpoint_has_no_wrong_number(sharded, kind):
     assert (row["llm"] == UNKNOWN) == (kind in ("{", "[]"))
 
 
-def test_logged_facts_come_first(sharded):
-    damaged(sharded, "quantised")
+def test_logged_facts_come_first_except_the_packed_weights_of_quantised_models(sharded):
     spans = {
         "tasks": {"a": {"images": {"mean": 8.0}}, "b": {"images": {"not_known": 3}}, "c": {"images": {"mean": 8.0}}}
     }
     assert facts(sharded, spans | {"model": {"parameters": 7_000}})["total_billions"] == 7e-6
     assert facts(sharded, parameters="8000")["total_billions"] == 8e-6
-    assert facts(sharded, {"model": {"parameters": "not known"}}, parameters="-1")["total_billions"] is None
+    damaged(sharded, "quantised")
+    assert facts(sharded, spans | {"model": {"parameters": 7_000}})["total_billions"] is None
+    assert facts(sharded, {"model": {"parameters": "not known"}}, parameters="8000")["total_billions"] is None
     assert facts("gpt-4o", {"model": "not known"} | spans, ["a", "c"])["images"] == "8.0"
     assert facts("gpt-4o", spans, ["a", "b"])["images"] == f"8.0, {UNKNOWN}"
 

@@ -32,7 +32,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
         source: ``"hub"`` for the dataset `HUB_DATASET`, or a folder; see `read_folder`.
         marks: Folder with masks or boxes of the images; see `marked_records`. The questions whose image has marks are
             also written with their marked image, to the split ``<dimension>_marked``. Without this argument, or for a
-            dimension without marks, an earlier such split is kept.
+            dimension without marks, an earlier such split is kept, but refused if the dimension has other data now.
 
     Returns:
         The summaries in the order of `DIMENSIONS`, then those of the splits with marks. Each is also stored with its
@@ -42,6 +42,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
         - ``split_size`` and ``questions``, which are equal unless images lack marks;
         - ``fingerprint``, which changes with any text or image;
         - ``missing``, always empty;
+        - ``whole``: split and fingerprint of the dimension from which a split with marks was made, else None;
         - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and ``answer_words`` (mean
           lengths in whitespace-separated words, two decimals) and ``question_types`` (see `question_type`). Each row
           has ``prepared``, ``paper`` and ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
@@ -62,6 +63,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
 
 
 def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix: str, size: int) -> dict[str, Any]:
+    whole = {"split": dimension.name, "fingerprint": EGOTHINK.fingerprint(dimension.name)} if suffix else None
     return EGOTHINK.save(
         dimension.name + suffix,
         _dataset(records, {"split_size": size} | ({"without_partner": size - len(records)} if suffix else {})),
@@ -73,6 +75,7 @@ def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix:
         ),
         missing=[],
         counts=_compare(dimension, records),
+        whole=whole,
     )
 
 

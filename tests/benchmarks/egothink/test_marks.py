@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks.egothink.source import write_marks
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.marks import decode_counts, draw_marks, read_marks
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -188,3 +188,11 @@ def test_the_command_stores_marked_images_and_counts_the_others(source, tmp_path
         assert summary["fingerprint"] != EGOTHINK.fingerprint(dimension.name)
     stored = EGOTHINK.load("counting_marked").cast_column("image", ImageFeature(decode=False))[0]["image"]["bytes"]
     assert stored.startswith(b"\x89PNG")
+    prepare_egothink(source)
+    assert len(EGOTHINK.load("counting_marked")) == 1
+    annotations = source / BY_NAME["counting"].folder / "annotations.json"
+    annotations.write_text(annotations.read_text().replace("?", " now?", 1))
+    prepare_egothink(source)
+    assert len(EGOTHINK.load("activity_marked")) == 1
+    with pytest.raises(LmmsEgoplanError, match=r"counting_marked: made from other data than counting now has"):
+        EGOTHINK.load("counting_marked")
