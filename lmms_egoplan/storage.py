@@ -204,8 +204,8 @@ class PreparedData:
             LmmsEgoplanError: this version does not read the format, or the other split was prepared from other data.
                 The message says how to prepare the split again.
         """
-        if (whole := summary.get("whole")) and self.fingerprint(whole["split"]) != whole["fingerprint"]:
-            other = f"made from other data than {whole['split']} now has; prepare it again, too"
+        if (made_from := summary.get("made_from")) and self.fingerprint(made_from[0]) != made_from[1]:
+            other = f"made from other data than {made_from[0]} now has; prepare it again, too"
             raise LmmsEgoplanError(f"{split_dir(self.benchmark, split)}: {other}. {self._how(split)}")
         data_format = summary.get("format", 1)
         if self.oldest_format <= data_format <= self.data_format:

@@ -42,7 +42,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
         - ``split_size`` and ``questions``, which are equal unless images lack marks;
         - ``fingerprint``, which changes with any text or image;
         - ``missing``, always empty;
-        - ``whole``: split and fingerprint of the dimension from which a split with marks was made, else None;
+        - ``made_from``: name and fingerprint of the dimension from which a split with marks was made;
         - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and ``answer_words`` (mean
           lengths in whitespace-separated words, two decimals) and ``question_types`` (see `question_type`). Each row
           has ``prepared``, ``paper`` and ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
@@ -63,7 +63,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
 
 
 def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix: str, size: int) -> dict[str, Any]:
-    whole = {"split": dimension.name, "fingerprint": EGOTHINK.fingerprint(dimension.name)} if suffix else None
+    origin = {"made_from": [dimension.name, EGOTHINK.fingerprint(dimension.name)]} if suffix else {}
     return EGOTHINK.save(
         dimension.name + suffix,
         _dataset(records, {"split_size": size} | ({"without_partner": size - len(records)} if suffix else {})),
@@ -75,7 +75,7 @@ def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix:
         ),
         missing=[],
         counts=_compare(dimension, records),
-        whole=whole,
+        **origin,
     )
 
 
