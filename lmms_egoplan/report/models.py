@@ -67,7 +67,7 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
         cached = None if path.exists() else try_to_load_from_cache(run.model, path.name, revision=revision)
         path = Path(cached) if isinstance(cached, str) else path
         config, facts_from = read_json(path), f"{path.parent}; "
-        count = 0 if member(config, "quantization_config") else count  # harnesses count packed weights
+        count = 0 if "quantization_config" in str(config) else count  # harnesses count packed weights
         count = count or _stored_parameters(path.parent, config)
     except (LmmsEgoplanError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         facts_from += str(error)
@@ -84,13 +84,14 @@ def _stored_parameters(folder: Path, config: Any) -> int:
         LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those of the parameters.
         OSError, SafetensorError: a file is missing or damaged.
     """
-    index, total = folder / "model.safetensors.index.json", 0
+    index, total, is_packed = folder / "model.safetensors.index.json", 0, "quantization_config" in str(config)
     shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
     for name in set(read_as(dict[str, str], f"{index}, weight_map", shards).values()):
         with safe_open(folder / name, framework="numpy") as file:
-            tensors = map(file.get_slice, file.keys())
+            tensors = [*map(file.get_slice, file.keys())]
+            is_packed |= any(x.get_dtype() in ("I8", "U8", "I32") for x in tensors)
             total += sum(math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF")))
-    if not total or member(config, "quantization_config"):
+    if not total or is_packed:
         raise LmmsEgoplanError("parameters unknown, since the weights are quantised or missing")
     return total
 

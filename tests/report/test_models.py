@@ -5,7 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 
 from lmms_egoplan.report.models import UNKNOWN, model_facts, parse_name
 from lmms_egoplan.report.run import Run
@@ -86,6 +88,13 @@ def damaged(folder, kind):
     if kind == "quantised":
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "awq"}}))
+    elif kind == "quantised part":
+        config = json.loads((folder / "config.json").read_text())
+        config["text_config"]["quantization_config"] = {"quant_method": "compressed-tensors"}
+        (folder / "config.json").write_text(json.dumps(config))
+    elif kind == "packed":
+        shard = next(folder.glob("model-00002*"))
+        save_file(load_file(shard) | {"layer.qweight": torch.zeros((2, 2), dtype=torch.int32)}, shard)
     elif kind == "shard":
         next(folder.glob("model-00002*")).unlink()
     elif kind == "pointer":
@@ -99,7 +108,19 @@ def damaged(folder, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["quantised", "shard", "pointer", "index", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}', "{", "[]"]
+    "kind",
+    [
+        "quantised",
+        "quantised part",
+        "packed",
+        "shard",
+        "pointer",
+        "index",
+        '{"weight_map": ["a"]}',
+        '{"weight_map": {"a": 3}}',
+        "{",
+        "[]",
+    ],
 )
 def test_an_unusable_checkpoint_has_no_wrong_number(sharded, kind):
     damaged(sharded, kind)

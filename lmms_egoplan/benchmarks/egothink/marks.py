@@ -110,10 +110,10 @@ def _mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
             x, y, wide, high = shape
             shape = [[x, y, x + wide, y + high]]
         for points in shape:
-            if min(points) < 0 or max(points[::2]) > size[0] or max(points[1::2]) > size[1]:
+            if not np.min(points) >= 0 or max(points[::2]) > size[0] or max(points[1::2]) > size[1]:
                 raise ValueError("outside")
             (draw.rectangle if name == "bbox" else draw.polygon)(points, fill=1)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         misfit = f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x {size[1]} pixels ({error})"
         raise LmmsEgoplanError(f"{where}, {name}: expected a box, RLE or polygons, found {misfit}") from error
     return np.array(mask)

@@ -128,6 +128,12 @@ WRONG = [
     ("1.json", '[{"segmentation": {"size": [24, 16], "counts": [1, 383]}}]', "size [24, 16], 384 pixels"),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [1, 382]}}]', "383 pixels"),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [-1, 385]}}]', "entry 1, segmentation"),
+    (
+        "1.json",
+        f'[{{"segmentation": {{"size": [16, 24], "counts": [1{"0" * 30}, -1{"0" * 30}, 384]}}}}]',
+        "segmentation",
+    ),
+    ("1.json", '[{"segmentation": [[1, 1, NaN, 2, 3, 3]]}]', "entry 1, segmentation"),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": "~~"}}]', "entry 1, segmentation"),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [384]}}]', "entry 1: empty mask; remove it"),
     ("1.json", "[]", "no marks; remove the file"),
