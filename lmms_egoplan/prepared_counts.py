@@ -73,7 +73,7 @@ def write_figures(summary: Mapping[str, Any], files: Mapping[str, str | bytes]) 
     folder = split_dir(summary["benchmark"], summary["split"]) / "figures"
     for name, content in files.items():
         write_whole(folder / name, content)
-    typer.echo(f"Figures of all {summary['split_size']:,} records of the file in {folder}: {', '.join(files)}")
+    typer.echo(f"Figures of all records, also skipped ones, in {folder}: {', '.join(files)}")
 
 
 def png_of(drawing: Any) -> bytes:

@@ -201,7 +201,7 @@ def annotate_egoplan_failures(
     """Label the types of failures in a run's wrong answers with human annotators (Fig. 6 of the paper).
 
     Opens a local web page, which shows goal, past actions, frames and choices, but not the model's name. Answers in
-    which no choice was read are excluded, and so are tasks without video.
+    which no choice was read are excluded, and so are tasks without video and shortcuts.
 
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """

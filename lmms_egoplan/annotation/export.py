@@ -17,7 +17,7 @@ from lmms_egoplan.annotation.pages import environment
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.report.samples import write_folder
+from lmms_egoplan.report.samples import read_mark, write_folder
 from lmms_egoplan.text import csv_text, numbered
 
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
@@ -49,6 +49,9 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(row)] for row in agreements(flow, labelled)]
     files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
+    earlier = ((mark := read_mark(out)) and mark.files) or exported.files
+    if exported.files and not {*earlier} & {*exported.files}:  # A folder has the labels of one page.
+        raise LmmsEgoplanError(f"--out {out}: contains labels of another page; use a new folder")
     write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
     return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
 

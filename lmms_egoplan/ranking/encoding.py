@@ -184,8 +184,8 @@ class QuestionEncoder:
         items = (item for message in conversation for item in message["content"])
         if not self._keeps_order and any(isinstance(item.get("text"), Mark) for item in items):
             raise RankingError(
-                f"{type(self._processor).__name__}: this model's chat template puts all images before the text, away "
-                "from their marks; use a task or a setting without marks (clip_marks)"
+                f"{type(self._processor).__name__}: this model has no chat template, or one that puts all images "
+                "before the text, away from their marks; use a task or a setting without marks (clip_marks)"
             )
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation

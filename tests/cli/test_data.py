@@ -204,6 +204,13 @@ def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
     figures = split_dir("egoplan", "test") / "figures"
     assert str(figures) in result.stdout
     table = [line.split(",") for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()]
+    assert (table[1][1], table[3][0]) == (" counted", "EgoPlan-Val")
+    assert "questions of val were skipped" in result.stdout  # They would lack in the numbers of both splits.
+    (folder / "b.json").write_text(json.dumps([FIRST_STEP]))
+    for file, *options in (("b.json", "val"), ("a.json", "test", "--figures")):
+        result = run("prepare", "egoplan", folder / file, "--epic-kitchens", folder / "epic", "--split", *options)
+        assert result.exit_code == 0, result.output
+    table = [line.split(",") for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()]
     names = [row[0] + row[1] * (row[1] == " counted") for row in table[1:5]]
     assert names == ["EgoPlan-Test counted", "difference from the paper", "EgoPlan-Bench counted", names[1]]
     assert [row[-6:-4] for row in table[1:5]] == [["1", "1"], ["-1583", "-901"], ["2", "2"], ["-4937", "-3267"]]

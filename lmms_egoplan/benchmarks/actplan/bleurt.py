@@ -36,7 +36,7 @@ _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
 # Every summary of plans without a classifier says this.
-NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is not set, so no plan is called correct or wrong; {_ADVICE}"
+NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is empty or not set, so no plan is called correct or wrong; {_ADVICE}"
 _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
 
 

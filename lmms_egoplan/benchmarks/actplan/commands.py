@@ -140,6 +140,8 @@ def score(
     write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
     typer.echo(f"Written to {out}")
+    for end in ("png", "svg"):  # Of an earlier run: `also_writes` refuses other files.
+        out.with_name(f"{out.stem}_figure_5.{end}").unlink(missing_ok=True)
     labelled = [{"model": "plans", **sample} for sample in scores["samples"] if "correct" in sample]
     if figure := marks.length_figure(marks.correct_by_length(labelled)):
         write_figure(out.parent, replace(figure, key=f"{out.stem}_figure_5"))

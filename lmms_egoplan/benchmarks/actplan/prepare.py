@@ -116,7 +116,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         )
     prepared = {record.id.activity for record in usable if record.id.setting == "counterfactual"}
     # In the authors' repository, descriptions are next to the problems; in the full release, in a folder "1".
-    texts = bddl.rglob("task_description_1.txt") if bddl else ()
+    texts = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
     described = {path.parts[-3] if path.parts[-2] == "1" else path.parts[-2] for path in texts}
     activities = {"prepared, category not published": prepared} | (
         {"in --bddl, category not published": described} if described else {}

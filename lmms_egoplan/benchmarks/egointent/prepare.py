@@ -222,7 +222,7 @@ def _counts(records: Sequence[Record]) -> dict[str, float]:
         "steps": len(records),
         "categories" if is_goalstep else "scenarios": len(groups - {None}),
         "videos": len({record.video_id for record in records}),
-        **duration_counts([record.end_sec - record.start_sec for record in records]),
+        **duration_counts([round(record.end_sec - record.start_sec, 6) for record in records]),
     }
 
 

@@ -87,7 +87,7 @@ def prepare(
     """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a public copy.
 
     Prints the numbers of Table 2 next to the paper's. `--figures` draws Figs. 4 and 5 and writes Table 2 with the
-    differences, of both splits together if the other one is already prepared.
+    differences, of both splits together if the other one is already prepared without skipped questions.
 
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
@@ -108,7 +108,10 @@ def prepare(
         asked = [*map(texts_of, records.read_annotations(annotations, split))]
         counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(asked)}
         other = "test" if split == "val" else "val"
-        if load_summary("egoplan", other):
+        seen = load_summary("egoplan", other) or {}
+        if seen.get("questions", 0) < seen.get("split_size", 0):
+            typer.echo(f"Both splits are not counted together: questions of {other} were skipped")
+        elif seen:
             asked += [texts_of(SimpleNamespace(**row)) for row in EGOPLAN.load(other)]
             counted["EgoPlan-Bench, counted"] = statistics(asked)
         write_figures(summary, statistics_files(counted))

@@ -101,10 +101,11 @@ def share_rows(failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
 
 def agreement_rows(failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
     """Yield the agreement of each judge with people, over the answers that both labelled."""
-    people = {(x.id, x.run): x.type for x in failures if x.by == PEOPLE and x.type}
-    judged = [x for x in failures if x.by != PEOPLE and x.type and (x.id, x.run) in people]
+    # Without the end of ids, the run's name, which depends on the other runs.
+    people = {(x.id.split()[0], x.run): x.type for x in failures if x.by == PEOPLE and x.type}
+    judged = [x for x in failures if x.by != PEOPLE and x.type and (x.id.split()[0], x.run) in people]
     for by in dict.fromkeys(x.by for x in judged):
-        pairs = [(people[x.id, x.run], x.type) for x in judged if x.by == by]
+        pairs = [(people[x.id.split()[0], x.run], x.type) for x in judged if x.by == by]
         first, second = ([float([*FAILURES].index(str(kind))) for kind in side] for side in zip(*pairs, strict=True))
         kappa = agreement(first, second, range(len(FAILURES))).kappa_unweighted
         row = {"judge": by, "answers": len(pairs), "equal": 100 * sum(a == b for a, b in pairs) / len(pairs)}

@@ -111,11 +111,13 @@ def test_plans_in_a_file_are_scored(tmp_path):
     assert summary["encoder"] == str(get_model_path())
     assert summary["classifier"] is None
     assert "Empty plans, which score 0: 1" in output
-    assert "LMMS_EGOPLAN_BLEURT is not set" in output
+    assert "LMMS_EGOPLAN_BLEURT is empty or not set" in output
     assert "`lmms-egoplan train actplan-bleurt`" in output
     assert "correct (people), of 3" in output
     assert summary["repeated_ids"] == 0
     assert (tmp_path / "out" / "scores_figure_5.png").is_file()
+    scored(tmp_path, record("mine", GOLD, GOLD))
+    assert not [*(tmp_path / "out").glob("*figure_5*")]  # The figure of earlier labels is not left.
 
 
 THOUGHT = "First walk_to(bed), then\n1. grab(pillow)\nmaybe grab(cup).\n"

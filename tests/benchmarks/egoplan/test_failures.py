@@ -29,7 +29,7 @@ PAPER = PAPERS / "000_cd03694783b9721f.txt"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Write prepared data and runs: Small ranks choices; it also writes letters, and ranks without the video."""
+    """Write prepared data and runs: Small ranks choices; it also writes letters, and ranks without its video."""
     folder = tmp_path_factory.mktemp("failures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
@@ -38,6 +38,7 @@ def runs(tmp_path_factory):
             "egoplan_val": egoplan_answers(COUNT, 0.5, 1, unscored=0.1),
             "egoplan_val_generate": egoplan_replies(COUNT, 0.7, 2, unparsed=0.2),
             "egoplan_val_blind": egoplan_answers(COUNT, 0.3, 3),
+            "egoplan_val_other_video": egoplan_answers(COUNT, 0.3, 4),
         }
         write_run(folder / "runs", "lmms-eval", "org/Small", tasks)
         yield folder / "runs"
@@ -96,6 +97,11 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
     records = [json.loads(line) for line in (labels / LABELS).read_text().splitlines()]
     assert sorted(str(record["type"]) for record in records) == ["None"] + ["visual"] * 7
     assert json.loads((labels / "annotation.json").read_text())["benchmark"] == "egoplan"
+    verified = json.dumps({"benchmark": "egoplan", "files": ["rejected.csv", "labels.jsonl"]})
+    (labels / "annotation.json").write_text(verified)
+    code, output = run("annotate", "export", tmp_path / "labels.sqlite", "--out", labels)
+    assert (code, "contains labels of another page" in output) == (1, True)
+    (labels / "annotation.json").write_text('{"benchmark": "egoplan"}')
 
     def reply(prompt, _):
         return Reply("No type." if "### The model's reply\n" in prompt else json.dumps({"type": "state"}))
@@ -163,6 +169,8 @@ def test_agreement_is_over_the_answers_with_both_types():
         for by, kind in zip((PEOPLE, "j"), pair, strict=True)
     ]
     labels.append(failure(99, "visual", "j"))
+    # A run's name may be longer next to another run of the same model.
+    labels[0] = labels[0].model_copy(update={"id": "0 of m (2025)", "model": "m (2025)"})
     (row,) = agreement_rows(labels)
     people, judge = zip(*pairs[:16], strict=True)
     assert (row["judge"], row["answers"], row["equal"]) == ("j", 16, 50)

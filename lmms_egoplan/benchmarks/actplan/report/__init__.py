@@ -309,7 +309,8 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
         yield note("different_encoders", differences=differences)
     classified = [run for run in planned if run.number("bleurt_correct") is not None]
     classifiers = {run.name: str(run.task_run.metrics.get("bleurt_model")) for run in classified}
-    if differences := differing(classifiers, _last_part):
+    encoders = {run.name: marks.encoder_of(run) for run in classified}  # Default folders have the same name.
+    if differences := differing(classifiers, _last_part) or differing(encoders):
         yield note("different_classifiers", differences=differences)
 
 

@@ -133,16 +133,20 @@ def table5_rows(people: Sequence[Labelled], planned: Sequence[Planned]) -> Itera
         ]
         if pairs:
             human_labels, verdicts = zip(*pairs, strict=True)
-            encoders = sorted({x.record.score.classifier_name for x in (run.answers or {}).values()} - {None})
             is_defined = len({*human_labels}) > 1 and len({*verdicts}) > 1
             yield {
-                "model": f"{join_list(encoders) or 'unknown encoder'}: {run.task_run.metrics.get('bleurt_model')}",
+                "model": f"{encoder_of(run) or 'unknown encoder'}: {run.task_run.metrics.get('bleurt_model')}",
                 "vlm": run.name,
                 "mcc": float(matthews_corrcoef(human_labels, verdicts)) if is_defined else None,
                 "all_acc": 100 * fmean(a == b for a, b in pairs),
                 "plans": len(pairs),
                 "apart": "other plans than the published ones",
             }
+
+
+def encoder_of(run: Planned) -> str | None:
+    """Name the encoder of a run's classifier; None if unknown."""
+    return join_list(sorted({x.record.score.classifier_name for x in (run.answers or {}).values()} - {None})) or None
 
 
 def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:

@@ -236,7 +236,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None
 
     def wrong_answers(self, count: int | None) -> Iterator[tuple[Failure, Frames]]:
-        """Yield wrong answers of the tasks with video in which a choice was read, each with its frames.
+        """Yield wrong answers in which a choice was read, each with its frames. Skip shortcuts, tasks without video.
 
         Args:
             count: Size of the random sample of each task's answers; None, or more than there are, for all.
@@ -482,7 +482,7 @@ class EgoPlanReport(_ChoiceReport):
                     measured.append(replace(answer, scores={"closer": preference(nearness, chosen, gold)}))
             mean = mean_of(measured, "closer")
             low, high = mean.interval or (0, 0)
-            prefers = "close choices" if low > 0 else "far choices" if high < 0 else "not shown"
+            prefers = "close choices" if low > 0 else "far choices" if high < 0 else mean.interval and "not shown"
             row: dict[str, Value] = {"run": task.run.name, "task": task.task, "measure": measure, "prefers": prefers}
             yield row | mean.cells("closer") | {"questions": mean.questions, "wrong": len(wrong)}
 

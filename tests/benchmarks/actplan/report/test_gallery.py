@@ -110,6 +110,15 @@ def test_remarks_name_different_encoders_and_classifiers(runs):
     assert any(text.startswith("Different classifiers") and "other: /models/other" in text for text in remarks)
 
 
+def test_classifiers_of_other_encoders_in_folders_of_the_same_name_differ(tmp_path):
+    answers = actplan_answers(4, 0.5, bleurt=0.5)
+    for name, encoder in (("one", "all-MiniLM-L6-v2"), ("two", "BLEURT-20")):
+        texts = [[text.replace("all-MiniLM-L6-v2", encoder) for text in response] for response in answers.responses]
+        write_run(tmp_path, "lmms-eval", name, {"actplan": Answers(answers.docs, texts)})
+    remarks = ActPlanReport(read_runs([tmp_path]).runs).section().remarks
+    assert any(text.startswith("Different classifiers") and "two: BLEURT-20 (6 layers" in text for text in remarks)
+
+
 def encoded(runs, *encoders):
     """Return the remarks on runs that differ only in the encoder."""
     (weak,) = (run for run in runs if run.name == WEAK)
