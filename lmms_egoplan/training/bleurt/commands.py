@@ -9,6 +9,9 @@ from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, default_
 from lmms_egoplan.benchmarks.actplan.commands import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.pairs import Recipe
 
+_HELP = "Output folder. Default: with the prepared data."
+_OUT = typer.Option(metavar="DIR", help=_HELP, default_factory=default_folder, show_default=False)
+
 
 def train(
     plans: LabelledPlans,
@@ -20,9 +23,7 @@ def train(
             "BERT-type checkpoint."
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Output folder. Default: with the prepared data.")
-    ] = None,
+    out: Annotated[Path, _OUT],
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,
@@ -59,7 +60,6 @@ def train(
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
-    out = out or default_folder()
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
     scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
     typer.echo(_summary(scores))

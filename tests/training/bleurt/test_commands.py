@@ -43,14 +43,22 @@ def test_finished_run_is_not_repeated(inputs, tmp_path):
     assert load_classifier(out).name == f"{Path(encoder).parent.name}/encoder (2 layers of 32)"
 
 
+@pytest.mark.whole
 def test_a_classifier_is_trained_with_the_prepared_data_by_default(inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
     files, encoder = inputs
+    own = tmp_path / "actplan" / "classifier" / "config.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("{}")
+    assert "contains other files" in run(*files, "--encoder", encoder).output
+    own.unlink()
     result = run(*files, "--encoder", encoder, "--epochs", 1, "--max-length", 40)
     assert result.exit_code == 0, result.output
     assert classifier_path() == str(tmp_path / "actplan" / "classifier")
     assert prepared_splits() == []
+    result = run(*files, "--encoder", encoder, "--epochs", 1, "--max-length", 40)
+    assert "already finished" in result.output
 
 
 def test_each_error_is_one_message(inputs, tmp_path):

@@ -236,7 +236,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None
 
     def wrong_answers(self, count: int | None) -> Iterator[tuple[Failure, Frames]]:
-        """Yield wrong answers in which a choice was read, each with its frames. Skip shortcuts, tasks without video.
+        """Yield wrong answers in which a choice was read, with its frames. Skip shortcuts and tasks without video.
 
         Args:
             count: Size of the random sample of each task's answers; None, or more than there are, for all.
@@ -258,10 +258,11 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 texts |= {"The model's reply": answer.record.text} if answer.record.text else {}
                 ids: dict[str, Any] = {
                     "id": f"{answer.id} of {task.name}",
-                    "run": f"{task.run.model}, {task.run.time}, {task.task}",
+                    "model": task.name,
+                    "video": doc["video_id"],
                 }
-                ids |= {"model": task.name, "video": doc["video_id"]}
-                yield Failure(**ids, texts=texts, wrong=len(answers)), self._frames(doc)
+                run = f"{task.run.model}, {task.run.time}, {task.task}"
+                yield Failure(**ids, run=run, texts=texts, wrong=len(answers)), self._frames(doc)
 
     def failure_tables(self) -> Iterator[Table | None]:
         """Yield types of failures, and the agreement of judges with people."""
