@@ -49,8 +49,8 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(row)] for row in agreements(flow, labelled)]
     files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
-    earlier = ((mark := read_mark(out)) and mark.files) or exported.files
-    if exported.files and not {*earlier} & {*exported.files}:  # A folder has the labels of one page.
+    earlier = {*(((mark := read_mark(out)) and mark.files) or ())} - {"labels.jsonl", "skipped.jsonl", "agreement.csv"}
+    if exported.files and earlier and not earlier & {*exported.files}:  # A folder has the labels of one page.
         raise LmmsEgoplanError(f"--out {out}: contains labels of another page; use a new folder")
     write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
     return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]

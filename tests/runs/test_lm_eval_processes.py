@@ -158,7 +158,9 @@ def test_our_tasks_are_listed():
     ranked = ("egoplan_val", "egoplan_val_blind", "egoplan_val_narrated")
     assert {outputs[name] for name in ranked} == {"multiple_choice"}
     assert {outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")} == {"generate_until"}
-    assert sum(name.startswith("egothink_") for name in outputs) == 3 * 12  # also without and with another image
+    assert (
+        sum(name.startswith("egothink_") for name in outputs) == 4 * 12
+    )  # also without image, with another one, and marked
 
 
 def test_arguments_arrive_unchanged():

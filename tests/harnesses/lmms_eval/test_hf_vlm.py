@@ -272,7 +272,7 @@ def test_batch_size_must_be_a_number(checkpoint):
 
 def answer_to(generator, messages, new_tokens):
     request = SimpleNamespace(args=("", {"max_new_tokens": new_tokens}))
-    ((answer, _),) = generator.answers([request], lambda _: (messages, "q"), 1, {}, 1)
+    ((_, answer, _),) = generator.answers([request], lambda _: (messages, "q"), lambda _: "q", 1, {}, 1)
     return answer
 
 
