@@ -121,7 +121,7 @@ def test_folded_parts_are_printed(tab):
     )
 
 
-@pytest.fixture(scope="module", params=[1, 12])
+@pytest.fixture(scope="module", params=[12])
 def long_names(tmp_path_factory, request):
     """Write a report on runs with long names."""
     folder = tmp_path_factory.mktemp("long")

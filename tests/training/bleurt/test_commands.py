@@ -48,11 +48,11 @@ def test_a_classifier_is_trained_with_the_prepared_data_by_default(inputs, tmp_p
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
     files, encoder = inputs
-    own = tmp_path / "actplan" / "classifier" / "config.json"
-    own.parent.mkdir(parents=True)
-    own.write_text("{}")
+    existing = tmp_path / "actplan" / "classifier" / "config.json"
+    existing.parent.mkdir(parents=True)
+    existing.write_text("{}")
     assert "contains other files" in run(*files, "--encoder", encoder).output
-    own.unlink()
+    existing.unlink()
     result = run(*files, "--encoder", encoder, "--epochs", 1, "--max-length", 40)
     assert result.exit_code == 0, result.output
     assert classifier_path() == str(tmp_path / "actplan" / "classifier")
