@@ -97,8 +97,8 @@ def test_without_lmms_eval(data):
     assert "pip install 'lmms-egoplan'" in demo[1]
     assert not (data / "demo").exists()
     assert not is_loaded
-    presets, shortcuts = 11, 12 + 13 + 11 + 2 * 12 + 1
-    assert len(tasks) == 7 + 3 + 12 + 2 + 4 + presets + shortcuts
+    presets, shortcuts = 11, 12 + 13 + 11 + 3 * 12 + 1
+    assert len(tasks) == 8 + 3 + 12 + 2 + 4 + presets + shortcuts
     assert numbers["egoplan_val_blind"]["num_questions,none"] == 3
     assert 0 <= numbers["egoplan_val_narrated"]["acc_sum,none"] <= 1
     assert numbers["actplan_text_only"]["num_plans,scored"] == 24
