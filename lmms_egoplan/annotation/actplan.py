@@ -9,7 +9,18 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import (
+    Contents,
+    Earlier,
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Label,
+    Labelled,
+    Scale,
+    Stage,
+)
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
@@ -63,7 +74,7 @@ class LabelledPlans(Flow):
     title = "ActPlan-1K: label plans"
     stages = (Stage("label", "Labels"),)
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show task, images and numbered steps. Ask for two verdicts and six error types."""
         steps = tuple(official_steps(contents["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")

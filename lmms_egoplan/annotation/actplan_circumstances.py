@@ -1,11 +1,11 @@
 """Select circumstances of counterfactual activities with human annotators (sec. 3.3, step 2, and appendix A)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -53,7 +53,7 @@ class SelectedCircumstances(Flow):
     title = "ActPlan-1K: choose circumstances"
     stages = (Stage("select", "Selection"),)
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show task, procedure and circumstance. Ask whether it is plausible and expressible."""
         parts = (
             Prose("Task", contents["task"]),

@@ -1,11 +1,11 @@
 """Write gold plans with human annotators, at least two per instance (sec. 3.2 and 4.2.2)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
+from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
@@ -75,13 +75,13 @@ class WrittenPlans(Flow):
     stages = (Stage(_STAGE, "Plans"),)
     is_adjudicated = False
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show task, objects and pictures. Ask for a plan."""
         texts = Prose("Task", contents["description"]), Prose("Objects", ", ".join(contents["objects"]))
         plan = Words("plan", "Plan: one step per line", rows=_ROWS)
         return Form((*texts, *pictures(contents["images"])), (plan,))
 
-    def check(self, _contents: Mapping[str, Any], values: Values) -> Values:
+    def check(self, _contents: Contents, values: Values) -> Values:
         """Check that every line has the form action(object).
 
         Raises:

@@ -20,11 +20,12 @@ from starlette.exceptions import HTTPException
 
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
-from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
-from lmms_egoplan.annotation.forms import Form, FormError, majority, read_values
+from lmms_egoplan.annotation.database import LEAD, SENIOR, StoreError
+from lmms_egoplan.annotation.forms import Form, FormError, limited, majority, read_values
 from lmms_egoplan.annotation.pages import Pages, as_sent, described, message_page, static_file
 from lmms_egoplan.annotation.security import Access, Guard, Sent, first, read_form
 from lmms_egoplan.annotation.store import Person, Store
+from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.text import clean_text
@@ -96,8 +97,8 @@ class Site:
         """Create the clips that a person will most likely need next. Errors appear when the item is shown."""
         with suppress(LmmsEgoplanError, OSError):
             if upcoming := self.store.assignments.upcoming(person.name):
-                item, earlier = upcoming
-                for media in self.flow.form(item.contents, earlier).media:
+                item, earlier, stage = upcoming
+                for media in self.flow.form(item.contents, earlier, 0, stage).media:
                     self.folder.file(media)
 
 
@@ -120,7 +121,10 @@ class Session:
     def form(self, slot: Slot) -> Form:
         """Return a slot's form, with the options in a personal order."""
         signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
-        return self.site.flow.form(slot.item.contents, slot.earlier, int.from_bytes(signature[:4], "big"))
+        study, order = self.site.store.database.study, int.from_bytes(signature[:4], "big")
+        stage = study.rounds[0].name if slot.stage in (TRAINING, QUALIFICATION, GOLD) else slot.stage
+        form = self.site.flow.form(slot.item.contents, slot.earlier, order, stage)
+        return limited(form, study.limits(self.person.name, self.person.group)) if self.person.group else form
 
     def item_page(self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200) -> HTMLResponse:
         """Show a slot with its form."""
@@ -274,6 +278,8 @@ def label(number: Number, session: Visit, sent: Checked) -> Response:
         newer = [f"{title}: {text}" for title, text in described(form, slot.values or {})]
         text = f"{error}. The newer label: {slot.skipped or '; '.join(newer)}. Save again to replace it"
         return session.item_page(unsaved, text, nonce, 409)
+    if slot.stage == TRAINING:
+        return RedirectResponse(f"{session.person.base}/label/{number}", 303)
     return session.home()
 
 
@@ -345,7 +351,7 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
         raise _no_such_page()
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
-        labels = site.store.labelled().of(slot.item, site.flow.stages[-1].name)
+        labels = site.store.labelled().of(slot.item, [*site.store.assignments.rounds(position)][-1])
         slot = replace(slot, values=majority(session.form(slot), [label.values for label in labels]))
     return session.item_page(slot)
 

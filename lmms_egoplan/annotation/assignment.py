@@ -2,12 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmms_egoplan.annotation.database import QUERIES, Database, now
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Stage
+from lmms_egoplan.annotation.flow import ADJUDICATION, Item
 from lmms_egoplan.annotation.forms import Values
+from lmms_egoplan.annotation.study import GOLD, MAIN, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _RELEASED = "this item was released and is no longer yours"
@@ -31,8 +31,9 @@ class Slot:
         item: The item to label.
         stage: Name of the stage.
         person: Name of the person.
-        earlier: For each earlier stage, the values that count.
-        values: Values of the person's last label, even if withdrawn; None before the first.
+        earlier: See `Flow.form`.
+        values: Values of the person's last label, even if withdrawn. Before the first, `Item.initial` in the first
+            round, else None.
         comment: Comment of that label; "" before the first.
         last: Number of the person's last saved row (label, skip or withdrawal); 0 before the first.
         skipped: Reason for skipping the item; None if it is not skipped.
@@ -51,14 +52,10 @@ class Slot:
 
 
 class Assignments:
-    """Decide which items each person of a database labels.
+    """Decide which items each person of a database labels."""
 
-    Args:
-        stages: Stages of the database's flow.
-    """
-
-    def __init__(self, database: Database, stages: Sequence[Stage]) -> None:
-        self._database, self._stages = database, tuple(stages)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         # By person, stage and query: no item before this position is free for that person.
         self._first_free: dict[tuple[str, str, str], int] = {}
 
@@ -68,7 +65,9 @@ class Assignments:
         Raises:
             NotYoursError: There is no such item.
         """
-        for row in self._database.rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
+        for row in self._database.rows(
+            "SELECT id, shown, hidden, known, initial FROM items WHERE position = ?", position
+        ):
             return as_item(*row)
         raise NotYoursError("this item does not exist")
 
@@ -86,10 +85,10 @@ class Assignments:
                     number = None if free is None else take(connection, *free, person)
         return None if number is None else self.slot(number, person)
 
-    def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
-        """Return the item that a person would get next, with the values of earlier stages. Does not assign it."""
+    def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...], str] | None:
+        """Return the item that a person would get next, with earlier values and its stage. Does not assign it."""
         free = self._free(person)
-        return None if free is None else (self.item(free[0]), self._earlier(*free))
+        return None if free is None else (self.item(free[0]), self._earlier(*free), free[1])
 
     def slot(self, number: int, person: str) -> Slot:
         """Return a slot of a person.
@@ -105,15 +104,10 @@ class Assignments:
             raise NotYoursError(_RELEASED)
         last = self._database.rows(QUERIES["last_label"], number)
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
-        earlier = self._earlier(position, stage)
-        return Slot(number, position, as_item(*item), stage, person, earlier, values, comment, newest or 0, skipped)
-
-    def num_needed(self, stage: str) -> int:
-        """Return the number of labels that an item needs in a stage."""
-        if stage == QUALIFICATION:
-            return self._database.settings.annotators
-        per_item = self._database.settings.per_item
-        return next((each.needed(per_item) for each in self._stages if each.name == stage), 1)
+        labelled_item, earlier = as_item(*item), self._earlier(position, stage)
+        if not last and stage == self._database.study.rounds[0].name:
+            values = labelled_item.initial
+        return Slot(number, position, labelled_item, stage, person, earlier, values, comment, newest or 0, skipped)
 
     def release(self, person: str) -> int:
         """Release a person's items without a label, or with a withdrawn one. Returns their number."""
@@ -140,17 +134,24 @@ class Assignments:
 
     def _free(self, person: str) -> tuple[int, str] | None:
         """Find a person's next item and stage: later stages first, items that they released last."""
-        standing = self.standing(person)
-        if standing in ("waiting", "failed"):
+        standing, study, group = self.standing(person), self._database.study, self._group(person)
+        if standing in ("waiting", "failed") or group not in study.people:
             return None
-        stages = [(stage.name, "main") for stage in reversed(self._stages)]
+        stages = [(one.name, MAIN) for one in reversed(study.rounds) if one.people == group]
         if standing == "unqualified":
             stages = [(QUALIFICATION, QUALIFICATION)]
+        elif (quota := study.people[group].quota) and self._num(QUERIES["num_in_rounds"], person, quota) >= quota:
+            return None
+        if group == study.rounds[0].people:
+            if study.gold and self._num(QUERIES["since_gold"], person) >= study.gold.every:
+                stages.insert(0, (GOLD, GOLD))
+            if study.training:
+                stages.insert(0, (TRAINING, TRAINING))
         with self._database.lock:
             for query in ("free_new", "free_again"):
                 for stage, part in stages:
-                    key = (person, stage, query)
-                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person)
+                    key, apart = (person, stage, query), json.dumps(study.apart(stage))
+                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person, apart)
                     if rows:
                         self._first_free[key] = rows[0][0]
                         return rows[0][0], stage
@@ -162,19 +163,38 @@ class Assignments:
 
     def standing(self, person: str) -> str:
         """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or ``failed``."""
-        if not self._database.settings.qualification:
+        study = self._database.study
+        if not study.qualification or self._group(person) != study.rounds[0].people:
             return "passed"
-        ((num_labelled,),) = self._database.rows(QUERIES["num_qualifying"], person)
-        if num_labelled < self._database.settings.qualification:
+        if self._num(QUERIES["num_qualifying"], person) < study.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)
         if not all(verdicts.values()):
             return "failed"
-        return "passed" if len(verdicts) >= self._database.settings.seniors else "waiting"
+        return "passed" if len(verdicts) >= study.seniors else "waiting"
+
+    def rounds(self, position: int) -> dict[str, int]:
+        """Return the rounds that determine an item's value, each with the number of labels that it needs."""
+        needed = dict(self._database.rows(QUERIES["places_of"], position))
+        return {one.name: needed[one.name] for one in self._database.study.deciding if one.name in needed}
+
+    def is_final(self, stage: str) -> bool:
+        """Return whether a stage is a final round, as in `Round`."""
+        return any(one.final for one in self._database.study.rounds if one.name == stage)
+
+    def _group(self, person: str) -> str:
+        ((group,),) = self._database.rows("SELECT team FROM people WHERE name = ?", person)
+        return group
+
+    def _num(self, query: str, *values: str | int) -> int:
+        """Return the number that a query counts."""
+        ((number,),) = self._database.rows(query, *values)
+        return number
 
     def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
-        names = [flow_stage.name for flow_stage in self._stages]
+        names = [*self.rounds(position)]
         before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
+        before = [*names, ADJUDICATION] if self.is_final(stage) else before
         rows = self._database.rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)
@@ -194,11 +214,12 @@ class Assignments:
             raise NotYoursError("your qualification has been reviewed, so its labels cannot change")
         if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
             raise NotYoursError("the seniors have not passed your qualification, so your labels are not accepted")
-        if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
+        is_decided = connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone()
+        if is_decided and not self.is_final(slot.stage):
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
         if slot.skipped and connection.execute(QUERIES["full_place"], (slot.position, slot.stage)).fetchone():
             raise NotYoursError("you skipped this item, and it now belongs to another person")
-        names = [stage.name for stage in self._stages]
+        names = [one.name for one in self._database.study.rounds if not self.is_final(slot.stage)]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
         if connection.execute(QUERIES["begun_stage"], (slot.position, json.dumps(later))).fetchone():
             raise NotYoursError("another person already works on this item, so your label cannot change")
@@ -207,14 +228,16 @@ class Assignments:
         """Check that the lead may decide on an item: it was skipped or is fully labelled. Failed people do not count.
 
         Raises:
-            NotYoursError: The item was not skipped and lacks labels.
+            NotYoursError: The item was not skipped and lacks labels, or is in no round.
         """
+        if not self.rounds(position):
+            raise NotYoursError("this item is in no round, so there is nothing to decide")
         if connection.execute(QUERIES["skipped_item"], (position,)).fetchone():
             return
-        for stage in self._stages:
-            ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))
-            if count < (needed := self.num_needed(stage.name)):
-                raise NotYoursError(f"this item has {count} of {needed} labels ({stage.title}); decide once it has all")
+        for stage, needed in self.rounds(position).items():
+            ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage))
+            if count < needed:
+                raise NotYoursError(f"this item has {count} of {needed} labels ({stage}); decide once it has all")
 
 
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
@@ -225,6 +248,7 @@ def take(connection: sqlite3.Connection, position: int, stage: str, person: str)
     return number
 
 
-def as_item(item_id: str, contents: str, hidden: str) -> Item:
+def as_item(item_id: str, contents: str, hidden: str, known: str | None, initial: str | None) -> Item:
     """Create an item from its row."""
-    return Item(item_id, json.loads(contents), json.loads(hidden))
+    recorded = (None if text is None else json.loads(text) for text in (known, initial))
+    return Item(item_id, json.loads(contents), json.loads(hidden), (), *recorded)

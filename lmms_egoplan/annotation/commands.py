@@ -25,6 +25,7 @@ from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
 from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import STUDIES
 from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens, Runs, Sample
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
@@ -53,6 +54,16 @@ _Annotators = Annotated[
 _PerItem = Annotated[
     int | None, typer.Option(min=1, help=f"Number of annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")
 ]
+_StudyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--study",
+        metavar="FILE",
+        help=f"Study file with rounds and people, or one of {', '.join(STUDIES)}. Fixed when the database is created; "
+        "people can be added at a restart.",
+    ),
+]
+_More = Annotated[bool, typer.Option("--more", help="Add items that the database does not contain yet.")]
 _CutFirst = Annotated[
     bool, typer.Option("--cut", help="Create all clips before the page opens, on all cores. Existing clips are reused.")
 ]
@@ -70,10 +81,12 @@ def status(db: _Database) -> None:
         labelled = store.labelled()
         for title, count, needed in stage_counts(labelled, store):
             typer.echo(f"{title}: {count} of {needed} labels")
-        table = _table("annotator", "labels", "state", "median seconds", right=("labels", "median seconds"))
+        numbers = ("labels", "median seconds", "gold items right")
+        table = _table("annotator", "labels", "state", *numbers[1:], right=numbers)
         for progress in store.progress():
             seconds = "n/a" if progress.seconds is None else f"{progress.seconds:.1f}"
-            table.add_row(escape(progress.person), str(progress.labelled), progress.state, seconds)
+            gold = f"{progress.gold_right} of {progress.gold}"
+            table.add_row(escape(progress.person), str(progress.labelled), progress.state, seconds, gold)
         Console().print(table)
         names = [field.name.replace("_", " ") for field in fields(Agreement)][1:]
         table = _table("agreement on", *names, right=names)
@@ -170,6 +183,8 @@ def annotate_egoplan(
     skip_missing: SkipMissing = False,
     cut_first: _CutFirst = False,
     height: _Height = _HEIGHT,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -181,10 +196,10 @@ def annotate_egoplan(
     --epic-kitchens EPIC-KITCHENS --annotators 10`
     """
     roots: egoplan.Roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    if qualification is None and not db.exists():
+    if qualification is None and study is None and not db.exists():
         qualification = egoplan.QUALIFICATION
     read = partial(egoplan.read_items, items, roots, skip_missing=skip_missing)
-    team = Team(annotators, per_item, qualification)
+    team = Team(annotators, per_item, qualification, study, more)
     store = open_store(egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
@@ -195,6 +210,8 @@ def annotate_egoplan_failures(
     sample: Sample = None,
     annotators: _Annotators = None,
     per_item: _PerItem = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -206,7 +223,11 @@ def annotate_egoplan_failures(
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
     read, flow = partial(read_failures, runs, sample), load_flow("egoplan-failures")
-    serve(open_store(flow, db, read, ", ".join(map(str, runs)), Team(annotators, per_item)), host, port)
+    serve(
+        open_store(flow, db, read, ", ".join(map(str, runs)), Team(annotators, per_item, study=study, more=more)),
+        host,
+        port,
+    )
 
 
 def annotate_egothink(
@@ -240,6 +261,8 @@ def annotate_egothink(
         Literal["dimension", "rating", "dimension,rating"] | None,
         typer.Option(help="Stratify the sample by dimension, the judge's rating, or both (default)."),
     ] = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -260,7 +283,9 @@ def annotate_egothink(
                 return egothink.same_sample(answers, stored.items(), sample, db)
         return answers if sample is None else egothink.sample_items(answers, sample, by or "dimension,rating")
 
-    store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), Team(annotators, per_item))
+    store = open_store(
+        egothink.FLOW, db, read, ", ".join(map(str, items)), Team(annotators, per_item, study=study, more=more)
+    )
     if judge:
         typer.echo(f"The judge has rated {egothink.num_judged(store.items())} of {store.num_items()} answers.")
     serve(store, host, port)
@@ -280,6 +305,8 @@ def annotate_egointent(
     skip_missing: SkipMissing = False,
     cut_first: _CutFirst = False,
     height: _Height = _HEIGHT,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -289,7 +316,10 @@ def annotate_egointent(
 
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
     """
-    read, team = partial(egointent.read_items, items, videos, skip_missing=skip_missing), Team(annotators)
+    read, team = (
+        partial(egointent.read_items, items, videos, skip_missing=skip_missing),
+        Team(annotators, study=study, more=more),
+    )
     store = open_store(egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
@@ -306,6 +336,8 @@ def annotate_actplan(
     annotators: _Annotators = None,
     per_item: _PerItem = None,
     instances: Instances = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -316,7 +348,7 @@ def annotate_actplan(
     Example: `lmms-egoplan annotate actplan plans.jsonl --db labels.sqlite --annotators 3 --per-item 2`
     """
     read = partial(actplan.read_items, items, instances=instances)
-    team = Team(annotators, per_item)
+    team = Team(annotators, per_item, study=study, more=more)
     serve(open_store(actplan.FLOW, db, read, ", ".join(map(str, items)), team), host, port)
 
 
@@ -325,6 +357,8 @@ def annotate_circumstances(
     db: _Db,
     annotators: _Annotators = None,
     per_item: _PerItem = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -334,7 +368,7 @@ def annotate_circumstances(
 
     Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db circumstances.sqlite`
     """
-    flow, team = actplan_circumstances.FLOW, Team(annotators, per_item)
+    flow, team = actplan_circumstances.FLOW, Team(annotators, per_item, study=study, more=more)
     serve(open_store(flow, db, lambda _: actplan_circumstances.read_items(items), str(items), team), host, port)
 
 
@@ -345,6 +379,8 @@ def annotate_plans(
     per_item: Annotated[
         int | None, typer.Option(min=2, help=f"Number of people who write a plan for each instance; 2 {_FIXED}")
     ] = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -355,7 +391,11 @@ def annotate_plans(
     Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite --annotators 3`
     """
     read = partial(actplan_plans.read_items, items)
-    serve(open_store(actplan_plans.FLOW, db, read, str(items), Team(annotators, per_item)), host, port)
+    serve(
+        open_store(actplan_plans.FLOW, db, read, str(items), Team(annotators, per_item, study=study, more=more)),
+        host,
+        port,
+    )
 
 
 def audit_egointent(
@@ -377,7 +417,7 @@ def audit_egointent(
 
 def _open(db: Path) -> Store:
     database = Database(db)
-    name = database.settings.benchmark
+    name = database.study.flow
     if name in FLOWS:
         return Store(database, load_flow(name))
     raise LmmsEgoplanError(f"{db}: contains labels of {name!r}, which this version does not support")

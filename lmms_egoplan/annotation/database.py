@@ -11,7 +11,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
@@ -20,20 +19,21 @@ from tempfile import NamedTemporaryFile
 from threading import RLock
 from typing import Any
 
-from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
+from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.study import ANNOTATOR, MAIN, QUALIFICATION, Study
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_file, write_whole
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 # Increase when the tables change.
-_FORMAT = 3
+_FORMAT = 4
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
 # Seed of the order of items.
 _SEED = 0
 _NOT_READ, _NOT_SAVED = "cannot read the database", "nothing was saved"
-LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
+LEAD, SENIOR = "lead", "senior"
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
 QUERIES: dict[str, str] = module_yaml(str(Path(__file__).with_name("queries")))
@@ -43,40 +43,23 @@ class StoreError(LmmsEgoplanError):
     """The database cannot be read or written."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a database, fixed when it is created.
-
-    Attributes:
-        benchmark: Name of the flow.
-        annotators: Number of annotators. It can increase later.
-        per_item: Number of annotators per item, in stages without `Stage.per_item`.
-        qualification: Number of qualification items, which every annotator labels first. Annotators continue after the
-            seniors have passed them. 0 for no qualification.
-        seniors: Number of people who review qualifications.
-    """
-
-    benchmark: str
-    annotators: int
-    per_item: int
-    qualification: int = 0
-    seniors: int = 0
-
-
-def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
+def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str] | None = None) -> None:
     """Create a new database atomically.
 
     Args:
-        stages: Stages of the benchmark's flow.
-        items: Items, stored in random order. The first `settings.qualification` serve for the qualification.
+        study: Checked by `check_study`.
+        items: Items, stored in random order.
+        parts: Part of each item with `Item.known`, by id. The first `Study.qualification` of the other items serve for
+            the qualification.
 
     Raises:
         StoreError: The file exists or cannot be written.
-        LmmsEgoplanError: There are no items, duplicate ids, or too few annotators per item.
+        LmmsEgoplanError: There are no items, or duplicate ids.
     """
-    _check(settings, items, stages)
-    order = list(items)
-    random.Random(_SEED).shuffle(order)
+    if not items:
+        raise LmmsEgoplanError("no items to label")
+    if duplicates := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
+        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent) as unfinished:
         with (
@@ -86,24 +69,17 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.executescript(
                 f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
             )
-            stored = asdict(settings) | {"items": digest(items), "secret": secrets.token_hex(32), "made": now()}
-            # `options` is always null.
-            stored |= {"options": None, "seed": _SEED}
+            stored = {
+                "study": study.model_dump(),
+                "items": digest(items),
+                "secret": secrets.token_hex(32),
+                "made": now(),
+            }
             connection.executemany(
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
             )
-            parts = [QUALIFICATION] * settings.qualification + ["main"] * (len(order) - settings.qualification)
-            rows = [
-                (position, clean_text(item.id), part, as_json(item.contents), as_json(item.hidden))
-                for position, (item, part) in enumerate(zip(order, parts, strict=True))
-            ]
-            connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
-            add_people(connection, settings.annotators, settings.seniors)
-            for stage, after in zip(stages, (None, *stages), strict=False):
-                row = (stage.name, after and after.name, stage.needed(settings.per_item), after is None, "main")
-                connection.execute(QUERIES["new_places"], row)
-            row = (QUALIFICATION, None, settings.annotators, True, QUALIFICATION)
-            connection.execute(QUERIES["new_places"], row)
+            add_people(connection, study)
+            add_items(connection, study, items, parts or {}, study.qualification, is_sampled=True)
             connection.execute("COMMIT")
         try:
             os.link(unfinished.name, path)
@@ -114,6 +90,49 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             path.chmod(0o600)
 
 
+def add_items(
+    connection: sqlite3.Connection,
+    study: Study,
+    items: Sequence[Item],
+    parts: dict[str, str],
+    qualification: int = 0,
+    *,
+    is_sampled: bool = False,
+) -> None:
+    """Append items in random order, with places for their labels.
+
+    Args:
+        parts: Part of each item that is not in `MAIN`, by id.
+        qualification: Number of the other items that serve for the qualification.
+        is_sampled: Whether to draw the samples of rounds. Otherwise, these rounds get none of the items.
+    """
+    ((first,),) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items")
+    order = list(items)
+    random.Random(_SEED).shuffle(order)
+    main = [item.id for item in order if item.id not in parts]
+    parts = dict.fromkeys(main[:qualification], QUALIFICATION) | parts
+    sampled = {
+        one.name: {*random.Random(f"{_SEED} {one.name}").sample(main[qualification:], one.sample if is_sampled else 0)}
+        for one in study.rounds
+        if one.sample
+    }
+    places: list[tuple[Any, ...]] = []
+    for position, item in enumerate(order, first):
+        part = parts.get(item.id, MAIN)
+        known = None if item.known is None else as_json(item.known)
+        row = (position, clean_text(item.id), part, as_json(item.contents), as_json(item.hidden), known)
+        connection.execute(QUERIES["new_item"], row)
+        if part != MAIN:
+            places.append((position, part, part, None, study.learners, True, False))
+            continue
+        after = None
+        for one in study.rounds:
+            if item.id in sampled.get(one.name, (item.id,)):
+                places.append((position, one.name, MAIN, after, one.per_item, after is None, one.final))
+                after = after if one.final else one.name
+    connection.executemany(QUERIES["new_place"], places)
+
+
 def digest(items: Sequence[Item]) -> str:
     """Return a digest of the items. It ignores their order and `Item.changing`."""
 
@@ -121,7 +140,7 @@ def digest(items: Sequence[Item]) -> str:
         return {name: value for name, value in values.items() if name not in item.changing}
 
     rows = [[item.id, fixed(item, item.contents), fixed(item, item.hidden)] for item in items]
-    contents = sorted(json.dumps(row, sort_keys=True) for row in rows)
+    contents = sorted(clean_text(json.dumps(row, sort_keys=True, ensure_ascii=False)) for row in rows)
     return sha256("\n".join(contents).encode()).hexdigest()
 
 
@@ -131,11 +150,11 @@ class Database:
     All methods raise `StoreError` if the database cannot be read or written.
 
     Attributes:
-        settings: The stored settings.
+        study: The stored study.
         lock: Held by the thread that writes.
     """
 
-    settings: Settings
+    study: Study
 
     def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         """Open a database.
@@ -197,9 +216,9 @@ class Database:
         ((value,),) = self.rows("SELECT value FROM settings WHERE name = ?", name)
         return json.loads(value)
 
-    def read_settings(self) -> None:
-        """Reload `settings`."""
-        self.settings = Settings(**{field.name: self.setting(field.name) for field in fields(Settings)})
+    def read_study(self) -> None:
+        """Reload `study`."""
+        self.study = Study(**self.setting("study"))
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -249,7 +268,7 @@ class Database:
             self._identity = _file_identity(self.path)
             self._reader = connections.enter_context(closing(_connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
-            self.read_settings()
+            self.read_study()
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -257,31 +276,12 @@ class Database:
             yield self._reader
 
 
-def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -> None:
-    """Add the lead, seniors and annotators that do not exist yet."""
-    people = [(LEAD, LEAD)]
-    people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
-    people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
-    rows = [(name, role, secrets.token_urlsafe(24)) for name, role in people]
-    connection.executemany(QUERIES["new_person"], rows)
-
-
-def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
-    if not items:
-        raise LmmsEgoplanError("no items to label")
-    if duplicates := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
-        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
-    needed = sum(stage.needed(settings.per_item) for stage in stages)
-    if settings.per_item < 1 or needed > settings.annotators:
-        raise LmmsEgoplanError(
-            f"--annotators {settings.annotators}: each item needs {needed} annotators; increase the number"
-        )
-    if settings.qualification and len(stages) > 1:
-        raise LmmsEgoplanError("--qualification: only possible for items with a single stage")
-    if settings.qualification >= len(items):
-        raise LmmsEgoplanError(
-            f"--qualification {settings.qualification}: there are only {len(items)} items; choose fewer, or 0 for none"
-        )
+def add_people(connection: sqlite3.Connection, study: Study) -> None:
+    """Add the lead, and those of the seniors and the study's people that do not exist yet."""
+    people: list[tuple[str, str, str, str | None]] = [(LEAD, LEAD, "", None)]
+    people += [(f"senior-{number}", SENIOR, "", None) for number in range(1, study.seniors + 1)]
+    people += [(name, ANNOTATOR, group, called) for name, group, called in study.names()]
+    connection.executemany(QUERIES["new_person"], [(*row, secrets.token_urlsafe(24)) for row in people])
 
 
 def _check_whole(connection: sqlite3.Connection) -> None:

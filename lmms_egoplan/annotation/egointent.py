@@ -12,7 +12,7 @@ from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Stage
+from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
@@ -169,11 +169,11 @@ class RevisedSteps(Flow):
     title = "EgoIntent: revise steps"
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
-    def guide_to(self, contents: Mapping[str, Any]) -> Sequence[str]:
+    def guide_to(self, contents: Contents) -> Sequence[str]:
         """Return the guide with the item's names for the labels."""
         return [paragraph.format(**contents["titles"]) for paragraph in super().guide_to(contents)]
 
-    def form(self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show the clip up to the cut. Ask for the three labels, preset to an earlier revision."""
         location = contents.get("place", {})
         initial = earlier[0] if earlier else contents["labels"] | location | {_CUT: contents["end_sec"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Part, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
@@ -58,7 +58,7 @@ class VerifiedQuestions(Flow):
     is_adjudicated = False
     seniors = _SENIORS
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), order: int = 0, _stage: str = "") -> Form:
         """Show goal, clip and observation. Ask for a choice, in a personal order, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)

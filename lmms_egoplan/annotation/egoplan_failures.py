@@ -1,13 +1,12 @@
 """Label the failures of models in EgoPlan's questions (arXiv 2312.06722, Fig. 6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Values
 from lmms_egoplan.benchmarks.egoplan.failures import FAILURES, LABELS, PEOPLE
 from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
@@ -44,7 +43,7 @@ class LabelledFailures(Flow):
     stages = (Stage("label", "Labels"),)
     mark = "egoplan"
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show the texts and frames of an answer. Ask for the type of failure."""
         options = tuple(Option(key, title) for key, title in FAILURES.items())
         texts = (Prose(title, text) for title, text in contents["texts"].items())

@@ -8,7 +8,18 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import (
+    Contents,
+    Earlier,
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Label,
+    Labelled,
+    Scale,
+    Stage,
+)
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
@@ -135,7 +146,7 @@ class RatedAnswers(Flow):
     # The raters' mean counts (sec. 5.2), so the lead does not decide.
     is_adjudicated = False
 
-    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show the image and the three texts. Ask for the rating."""
         return Form(
             (

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Form, Values
+from lmms_egoplan.annotation.study import Stage, Study
 from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
@@ -16,9 +17,13 @@ LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 FLOWS = (*LABELLED, "egoplan-failures", "actplan-circumstances", "actplan-plans")
 """Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
-QUALIFICATION = "qualification"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
 """The annotators' guides, as paragraphs by flow name."""
+
+Contents = Mapping[str, Any]
+"""Contents of an item's form, as in `Item`."""
+Earlier = Sequence[Values]
+"""Values of an item's earlier rounds, as in `Flow.form`."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,16 @@ class Item:
         hidden: Contents that annotators must not see, such as the model or a judge's rating; JSON. Forms do not use it.
         changing: Names in `contents` and `hidden` whose values may change between starts, such as the path of a video.
             Items that differ elsewhere are different items.
+        known: Known values of a training or gold item, else None.
+        initial: Imported values with which the form of the first round starts, else None.
     """
 
     id: str
     contents: Mapping[str, Any]
     hidden: Mapping[str, Any] = field(default_factory=dict)
     changing: tuple[str, ...] = ()
+    known: Values | None = None
+    initial: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -73,26 +82,6 @@ class Skip:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A round of labels. The next stage of an item begins when it has all labels of this one.
-
-    Attributes:
-        name: Name in the database.
-        title: Displayed name.
-        per_item: Number of people who label an item in this stage. They must differ from those of earlier stages. None
-            means the database's number per item.
-    """
-
-    name: str
-    title: str
-    per_item: int | None = None
-
-    def needed(self, per_item: int) -> int:
-        """Return the number of labels that an item needs in this stage; `per_item` is the database's number."""
-        return per_item if self.per_item is None else self.per_item
-
-
-@dataclass(frozen=True)
 class Scale:
     """A scale on which the agreement of annotators is measured.
 
@@ -114,22 +103,34 @@ class Labelled:
     """The contents of a database, for exports.
 
     Attributes:
-        items: All items.
+        study: Rounds and people.
+        items: All items but those for training and gold.
         labels: Labels that count, by item, in the order of saving.
         people: Names of all annotators.
         qualified: Names of the annotators who have passed; all annotators if there is no qualification.
         qualification: Ids of the qualification items.
-        per_item: Number of labels that an item needs.
+        samples: Ids of the items of each round that has a sample.
         skips: Items that people could not judge.
     """
 
+    study: Study
     items: Sequence[Item]
     labels: Mapping[str, Sequence[Label]]
     people: Sequence[str]
     qualified: Sequence[str]
     qualification: frozenset[str]
-    per_item: int
+    samples: Mapping[str, frozenset[str]] = field(default_factory=dict)
     skips: Sequence[Skip] = ()
+
+    @property
+    def per_item(self) -> int:
+        """The number of labels that an item needs in the first round."""
+        return self.study.rounds[0].per_item
+
+    def needed(self, item: Item) -> dict[str, int]:
+        """Return the number of labels that an item needs in each of its rounds that determine its value."""
+        rounds = [one for one in self.study.deciding if item.id in self.samples.get(one.name, (item.id,))]
+        return {one.name: one.per_item for one in rounds}
 
     def of(self, item: Item, stage: str) -> list[Label]:
         """Return an item's labels of a stage from people whose labels count."""
@@ -147,10 +148,11 @@ class Labelled:
         """Return the lead's decision on an item, or None."""
         return next(iter(self.of(item, ADJUDICATION)), None)
 
-    def complete(self, flow: "Flow", item: Item) -> list[Label]:
-        """Return an item's labels of all stages; an empty list if it is not fully labelled."""
-        labels = [label for stage in flow.stages for label in self.of(item, stage.name)]
-        return labels if len(labels) >= sum(stage.needed(self.per_item) for stage in flow.stages) else []
+    def complete(self, item: Item) -> list[Label]:
+        """Return an item's labels of the rounds in `needed`; an empty list if it lacks labels."""
+        labels = {stage: self.of(item, stage) for stage in self.needed(item)}
+        is_complete = all(len(labels[stage]) >= number for stage, number in self.needed(item).items())
+        return [label for stage in labels.values() for label in stage] if is_complete else []
 
     def settled(self, flow: "Flow", few: str, differ: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
         """Return the items to export, each with the labels that determine its value, and remarks on all other items.
@@ -165,7 +167,7 @@ class Labelled:
         settled: list[tuple[Item, list[Label]]] = []
         unfinished = differing = 0
         for item in self.items:
-            labels, decided = self.complete(flow, item), self.adjudicated(item)
+            labels, decided = self.complete(item), self.adjudicated(item)
             if decided is None and not labels:
                 unfinished += 1
             elif decided is None and flow.differ(item, [label.values for label in labels]):
@@ -208,10 +210,10 @@ class Flow(ABC):
     Attributes:
         name: Name of the benchmark. Further flows of a benchmark add a hyphen and a suffix.
         title: Title of the page.
-        stages: At least one stage.
+        stages: Stages that a study can use as rounds, in order.
         is_adjudicated: Whether the lead decides where labels differ.
         mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
-        seniors: Number of people who review qualifications.
+        seniors: Number of people who review qualifications if there is no study file.
     """
 
     name: ClassVar[str]
@@ -222,13 +224,14 @@ class Flow(ABC):
     seniors: ClassVar[int] = 0
 
     @abstractmethod
-    def form(self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), order: int = 0) -> Form:
+    def form(self, contents: Contents, earlier: Earlier = (), order: int = 0, stage: str = "") -> Form:
         """Return the form of an item for one person.
 
         Args:
             contents: The item's `Item.contents`.
-            earlier: Values of earlier stages.
+            earlier: Values of earlier rounds; in final rounds, also the lead's decision.
             order: Number that depends on person and item and determines the order of options.
+            stage: Name of the round, or `ADJUDICATION`; "" if the item is only shown.
         """
 
     def guide_to(self, _contents: Mapping[str, Any]) -> Sequence[str]:

@@ -3,11 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Media
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.validation import quoted
 
 LONGEST = 4000
 """Maximum length of a text that an annotator writes, in characters."""
@@ -204,6 +205,39 @@ def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
         if applies(field, values):
             values[field.name] = field.read(sent.get(field.name, ()))
     return values
+
+
+def check_values(form: Form, values: Values, where: str) -> None:
+    """Check that stored values fit a form.
+
+    Args:
+        where: File and record, for messages.
+
+    Raises:
+        LmmsEgoplanError: The form has no such field, or the field does not accept the value.
+    """
+    fields = {field.name: field for field in form.fields}
+    for name, value in values.items():
+        if name not in fields:
+            raise LmmsEgoplanError(f"{where}, {name}: no such field; there are {', '.join(fields)}")
+        is_valid = isinstance(value, dict if isinstance(fields[name], Marks) else str | float)
+        try:
+            is_valid = is_valid and (isinstance(value, dict) or fields[name].read([str(value)]) == value)
+        except FormError:
+            is_valid = False
+        if not is_valid:
+            raise LmmsEgoplanError(f"{where}, {name}: the field {fields[name].title!r} does not accept {quoted(value)}")
+
+
+def limited(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
+    """Return a form with only the options that a person may use. Fields that are absent in `limits` keep all."""
+    fields = []
+    for field in form.fields:
+        if isinstance(field, Choice) and field.name in limits:
+            options = tuple(option for option in field.options if option.value in limits[field.name])
+            field = replace(field, options=options)
+        fields.append(field)
+    return replace(form, fields=tuple(fields))
 
 
 def majority(form: Form, labels: Sequence[Values]) -> Values:

@@ -12,10 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
 from lmms_egoplan.annotation.assignment import Slot
-from lmms_egoplan.annotation.database import ANNOTATOR
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Labelled
+from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
-from lmms_egoplan.annotation.store import PAGE, Person, Store
+from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known
+from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 
 # A row of keys for each field with options. z, n and g have other uses. The fifth row has the digits that the first
 # does not use. An option that begins with a number has its last digit as key: 5 for "0.5: partly right".
@@ -58,10 +58,17 @@ class Pages:
             for label in labels
             if label.stage != ADJUDICATION
         ]
-        titles = {stage.name: stage.title for stage in self._flow.stages}
-        stage = titles.get(slot.stage, slot.stage.capitalize())
-        context = {"slot": slot, "form": form, "nonce": nonce, "stage": stage, "error": error}
-        return self._render("item", person, **context, other_labels=other_labels)
+        known, feedback = slot.item.known, []
+        if slot.stage == TRAINING and slot.last and known and slot.values:
+            verdict = "agrees with it" if has_known(known, slot.values) else "differs from it"
+            feedback = [*described(form, known), ("Your label", verdict)]
+        context = {"slot": slot, "form": form, "nonce": nonce, "stage": self.title_of(slot.stage), "error": error}
+        return self._render("item", person, **context, other_labels=other_labels, feedback=feedback)
+
+    def title_of(self, stage: str) -> str:
+        """Return the displayed name of a stage. Gold items look like those of the first round."""
+        stage = self._store.database.study.rounds[0].name if stage == GOLD else stage
+        return {each.name: each.title for each in self._flow.stages}.get(stage, stage.capitalize())
 
     def mine(self, person: Person, words: str, page: int) -> str:
         """List a person's labels and skips, with links for changes."""
@@ -154,7 +161,7 @@ def disputed(labelled: Labelled, store: Store) -> list[Item]:
     return [
         item
         for item in labelled.items
-        if (labels := labelled.complete(flow, item)) and flow.differ(item, [label.values for label in labels])
+        if (labels := labelled.complete(item)) and flow.differ(item, [label.values for label in labels])
     ]
 
 
@@ -164,9 +171,10 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     if labelled.qualification:
         number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
         yield "Qualification", number, len(labelled.people) * len(labelled.qualification)
-    for stage in store.flow.stages:
-        number = sum(len(labelled.of(item, stage.name)) for item in main)
-        yield stage.title, number, store.assignments.num_needed(stage.name) * len(main)
+    titles = {stage.name: stage.title for stage in store.flow.stages}
+    for one in labelled.study.rounds:
+        number = sum(len(labelled.of(item, one.name)) for item in main)
+        yield titles[one.name], number, one.per_item * (one.sample or len(main))
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:

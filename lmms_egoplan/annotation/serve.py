@@ -2,26 +2,45 @@
 
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
 from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, MediaFolder
-from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
+from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
+from lmms_egoplan.annotation.forms import check_values
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import (
+    ANNOTATOR,
+    GOLD,
+    TRAINING,
+    Study,
+    check_study,
+    default_study,
+    read_known,
+    read_study,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 
 DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM = 3, 2
 
 
 class Team(NamedTuple):
-    """Team sizes, as in `Settings`. None means the default of a new database, or the value of an existing one."""
+    """Options on who labels what. None means the default of a new database, or the value of an existing one.
+
+    Attributes:
+        study: File or name of a study, as for `read_study`. It determines the other numbers.
+        more: Whether to add items that an existing database does not contain.
+    """
 
     annotators: int | None = None
     per_item: int | None = None
     qualification: int | None = None
+    study: str | None = None
+    more: bool = False
 
 
 def media_folder(db: Path, height: int = HEIGHT) -> MediaFolder:
@@ -50,33 +69,69 @@ def open_store(
     Raises:
         LmmsEgoplanError: The items are invalid or have changed, or the database is unusable.
     """
+    given = {"--annotators": team.annotators, "--per-item": team.per_item, "--qualification": team.qualification}
+    if team.study and (options := [name for name, number in given.items() if number is not None]):
+        raise LmmsEgoplanError(f"{options[0]}: the study determines this number; change it there, or drop --study")
+    study = read_study(team.study) if team.study else None
     items = None
     if not db.exists():
         items = read_items(media_folder(db))
-        annotators = DEFAULT_ANNOTATORS if team.annotators is None else team.annotators
-        per_item = DEFAULT_PER_ITEM if team.per_item is None else team.per_item
-        seniors = flow.seniors if team.qualification else 0
-        create(db, Settings(flow.name, annotators, per_item, team.qualification or 0, seniors), items, flow.stages)
+        new = study or _default_study(flow, team)
+        parts, items = _with_known(new, flow, items)
+        check_study(new, flow.name, flow.stages, len(items) - len(parts))
+        create(db, new, items, parts)
     store = Store(Database(db, exclusive=True), flow)
     try:
-        settings = store.database.settings
-        if settings.benchmark != flow.name:
-            raise StoreError(f"{db}: contains labels of {settings.benchmark}, not of {flow.name}; use another --db")
+        stored = store.database.study
+        if stored.flow != flow.name:
+            raise StoreError(f"{db}: contains labels of {stored.flow}, not of {flow.name}; use another --db")
         items = read_items(media_folder(db)) if items is None else items
-        store.renew_items(items, where, skip_missing=skip_missing)
+        store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
         fixed = {
-            "--per-item": (team.per_item, settings.per_item),
-            "--qualification": (team.qualification, settings.qualification),
+            "--per-item": (team.per_item, stored.rounds[0].per_item),
+            "--qualification": (team.qualification, stored.qualification),
         }
-        for option, (number, stored) in fixed.items():
-            if number not in (None, stored):
-                raise StoreError(f"{option} {number}: {db} was created with {stored}, which is fixed; drop {option}")
-        if team.annotators is not None:
-            store.add_annotators(team.annotators)
+        for option, (number, value) in fixed.items():
+            if number not in (None, value):
+                raise StoreError(f"{option} {number}: {db} was created with {value}, which is fixed; drop {option}")
+        if study and study.model_dump(exclude={"people"}) != stored.model_dump(exclude={"people"}):
+            raise StoreError(f"--study {team.study}: {db} was created with another study; only people can change")
+        if study:
+            store.change_people(study.people)
+        elif team.annotators is not None:
+            group = stored.people[ANNOTATOR].model_copy(update={"count": team.annotators})
+            store.change_people({**stored.people, ANNOTATOR: group})
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _default_study(flow: Flow, team: Team) -> Study:
+    annotators = DEFAULT_ANNOTATORS if team.annotators is None else team.annotators
+    per_item = DEFAULT_PER_ITEM if team.per_item is None else team.per_item
+    study = default_study(flow.name, flow.stages, annotators, per_item, team.qualification or 0)
+    return study.model_copy(update={"seniors": flow.seniors if team.qualification else 0})
+
+
+def _with_known(study: Study, flow: Flow, items: Sequence[Item]) -> tuple[dict[str, str], list[Item]]:
+    """Return the parts of training and gold items, and all items, with the known values.
+
+    Raises:
+        LmmsEgoplanError: A known value fits no item or field, or an item has two parts.
+    """
+    parts: dict[str, str] = {}
+    known: dict[str, dict[str, Any]] = {}
+    by_id = {item.id: item for item in items}
+    for part, path in ((TRAINING, study.training), (GOLD, study.gold and study.gold.labels)):
+        for name, values in (read_known(path) if path else {}).items():
+            where = f"{path}, {name}"
+            if name not in by_id or name in parts:
+                problem = f"is also in {study.training}" if name in parts else "is not one of the items"
+                raise LmmsEgoplanError(f"{where}: {problem}; remove the line")
+            check_values(flow.form(by_id[name].contents, (), 0, study.rounds[0].name), values, where)
+            parts[name], known[name] = part, values
+    return parts, [replace(item, known=known.get(item.id)) for item in items]
 
 
 def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int = HEIGHT) -> None:

@@ -2,15 +2,27 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from statistics import median
 
 from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
-from lmms_egoplan.annotation.database import ANNOTATOR, QUERIES, Database, StoreError, add_people, as_json, digest, now
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Item, Label, Labelled, Skip
+from lmms_egoplan.annotation.database import (
+    QUERIES,
+    Database,
+    StoreError,
+    add_items,
+    add_people,
+    as_json,
+    digest,
+    now,
+)
+from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
+from lmms_egoplan.annotation.study import ANNOTATOR, QUALIFICATION, Group
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
@@ -28,6 +40,7 @@ class Person:
         token: Secret part of their link.
         called: Name chosen by the lead; None without one.
         is_closed: Whether their link is disabled.
+        group: Their group in the study; "" for the lead and seniors.
     """
 
     name: str
@@ -35,6 +48,7 @@ class Person:
     token: str
     called: str | None = None
     is_closed: bool = False
+    group: str = ""
 
     @property
     def title(self) -> str:
@@ -56,12 +70,16 @@ class Progress:
         labelled: Number of items with their label.
         state: See `Assignments.state`.
         seconds: Median time per label; None without a label.
+        gold_right: Number of gold items of which the label has the known values.
+        gold: Number of gold items with their label.
     """
 
     person: str
     labelled: int
     state: str
     seconds: float | None
+    gold_right: int
+    gold: int
 
 
 class Store:
@@ -78,23 +96,26 @@ class Store:
 
     def __init__(self, database: Database, flow: Flow) -> None:
         self.database, self.flow = database, flow
-        self.assignments = Assignments(database, flow.stages)
+        self.assignments = Assignments(database)
 
     def close(self) -> None:
         """Close the database."""
         self.database.close()
 
-    def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False) -> None:
+    def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False) -> None:
         """Check that the database contains exactly these items, and update their `Item.changing` values.
 
         Args:
             where: File name of the items, for messages.
             skip_missing: Accept a subset of the items and skip unknown ones.
+            more: Add items that the database does not contain. Rounds with a sample keep it.
 
         Raises:
             StoreError: The items differ.
         """
         stored = {item.id: item for item in self.items()}
+        new = [item for item in items if more and clean_text(item.id) not in stored]
+        items = [item for item in items if not more or clean_text(item.id) in stored]
         if skip_missing:
             items = [item for item in items if clean_text(item.id) in stored]
             expected = [replace(stored[clean_text(item.id)], id=item.id, changing=item.changing) for item in items]
@@ -104,7 +125,7 @@ class Store:
         if not is_same:
             raise StoreError(
                 f"{where}: the items differ from those in {self.database.path}, whose labels are unchanged. "
-                "Restore the items, or use another --db for the new ones"
+                "Restore the items, add new ones with --more, or use another --db for them"
             )
         renewed = [(as_json(item.contents), as_json(item.hidden), clean_text(item.id)) for item in items]
         changed = [
@@ -113,25 +134,35 @@ class Store:
         if changed:
             with self.database.writing() as connection:
                 connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)
+        if new:
+            known = [replace(item, changing=new[0].changing) for item in stored.values()]
+            with self.database.writing() as connection:
+                add_items(connection, self.database.study, new, {})
+                row = (json.dumps(digest([*known, *new])),)
+                connection.execute("UPDATE settings SET value = ? WHERE name = 'items'", row)
 
-    def add_annotators(self, annotators: int) -> None:
-        """Add annotators until there are `annotators` of them.
+    def change_people(self, people: Mapping[str, Group]) -> None:
+        """Change quotas and limits, and add people to the groups.
 
         Raises:
-            LmmsEgoplanError: There are already more than that.
+            LmmsEgoplanError: A group has more people already.
         """
-        if annotators < (number := self.database.settings.annotators):
-            raise LmmsEgoplanError(
-                f"--annotators {annotators}: {self.database.path} already has {number}; the number can only increase"
-            )
+        study = self.database.study.model_copy(update={"people": dict(people)})
+        for name, group in people.items():
+            if group.count < (number := self.database.study.people[name].count):
+                option = f"--annotators {group.count}" if name == ANNOTATOR else f"{name}, count {group.count}"
+                raise LmmsEgoplanError(
+                    f"{option}: {self.database.path} already has {number}; the number can only increase"
+                )
         with self.database.writing() as connection:
-            add_people(connection, annotators, self.database.settings.seniors)
-            connection.execute("UPDATE places SET needed = ? WHERE stage = ?", (annotators, QUALIFICATION))
+            add_people(connection, study)
+            connection.execute("UPDATE places SET needed = ? WHERE part != 'main'", (study.learners,))
             # Update the rows to recount the slots.
-            connection.execute("UPDATE slots SET since = since WHERE stage = ?", (QUALIFICATION,))
+            connection.execute(QUERIES["recount"])
             self.assignments.search_from()
-            connection.execute("UPDATE settings SET value = ? WHERE name = 'annotators'", (json.dumps(annotators),))
-        self.database.read_settings()
+            row = (json.dumps(study.model_dump()),)
+            connection.execute("UPDATE settings SET value = ? WHERE name = 'study'", row)
+        self.database.read_study()
 
     def people(self) -> list[Person]:
         """Return the lead, then seniors, then annotators."""
@@ -160,7 +191,7 @@ class Store:
 
     def items(self) -> list[Item]:
         """Return all items in labelling order."""
-        return [as_item(*row) for row in self.database.rows("SELECT id, shown, hidden FROM items ORDER BY position")]
+        return [as_item(*row) for row in self.database.rows(QUERIES["items"])]
 
     def num_items(self) -> int:
         """Return the number of items."""
@@ -203,6 +234,7 @@ class Store:
             NewerLabelError: Another form has saved a label in the meantime.
         """
         sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
+        study = self.database.study
         with self.database.writing() as connection:
             newest = connection.execute(QUERIES["newest_label"], (slot.id,)).fetchone()
             last, *saved = newest or (0, "", None, "", None)
@@ -213,8 +245,19 @@ class Store:
             if slot.last != last and saved[0] != form and not is_withdrawn:
                 raise NewerLabelError("this item was saved in another tab or window after this page was opened")
             connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
+            if not self.assignments.is_final(slot.stage) and len(study.deciding) < len(study.rounds):
+                self._hold_final_rounds(connection, slot)
             self.assignments.search_from(slot.position)
         return True
+
+    def _hold_final_rounds(self, connection: sqlite3.Connection, slot: Slot) -> None:
+        """Let an item's final rounds wait until its labels agree or the lead has decided."""
+        rounds = self.assignments.rounds(slot.position)
+        rows = connection.execute(QUERIES["values_of"], (slot.position, json.dumps([*rounds]))).fetchall()
+        values = [json.loads(choices) for stage in rounds for other, choices in rows if stage == other]
+        is_held = len(values) >= sum(rounds.values()) and self.flow.differ(slot.item, values)
+        connection.execute(QUERIES["hold"], (ADJUDICATION if is_held else [*rounds][-1], slot.position))
+        connection.execute("UPDATE slots SET since = since WHERE id = ?", (slot.id,))
 
     def undo_decision(self, position: int) -> bool:
         """Withdraw the lead's decision on an item, so its annotators may change their labels again.
@@ -276,13 +319,27 @@ class Store:
             annotators = self._annotators()
             rows = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
             qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
-            qualification, per_item = frozenset(item for (item,) in rows), self.database.settings.per_item
+            qualification = frozenset(item for (item,) in rows)
             skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-            return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, skips)
+            study, sampled = self.database.study, defaultdict(set)
+            names = json.dumps([one.name for one in study.rounds if one.sample])
+            for stage, name in self.database.rows(QUERIES["sampled"], names):
+                sampled[stage].add(name)
+            samples = {stage: frozenset(ids) for stage, ids in sampled.items()}
+            items = [item for item in self.items() if item.known is None]
+            return Labelled(study, items, labels, annotators, qualified, qualification, samples, skips)
 
     def progress(self) -> Iterator[Progress]:
         """Yield the progress of every annotator."""
         for name in self._annotators():
             rows = self.database.rows("SELECT seconds FROM counting WHERE person = ?", name)
             times = [seconds for (seconds,) in rows if seconds is not None]
-            yield Progress(name, len(rows), self.assignments.state(name), median(times) if times else None)
+            rows_of_gold = self.database.rows(QUERIES["gold"], name)
+            gold = [has_known(json.loads(known), json.loads(choices)) for choices, known in rows_of_gold]
+            state, seconds = self.assignments.state(name), median(times) if times else None
+            yield Progress(name, len(rows), state, seconds, sum(gold), len(gold))
+
+
+def has_known(known: Values, values: Values) -> bool:
+    """Return whether a label has all of the known values."""
+    return all(values.get(name) == value for name, value in known.items())

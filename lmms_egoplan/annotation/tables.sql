@@ -2,17 +2,20 @@
 
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (
-    name TEXT PRIMARY KEY, role TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, team TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
     is_closed INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE items (
-    position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL
+    position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL,
+    known TEXT, initial TEXT
 );
 CREATE TABLE slots (
     id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL,
     person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT, label INTEGER, skipped TEXT
 );
-CREATE UNIQUE INDEX live_slots ON slots (item, person) WHERE released IS NULL;
+CREATE UNIQUE INDEX live_slots ON slots (item, person, stage) WHERE released IS NULL;
+CREATE INDEX gold_slots ON slots (person) WHERE stage = 'gold';
+CREATE INDEX slots_by ON slots (person);
 CREATE INDEX slots_of ON slots (person, label);
 CREATE INDEX open_slots ON slots (person) WHERE label IS NULL AND skipped IS NULL AND released IS NULL;
 CREATE INDEX slots_on ON slots (item, person);
@@ -20,7 +23,7 @@ CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
 CREATE TABLE places (
     item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
     needed INTEGER NOT NULL, taken INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0,
-    is_free INTEGER NOT NULL DEFAULT 0,
+    is_free INTEGER NOT NULL DEFAULT 0, final INTEGER NOT NULL,
     PRIMARY KEY (item, stage)
 ) WITHOUT ROWID;
 CREATE INDEX free_places ON places (stage, part, item) WHERE is_free;
@@ -54,10 +57,11 @@ CREATE TRIGGER count_at_INSERT AFTER INSERT ON slots BEGIN
         taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
         given = (SELECT count(*) FROM counting WHERE counting.item = places.item AND counting.stage = places.stage)
     WHERE item = NEW.item;
-    UPDATE places SET is_free = taken < needed
-        AND (after IS NULL OR EXISTS (
+    UPDATE places SET is_free = taken < needed AND iif(
+        EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),
+        final,
+        after IS NULL OR EXISTS (
             SELECT 1 FROM places AS b WHERE b.item = NEW.item AND b.stage = places.after AND b.given >= b.needed))
-        AND NOT EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item)
     WHERE item = NEW.item;
 END;
 
@@ -66,9 +70,10 @@ CREATE TRIGGER count_at_UPDATE AFTER UPDATE ON slots BEGIN
         taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
         given = (SELECT count(*) FROM counting WHERE counting.item = places.item AND counting.stage = places.stage)
     WHERE item = NEW.item;
-    UPDATE places SET is_free = taken < needed
-        AND (after IS NULL OR EXISTS (
+    UPDATE places SET is_free = taken < needed AND iif(
+        EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),
+        final,
+        after IS NULL OR EXISTS (
             SELECT 1 FROM places AS b WHERE b.item = NEW.item AND b.stage = places.after AND b.given >= b.needed))
-        AND NOT EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item)
     WHERE item = NEW.item;
 END;

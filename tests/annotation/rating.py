@@ -2,10 +2,11 @@
 
 import json
 
-from lmms_egoplan.annotation.database import Database, Settings, create
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale, Stage
+from lmms_egoplan.annotation.database import Database, create
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import Group, Round, Stage, Study, check_study, default_study
 
 LEVELS = ("0", "1")
 
@@ -18,7 +19,7 @@ class Rating(Flow):
     def guide_to(self, contents):
         return ("Say 1 where the text is good.",)
 
-    def form(self, contents, earlier=(), order=0):
+    def form(self, contents, earlier=(), order=0, stage=""):
         options = tuple(Option(level, level) for level in LEVELS)
         return Form((Prose("Text", contents["text"]),), (Choice("rating", "Rating", options),))
 
@@ -38,15 +39,44 @@ class Rating(Flow):
         return texts(3)
 
 
+def study_of(flow, annotators, per_item, **others):
+    """Return a study of one group."""
+    study = default_study(flow.name, flow.stages, annotators, per_item)
+    return study.model_copy(update=others)
+
+
+def raise_annotators(store, count):
+    store.change_people({"annotator": Group(count=count)})
+
+
 def new_store(path, count, annotators, per_item, flow=Rating, exclusive=True, **settings):
     """Create and open a database of texts."""
-    create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
+    study = study_of(flow, annotators, per_item, **settings)
+    check_study(study, flow.name, flow.stages, count)
+    create(path, study, texts(count))
     return Store(Database(path, exclusive=exclusive), flow())
 
 
 class Reviewed(Rating):
     name = "reviewed"
     stages = (Stage("rate", "Rating", 1), Stage("review", "Review", 1))
+
+
+class Studied(Rating):
+    name = "studied"
+    stages = (Stage("rate", "Rating"), Stage("check", "Check"), Stage("audit", "Audit"), Stage("recheck", "Recheck"))
+
+
+STUDY = Study(
+    flow="studied",
+    people={"annotator": Group(count=4), "reviewer": Group(count=3)},
+    rounds=[
+        Round(name="rate", per_item=2),
+        Round(name="check", people="reviewer", per_item=2, sample=5),
+        Round(name="audit", people="annotator", sample=4, apart=[], final=True),
+        Round(name="recheck", people="reviewer", apart=["rate", "audit"], final=True),
+    ],
+)
 
 
 def texts(count):

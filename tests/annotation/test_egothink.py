@@ -11,7 +11,7 @@ import pytest
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.annotation.database import Database, Settings, create
+from lmms_egoplan.annotation.database import Database, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
@@ -189,7 +189,7 @@ def test_judge_can_be_added_at_a_later_start(prepared, tmp_path):
 
 
 def test_database_of_another_benchmark_is_refused_without_writing_media(prepared, tmp_path):
-    create(tmp_path / "labels.sqlite", Settings("actplan", 2, 2), [Item("a", {})], FLOW.stages)
+    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2), [Item("a", {})])
     with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()

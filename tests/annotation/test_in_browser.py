@@ -4,9 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from annotation.rating import Rating, texts
+from annotation.rating import Rating, study_of, texts
 from annotation.serving import served
-from lmms_egoplan.annotation.database import Database, Settings, create
+from lmms_egoplan.annotation.database import Database, create
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.store import Store
 
@@ -20,7 +20,7 @@ def start(tmp_path):
 
     def start(items):
         path = tmp_path / "labels.sqlite"
-        create(path, Settings(Rating.name, 1, 1), items, Rating.stages)
+        create(path, study_of(Rating, 1, 1), items)
         store = Store(Database(path, exclusive=True), Rating())
         opened.append(store)
         return store
@@ -97,7 +97,7 @@ def test_held_key_acts_once(browser, start):
 def test_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
     """Serve two databases in turn at one address. Their items have the same numbers."""
     store = start(texts(2))
-    create(tmp_path / "other.sqlite", Settings(Rating.name, 1, 1), texts(2), Rating.stages)
+    create(tmp_path / "other.sqlite", study_of(Rating, 1, 1), texts(2))
     other = Store(Database(tmp_path / "other.sqlite", exclusive=True), Rating())
     (token,) = (person.token for person in other.people() if person.role == "annotator")
     with ExitStack() as last, ExitStack() as first:

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from annotation.rating import Rating, new_store, texts
+from annotation.rating import Rating, new_store, study_of, texts
 from annotation.serving import enter, form_in, post, served
-from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
+from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
@@ -58,7 +58,7 @@ def test_ten_concurrent_annotators(tmp_path, count, per_item):
 _SERVER = """
 import sys
 from pathlib import Path
-from annotation.rating import Rating
+from annotation.rating import Rating, study_of
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.serve import serve
 from lmms_egoplan.annotation.store import Store
@@ -96,7 +96,7 @@ def server_of(path):
 
 
 def new_database(path, items, annotators=1):
-    create(path, Settings(Rating.name, annotators, annotators), texts(items), Rating.stages)
+    create(path, study_of(Rating, annotators, annotators), texts(items))
     with closing(Store(Database(path), Rating())) as store:
         return [person.token for person in store.people() if person.role == "annotator"]
 

@@ -2,17 +2,18 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
-from annotation.rating import Rating, Reviewed, texts
+from annotation.rating import STUDY, Rating, Reviewed, Studied, raise_annotators, study_of, texts
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError
-from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
-from lmms_egoplan.annotation.flow import Item, Stage
+from lmms_egoplan.annotation.database import Database, StoreError, create
+from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import check_study
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -23,7 +24,9 @@ def open_store(tmp_path):
     def make(count=4, annotators=3, per_item=2, flow=Rating, name="labels.sqlite", **settings):
         path = tmp_path / name
         if not path.exists():
-            create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
+            study = study_of(flow, annotators, per_item, **settings)
+            check_study(study, flow.name, flow.stages, count)
+            create(path, study, texts(count))
         opened.append(Store(Database(path), flow()))
         return opened[-1]
 
@@ -178,38 +181,49 @@ def test_stale_form_cannot_replace_a_newer_label(open_store):
     assert store.save(store.assignments.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"})
 
 
-def recount(connection, stages, settings):
+def recount(connection, study, sampled):
     """Compute whether each place is free with slow queries, by stage and item."""
     failed = {row[0] for row in connection.execute("SELECT person FROM failed")}
     newest = dict(connection.execute("SELECT slot, max(id) FROM labels GROUP BY slot"))
-    rows = dict(connection.execute("SELECT id, choices IS NOT NULL FROM labels"))
+    choices = dict(connection.execute("SELECT id, choices FROM labels"))
     skips = dict(connection.execute("SELECT id, skipped IS NOT NULL FROM labels"))
     free = {}
     for item, part in connection.execute("SELECT position, part FROM items"):
         slots = connection.execute("SELECT id, stage, person FROM slots WHERE item = ? AND released IS NULL", (item,))
-        labelled, taken = Counter(), Counter()
+        labelled, taken = defaultdict(list), Counter()
         for slot, stage, person in slots:
             row = newest.get(slot)
-            labelled[stage] += bool(row and rows[row])
+            if row and choices[row] is not None:
+                labelled[stage].append(choices[row])
             taken[stage] += person not in failed and not (row and skips[row])
-        before = None
-        for stage in stages if part == "main" else (Stage("qualification", "", settings.annotators),):
-            needed = stage.needed(settings.per_item)
-            is_ready = before is None or labelled[before.name] >= before.needed(settings.per_item)
-            free[stage.name, item] = taken[stage.name] < needed and is_ready and not labelled["adjudication"]
-            before = stage
+        if part != "main":
+            free[part, item] = taken[part] < study.learners
+            continue
+        rounds = [one for one in study.rounds if not one.sample or (one.name, item) in sampled]
+        deciding = [one for one in rounds if not one.final]
+        texts = [text for one in deciding for text in labelled[one.name]]
+        is_decided, is_disputed = bool(labelled["adjudication"]), len({*texts}) > 1
+        for number, one in enumerate(rounds):
+            is_ready = all(len(labelled[other.name]) >= other.per_item for other in deciding[:number])
+            if one.final:
+                is_open = is_decided or (is_ready and not is_disputed)
+            else:
+                is_open = is_ready and not is_decided
+            free[one.name, item] = taken[one.name] < one.per_item and is_open
     return free
 
 
-@pytest.mark.parametrize("flow", [Rating, Reviewed])
+@pytest.mark.parametrize("flow", [Rating, Reviewed, Studied])
 @pytest.mark.parametrize("seed", range(2))
 def test_free_places_match_a_slow_count(open_store, flow, seed):
     source = random.Random(seed)
-    qualification = 2 if flow is Rating else 0
-    settings = {"qualification": qualification, "seniors": 1} if qualification else {}
-    per_item = 2 if flow is Rating else 1
-    store = open_store(count=8, annotators=5, per_item=per_item, flow=flow, **settings)
-    people = [f"annotator-{number}" for number in range(1, 6)]
+    settings = {"qualification": 2, "seniors": 1} if flow is Rating else {}
+    if flow is Studied:
+        settings = {"people": STUDY.people, "rounds": STUDY.rounds}
+    store = open_store(count=8, annotators=5, per_item=2 if flow is Rating else 1, flow=flow, **settings)
+    people = [name for name, _, _ in store.database.study.names()]
+    sampled = {*store.database.rows("SELECT stage, item FROM places")}
+    assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Studied else 0)
     for step in range(150):
         person = source.choice(people)
         kind = source.choice(["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"])
@@ -217,7 +231,8 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
             if slot is not None:
                 skipped = "dark" if kind == "skip" else None
-                store.save(slot, f"form {step}", None if skipped else {"rating": "1"}, skipped=skipped)
+                values = None if skipped else {"rating": "1" if source.random() < 0.9 else "0"}
+                store.save(slot, f"form {step}", values, skipped=skipped)
             elif kind == "change":
                 change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
             elif kind == "release":
@@ -228,18 +243,26 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
                 decide(store, source.randrange(8))
             elif kind == "take back":
                 store.undo_decision(source.randrange(8))
-            elif kind == "more" and len(people) < 7:
-                store.add_annotators(len(people) + 1)
+            elif kind == "more" and len(people) < 7 and flow is not Studied:
+                raise_annotators(store, len(people) + 1)
                 people.append(f"annotator-{len(people) + 1}")
         with sqlite3.connect(store.database.path) as connection:
             rows = connection.execute("SELECT stage, item, is_free FROM places")
             stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
-            assert stored == recount(connection, flow.stages, store.database.settings)
+            assert stored == recount(connection, store.database.study, sampled)
         for name in people:
             # The remembered search positions hide no free item.
             remembered = store.assignments._free(name)
             store.assignments._first_free.clear()
             assert store.assignments._free(name) == remembered
+    if flow is Studied:
+        slots = store.database.rows("SELECT item, stage, person FROM slots WHERE released IS NULL")
+        for one in STUDY.rounds:
+            apart = STUDY.apart(one.name)
+            pairs = [(item, person) for item, stage, person in slots if stage in apart]
+            mine = {(item, person) for item, stage, person in slots if stage == one.name}
+            assert all(pairs.count(pair) == 1 for pair in mine)
+            assert {person.partition("-")[0] for _, person in mine} == {one.people}
 
 
 @pytest.mark.parametrize("change", ["UPDATE labels SET choices = '{}'", "DELETE FROM labels"])
@@ -360,12 +383,12 @@ def test_places_of_a_failed_annotator_are_reassigned(open_store):
 def test_adding_annotators_keeps_existing_links(open_store):
     store = open_store(annotators=2)
     before = store.people()
-    store.add_annotators(3)
+    raise_annotators(store, 3)
     after = store.people()
     assert {*before} < {*after}
     assert len({person.token for person in after}) == 4
     with pytest.raises(LmmsEgoplanError, match="--annotators 1"):
-        store.add_annotators(1)
+        raise_annotators(store, 1)
 
 
 def test_other_items_are_refused(open_store):
@@ -379,7 +402,7 @@ def test_only_changing_values_are_updated(open_store, tmp_path):
     def items(path, text="text"):
         return [Item("id", {"text": text, "place": path}, {"rating": path}, ("place", "rating"))]
 
-    create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
+    create(tmp_path / "labels.sqlite", study_of(Rating, 1, 1), items("old"))
     store = open_store()
     store.renew_items(items("new"), "items")
     assert store.assignments.item(0).contents == {"text": "text", "place": "new"}
@@ -392,9 +415,9 @@ def test_only_changing_values_are_updated(open_store, tmp_path):
     ("settings", "facts"),
     [
         ({"count": 0}, None),
-        ({"per_item": 4}, r"--annotators 3\b.*\b4\b"),
-        ({"flow": Reviewed, "annotators": 1, "per_item": 1}, r"--annotators 1\b.*\b2\b"),
-        ({"qualification": 4}, "--qualification 4"),
+        ({"per_item": 4}, r"--annotators.*\b3\b.*\b4\b"),
+        ({"flow": Reviewed, "annotators": 1, "per_item": 1}, r"--annotators.*\b1\b.*\b2\b"),
+        ({"qualification": 4}, "qualification 4"),
         ({"flow": Reviewed, "per_item": 1, "qualification": 1}, None),
     ],
 )
@@ -408,7 +431,7 @@ def test_existing_database_is_not_overwritten(open_store):
     store = open_store()
     label(store, "annotator-1")
     with pytest.raises(StoreError, match=r"labels\.sqlite"):
-        create(store.database.path, store.database.settings, texts(4), Rating.stages)
+        create(store.database.path, store.database.study, texts(4))
     assert len(open_store().labelled().labels) == 1
 
 
@@ -455,7 +478,7 @@ def test_opening_writes_nothing(open_store):
 
 def test_unpaired_surrogates_are_stored_as_question_marks(open_store, tmp_path):
     path = tmp_path / "labels.sqlite"
-    create(path, Settings("rating", 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})], Rating.stages)
+    create(path, study_of(Rating, 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})])
     store = open_store()
     (item,) = store.items()
     assert (item.id, item.contents, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})

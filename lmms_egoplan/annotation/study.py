@@ -1,0 +1,247 @@
+"""Read study files: who labels which items, in which rounds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import ConfigDict, Field
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines, read_text
+from lmms_egoplan.text import join_list
+from lmms_egoplan.validation import Checked, Expected, Text, read_as, refuse
+
+ANNOTATOR = "annotator"
+# Parts of the items. Everybody of the first round's group labels the items of all parts but the last one.
+TRAINING, QUALIFICATION, GOLD, MAIN = "training", "qualification", "gold", "main"
+_FOLDER = Path(__file__).parent / "studies"
+STUDIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+"""Names of the study files in the package."""
+
+_Count = Annotated[int, Field(ge=1), Expected("a number from 1")]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A kind of round that a flow offers.
+
+    Attributes:
+        name: Name in study files and in the database.
+        title: Displayed name.
+        per_item: Number of people who label an item in this stage, if there is no study file. None means the value of
+            ``--per-item``.
+        is_default: Whether the stage is a round if there is no study file.
+    """
+
+    name: str
+    title: str
+    per_item: int | None = None
+    is_default: bool = True
+
+
+class _Part(Checked):
+    """A part of a study file. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Group(_Part):
+    """A group of people, such as the reviewers.
+
+    Attributes:
+        count: Number of people. It can increase later.
+        quota: Maximum number of items that a person labels in the rounds, without training and gold items; None for no
+            limit.
+        names: Displayed names of the first people.
+        limits: For each person, the options of choices that they may use, by field name. Others may use all options.
+    """
+
+    count: Annotated[int, Field(ge=1, le=500), Expected("a number from 1 to 500")]
+    quota: _Count | None = None
+    names: list[Text] = Field(default_factory=list)
+    limits: list[dict[str, list[str]]] = Field(default_factory=list)
+
+
+class Round(_Part):
+    """A round of labels. An item's round begins when its earlier rounds have all of their labels.
+
+    Attributes:
+        name: One of the flow's `Stage` names.
+        people: Name of the group that labels.
+        per_item: Number of people who label an item.
+        sample: Number of items, drawn at random; None for all items.
+        apart: Names of the rounds whose people may not label the same item in this round; None means all earlier ones.
+        final: Whether the round checks final values. It begins when the labels of all other rounds agree or the lead
+            has decided, and it does not change the exported values.
+    """
+
+    name: Text
+    people: Text = ANNOTATOR
+    per_item: _Count = 1
+    sample: _Count | None = None
+    apart: list[Text] | None = None
+    final: bool = False
+
+
+class Gold(_Part):
+    """Items with known values, mixed in to measure people's accuracy.
+
+    Attributes:
+        labels: File that `read_known` reads.
+        every: A person gets a gold item after this number of other items.
+    """
+
+    labels: Text
+    every: _Count
+
+
+class Study(_Part):
+    """Who labels what. Stored in the database.
+
+    Attributes:
+        flow: Name of the flow.
+        source: Where the procedure is from, such as a paper's section.
+        people: Groups by name. People are called ``annotator-1`` and so on.
+        rounds: Rounds in order. The first one has all items.
+        qualification: Number of items that everybody labels first. People continue when the seniors have passed them.
+        seniors: Number of people who review qualifications.
+        training: File with items that everybody labels first, with feedback, as `read_known` reads it; None without
+            training.
+        gold: Items with known values.
+    """
+
+    flow: Text
+    source: str = ""
+    people: dict[str, Group]
+    rounds: Annotated[list[Round], Field(min_length=1), Expected("a list of rounds")]
+    qualification: Annotated[int, Field(ge=0)] = 0
+    seniors: Annotated[int, Field(ge=0)] = 0
+    training: Text | None = None
+    gold: Gold | None = None
+
+    @property
+    def deciding(self) -> list[Round]:
+        """The rounds that determine the exported values."""
+        return [one for one in self.rounds if not one.final]
+
+    @property
+    def learners(self) -> int:
+        """The number of people who label training, qualification and gold items."""
+        return self.people[self.rounds[0].people].count
+
+    def apart(self, stage: str) -> list[str]:
+        """Return a stage and the rounds whose people may not label the same item in it."""
+        for number, one in enumerate(self.rounds):
+            if one.name == stage:
+                earlier = [other.name for other in self.rounds[:number]]
+                return [stage, *(earlier if one.apart is None else one.apart)]
+        return [stage]
+
+    def names(self) -> Iterator[tuple[str, str, str | None]]:
+        """Yield the name, the group and the displayed name of all people but the lead and the seniors."""
+        for group, people in self.people.items():
+            for number in range(people.count):
+                yield f"{group}-{number + 1}", group, people.names[number] if number < len(people.names) else None
+
+    def limits(self, person: str, group: str) -> Mapping[str, Sequence[str]]:
+        """Return the options that a person may use, by field name; fields without a limit are absent."""
+        limits, number = self.people[group].limits, int(person.rpartition("-")[2])
+        return limits[number - 1] if number <= len(limits) else {}
+
+
+def read_study(name: str) -> Study:
+    """Read a study file, or one of the package's by its name, one of `STUDIES`. See `check_study` for its contents.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read, or a field is invalid. The message names file and field.
+    """
+    path = _FOLDER / f"{name}.yaml" if name in STUDIES else Path(name)
+    if not path.is_file():
+        raise LmmsEgoplanError(f"--study {name}: no such file; pass a file, or one of {', '.join(STUDIES)}")
+    try:
+        content = yaml.safe_load(read_text(path, "study"))
+    except yaml.YAMLError as error:
+        raise LmmsEgoplanError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    study = read_as(Study, str(path), content)
+    paths = {"training": study.training and str(path.parent / study.training)}
+    if study.gold:
+        paths["gold"] = study.gold.model_copy(update={"labels": str(path.parent / study.gold.labels)})
+    return study.model_copy(update=paths)
+
+
+def default_study(flow: str, stages: Sequence[Stage], annotators: int, per_item: int, qualification: int = 0) -> Study:
+    """Return the study that applies without a file: the flow's default stages, each by one group of annotators."""
+    rounds = [Round(name=stage.name, per_item=stage.per_item or per_item) for stage in stages if stage.is_default]
+    return Study(flow=flow, people={ANNOTATOR: Group(count=annotators)}, rounds=rounds, qualification=qualification)
+
+
+def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int) -> None:
+    """Check that a study fits a flow and its items.
+
+    Args:
+        flow: Name of the flow.
+        stages: Stages of the flow.
+        num_items: Number of items, without those for training and gold.
+
+    Raises:
+        LmmsEgoplanError: A round, group or number does not fit. The message lists all problems.
+    """
+    problems = [] if study.flow == flow else [f"flow: {study.flow} is another flow than {flow}"]
+    known, names = [stage.name for stage in stages], [one.name for one in study.rounds]
+    if names != [name for name in known if name in names]:
+        problems.append(f"rounds: expected some of {join_list(known)}, in this order, found {join_list(names)}")
+    if study.rounds[0].sample or study.rounds[0].final:
+        problems.append(f"rounds, {names[0]}: the first round has all items and is not final; drop sample and final")
+    if [one.final for one in study.rounds] != sorted(one.final for one in study.rounds):
+        problems.append("rounds: final rounds must be the last ones")
+    for one in study.rounds:
+        problems += [f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, num_items)]
+    if study.qualification and len(study.deciding) > 1:
+        problems.append("qualification: only possible for items with a single stage")
+    if study.qualification >= num_items:
+        problems.append(
+            f"qualification {study.qualification}: there are only {num_items} items; choose fewer, or 0 for none"
+        )
+    called = [name for _, _, name in study.names() if name]
+    if len({*called}) < len(called):
+        problems.append("people: two people have the same name")
+    refuse(problems, "study: ", "The study has these problems:")
+
+
+def _round_problems(study: Study, one: Round, num_items: int) -> Iterator[str]:
+    if one.people not in study.people:
+        yield f"people: no group {one.people!r}; there are {join_list([*study.people])}"
+        return
+    if unknown := {*study.apart(one.name)} - {other.name for other in study.rounds}:
+        yield f"apart: no round {join_list(sorted(unknown))}"
+    group = study.people[one.people].count
+    apart = [other for other in study.rounds if other.name in study.apart(one.name) and other.people == one.people]
+    if (needed := sum(other.per_item for other in apart)) > group:
+        options = "--annotators, or " * (one.people == ANNOTATOR)
+        yield f"{options}count {group} of {one.people}: each item needs {needed} different people; increase the number"
+    if one.sample and one.sample > num_items:
+        yield f"sample {one.sample}: there are only {num_items} items; choose fewer"
+
+
+def read_known(path: str) -> dict[str, dict[str, Any]]:
+    """Read known values by item id from lines such as ``{"item": "existence/1 of a", "values": {"rating": "0.5"}}``.
+
+    Fields may be missing in ``values``: a label is right if it has all of the given values.
+
+    Raises:
+        LmmsEgoplanError: A line is invalid, or an item has two lines.
+    """
+    known: dict[str, dict[str, Any]] = {}
+    for where, line in read_lines(Path(path), "known values"):
+        record = read_as(_Known, where, parse_record(where, line))
+        if record.item in known:
+            raise LmmsEgoplanError(f"{where}: item: {record.item!r} has an earlier line; remove one")
+        known[record.item] = record.values
+    return known
+
+
+class _Known(Checked):
+    item: Text
+    values: Annotated[dict[str, Any], Field(min_length=1), Expected("an object with at least one field")]
