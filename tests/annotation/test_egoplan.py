@@ -274,7 +274,7 @@ def test_skip_missing_still_refuses_other_items(source):
 def test_next_clip_is_created_in_advance(source):
     store = start(source)
     with visited(store):
-        item, _ = store.assignments.upcoming("annotator-1")
+        item, _, _ = store.assignments.upcoming("annotator-1")
         assert item.id != store.assignments.next_slot("annotator-1").item.id
         wait_until(lambda: len(list(media_folder(store.database.path)._folder.glob("*.mp4"))) == 1)
         (path,) = media_folder(store.database.path)._folder.glob("*.mp4")

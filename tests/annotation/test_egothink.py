@@ -8,6 +8,7 @@ from statistics import fmean
 
 import pytest
 
+from annotation.rating import study_of
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
@@ -80,7 +81,7 @@ def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
         id_: [Label(id_, "rate", name, {"rating": f"{rated[id_]:g}"}, "", 1.0, "") for name, rated in people.items()]
         for id_ in judged
     }
-    labelled = Labelled(items, labels, list(people), list(people), frozenset(), 2, {})
+    labelled = Labelled(study_of(FLOW, 2, 2), items, labels, list(people), list(people), frozenset())
     (remark,) = FLOW.remarks(labelled)
     lines = [{"id": id_, "answer": "x", "rating": rating, "judge": "j"} for id_, rating in judged.items()]
     (tmp_path / "m.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -189,7 +190,7 @@ def test_judge_can_be_added_at_a_later_start(prepared, tmp_path):
 
 
 def test_database_of_another_benchmark_is_refused_without_writing_media(prepared, tmp_path):
-    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2), [Item("a", {})])
+    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2, flow="actplan"), [Item("a", {})])
     with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()

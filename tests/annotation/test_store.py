@@ -205,10 +205,8 @@ def recount(connection, study, sampled):
         is_decided, is_disputed = bool(labelled["adjudication"]), len({*texts}) > 1
         for number, one in enumerate(rounds):
             is_ready = all(len(labelled[other.name]) >= other.per_item for other in deciding[:number])
-            if one.final:
-                is_open = is_decided or (is_ready and not is_disputed)
-            else:
-                is_open = is_ready and not is_decided
+            is_closed = is_disputed and not is_decided if one.final else is_decided
+            is_open = not is_closed and (is_ready or (one.final and is_decided))
             free[one.name, item] = taken[one.name] < one.per_item and is_open
     return free
 
