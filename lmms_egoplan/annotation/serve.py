@@ -1,17 +1,19 @@
 """Create or open a database of labels and serve its page."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import typer
 
 from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, MediaFolder
-from lmms_egoplan.annotation.database import Database, StoreError, create
+from lmms_egoplan.annotation.database import QUERIES, Database, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.forms import check_values
+from lmms_egoplan.annotation.pages import stage_counts
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import (
     ANNOTATOR,
@@ -26,6 +28,8 @@ from lmms_egoplan.annotation.study import (
 from lmms_egoplan.errors import LmmsEgoplanError
 
 DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM = 3, 2
+# Number of labels from which their median time is used.
+_FEWEST_TIMED = 10
 
 
 class Team(NamedTuple):
@@ -134,6 +138,35 @@ def _with_known(study: Study, flow: Flow, items: Sequence[Item]) -> tuple[dict[s
     return parts, [replace(item, known=known.get(item.id)) for item in items]
 
 
+def plan(store: Store) -> Iterator[str]:
+    """Yield how many labels, people and hours each round still needs. Hours follow from the median seconds per label.
+
+    Seconds are those measured in the database if there are `_FEWEST_TIMED` labels, else those in the study file.
+    """
+    study, total, is_known = store.database.study, 0.0, True
+    counts = [*stage_counts(store.labelled(), store)][-len(study.rounds) :]
+    for one, (title, number, needed) in zip(study.rounds, counts, strict=True):
+        times = [seconds for (seconds,) in store.database.rows(QUERIES["timed"], one.name)]
+        people, left = study.people[one.people].count, needed - number
+        seconds = median(times) if len(times) >= _FEWEST_TIMED else one.seconds
+        hours = f"hours unknown until {_FEWEST_TIMED} labels are timed"
+        if seconds is not None:
+            hours = f"{left * seconds / 3600:,.1f} hours at {seconds:.1f} s per label ({len(times):,} timed)"
+        total, is_known = total + left * (seconds or 0) / 3600, is_known and seconds is not None
+        yield (
+            f"{title}: {number:,} of {needed:,} labels; {one.people}s: {people}, with {left / people:,.0f} more labels "
+            f"each; {hours}"
+        )
+    for part, number in store.database.rows(QUERIES["parts"]):
+        yield f"{part.capitalize()}: {number:,} items, each labelled by all {study.learners} {study.rounds[0].people}s"
+    for name, group in study.people.items():
+        needed = sum(each for one, (_, _, each) in zip(study.rounds, counts, strict=True) if one.people == name)
+        if group.quota and (allowed := group.quota * group.count) < needed:
+            yield f"The quota of the {name}s allows {allowed:,} of {needed:,} labels; raise quota or count"
+    if is_known:
+        yield f"Left in all: {total:,.1f} hours of labelling"
+
+
 def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int = HEIGHT) -> None:
     """Print all personal links and serve the page until the process is stopped.
 
@@ -160,12 +193,17 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
         ) from error
     folder = media_folder(store.database.path, height)
     if cuts:
-        media = dict.fromkeys(part for item in store.items() for part in store.flow.form(item.contents).media)
+        first = store.database.study.rounds[0].name
+        media = dict.fromkeys(
+            part for item in store.items() for part in store.flow.form(item.contents, (), 0, first).media
+        )
         created = [part for part in media if not isinstance(part, KeptImage)]
         problems = folder.make_all(created)
         typer.echo(f"Pictures and clips: {len(created):,}. {len(problems)} cannot be shown; annotators can skip them.")
         for problem in dict.fromkeys(problems):
             typer.echo(f"  {problem}")
+    for line in plan(store):
+        typer.echo(line)
     name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
     typer.echo("Give each person their own link. Anyone with a link can label under its name.")
     for person in store.people():

@@ -75,6 +75,7 @@ class Round(_Part):
         apart: Names of the rounds whose people may not label the same item in this round; None means all earlier ones.
         final: Whether the round checks final values. It begins when the labels of all other rounds agree or the lead
             has decided, and it does not change the exported values.
+        seconds: Seconds per label, as measured in a pilot. Used to estimate hours until enough labels are measured.
     """
 
     name: Text
@@ -83,6 +84,7 @@ class Round(_Part):
     sample: _Count | None = None
     apart: list[Text] | None = None
     final: bool = False
+    seconds: Annotated[float, Field(gt=0, strict=False), Expected("seconds, a number above 0")] | None = None
 
 
 class Gold(_Part):

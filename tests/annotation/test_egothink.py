@@ -190,7 +190,7 @@ def test_judge_can_be_added_at_a_later_start(prepared, tmp_path):
 
 
 def test_database_of_another_benchmark_is_refused_without_writing_media(prepared, tmp_path):
-    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2, flow="actplan"), [Item("a", {})])
+    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2).model_copy(update={"flow": "actplan"}), [Item("a", {})])
     with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()
