@@ -92,7 +92,7 @@ def open_store(
         items = read_items(media_folder(db)) if items is None else items
         store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
         fixed = {
-            "--per-item": (team.per_item, stored.rounds[0].per_item),
+            "--per-item": (None if flow.stages[0].per_item else team.per_item, stored.rounds[0].per_item),
             "--qualification": (team.qualification, stored.qualification),
         }
         for option, (number, value) in fixed.items():
