@@ -143,7 +143,7 @@ class Assignments:
         elif (quota := study.people[group].quota) and self._num(QUERIES["num_in_rounds"], person, quota) >= quota:
             return None
         if group == study.rounds[0].people:
-            if study.gold and self._num(QUERIES["since_gold"], person) >= study.gold.every:
+            if study.gold and self._num(QUERIES["since_gold"], person, study.gold.every) >= study.gold.every:
                 stages.insert(0, (GOLD, GOLD))
             if study.training:
                 stages.insert(0, (TRAINING, TRAINING))

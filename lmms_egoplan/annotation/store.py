@@ -145,9 +145,11 @@ class Store:
         """Change quotas and limits, and add people to the groups.
 
         Raises:
-            LmmsEgoplanError: A group has more people already.
+            LmmsEgoplanError: A group has more people already, or there are other groups.
         """
         study = self.database.study.model_copy(update={"people": dict(people)})
+        if people.keys() != self.database.study.people.keys():
+            raise LmmsEgoplanError(f"people: {self.database.path} has other groups, which are fixed")
         for name, group in people.items():
             if group.count < (number := self.database.study.people[name].count):
                 option = f"--annotators {group.count}" if name == ANNOTATOR else f"{name}, count {group.count}"
