@@ -246,6 +246,10 @@ class Flow(ABC):
         """Return whether the lead must see an item because its labels differ. The item is fully labelled."""
         return False
 
+    def sets_aside(self, _values: Values) -> bool:
+        """Return whether a label sets its item aside, so that it needs no label of later rounds."""
+        return False
+
     @abstractmethod
     def export(self, labelled: Labelled) -> Export:
         """Convert the labels into files that other commands read."""

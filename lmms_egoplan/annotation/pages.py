@@ -174,7 +174,8 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     titles = {stage.name: stage.title for stage in store.flow.stages}
     for one in labelled.study.rounds:
         number = sum(len(labelled.of(item, one.name)) for item in main)
-        yield titles[one.name], number, one.per_item * (one.sample or len(main))
+        ((needed,),) = store.database.rows("SELECT sum(needed) FROM places WHERE stage = ?", one.name)
+        yield titles[one.name], number, needed or 0
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:

@@ -236,7 +236,6 @@ class Store:
             NewerLabelError: Another form has saved a label in the meantime.
         """
         sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
-        study = self.database.study
         with self.database.writing() as connection:
             newest = connection.execute(QUERIES["newest_label"], (slot.id,)).fetchone()
             last, *saved = newest or (0, "", None, "", None)
@@ -247,17 +246,20 @@ class Store:
             if slot.last != last and saved[0] != form and not is_withdrawn:
                 raise NewerLabelError("this item was saved in another tab or window after this page was opened")
             connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
-            if not self.assignments.is_final(slot.stage) and len(study.deciding) < len(study.rounds):
-                self._hold_final_rounds(connection, slot)
+            if not self.assignments.is_final(slot.stage) and self.assignments.rounds(slot.position):
+                self._open_later_rounds(connection, slot)
             self.assignments.search_from(slot.position)
         return True
 
-    def _hold_final_rounds(self, connection: sqlite3.Connection, slot: Slot) -> None:
-        """Let an item's final rounds wait until its labels agree or the lead has decided."""
-        rounds = self.assignments.rounds(slot.position)
+    def _open_later_rounds(self, connection: sqlite3.Connection, slot: Slot) -> None:
+        """Close an item's later rounds if a label sets it aside, and its final rounds while a decision is needed."""
+        study, rounds = self.database.study, self.assignments.rounds(slot.position)
         rows = connection.execute(QUERIES["values_of"], (slot.position, json.dumps([*rounds]))).fetchall()
         values = [json.loads(choices) for stage in rounds for other, choices in rows if stage == other]
-        is_held = len(values) >= sum(rounds.values()) and self.flow.differ(slot.item, values)
+        is_aside = any(map(self.flow.sets_aside, values))
+        needed = [(0 if is_aside else one.per_item, slot.position, one.name) for one in study.rounds[1:]]
+        connection.executemany("UPDATE places SET needed = ? WHERE item = ? AND stage = ?", needed)
+        is_held = len(values) >= sum(rounds.values()) and not is_aside and self.flow.differ(slot.item, values)
         connection.execute(QUERIES["hold"], (ADJUDICATION if is_held else [*rounds][-1], slot.position))
         connection.execute("UPDATE slots SET since = since WHERE id = ?", (slot.id,))
 

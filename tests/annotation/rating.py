@@ -64,6 +64,10 @@ class Reviewed(Rating):
 
 class Studied(Rating):
     name = "studied"
+
+    def sets_aside(self, values):
+        return values["rating"] == "aside"
+
     stages = (Stage("rate", "Rating"), Stage("check", "Check"), Stage("audit", "Audit"), Stage("recheck", "Recheck"))
 
 

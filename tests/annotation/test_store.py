@@ -203,11 +203,13 @@ def recount(connection, study, sampled):
         deciding = [one for one in rounds if not one.final]
         texts = [text for one in deciding for text in labelled[one.name]]
         is_decided, is_disputed = bool(labelled["adjudication"]), len({*texts}) > 1
+        is_aside = any("aside" in text for text in texts)
         for number, one in enumerate(rounds):
             is_ready = all(len(labelled[other.name]) >= other.per_item for other in deciding[:number])
             is_closed = is_disputed and not is_decided if one.final else is_decided
             is_open = not is_closed and (is_ready or (one.final and is_decided))
-            free[one.name, item] = taken[one.name] < one.per_item and is_open
+            is_needed = number == 0 or not is_aside
+            free[one.name, item] = taken[one.name] < one.per_item and is_open and is_needed
     return free
 
 
@@ -229,7 +231,7 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
             if slot is not None:
                 skipped = "dark" if kind == "skip" else None
-                values = None if skipped else {"rating": "1" if source.random() < 0.9 else "0"}
+                values = None if skipped else {"rating": source.choice(["1"] * 8 + ["0", "aside" if flow is Studied else "0"])}
                 store.save(slot, f"form {step}", values, skipped=skipped)
             elif kind == "change":
                 change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
