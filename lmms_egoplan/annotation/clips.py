@@ -1,4 +1,4 @@
-"""Create and store the images and clips for annotators. No clip contains a frame after the cut."""
+"""Create and store the images and clips for annotators."""
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor

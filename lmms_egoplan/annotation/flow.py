@@ -213,7 +213,8 @@ class Flow(ABC):
         stages: Stages that a study can use as rounds, in order.
         is_adjudicated: Whether the lead decides where labels differ.
         mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
-        seniors: Number of people who review qualifications if there is no study file.
+        seniors: Number of people who review qualifications.
+        agreement_stage: Stage whose labels are compared in `scales`; "" for the first one.
     """
 
     name: ClassVar[str]
@@ -222,6 +223,7 @@ class Flow(ABC):
     is_adjudicated: ClassVar[bool] = True
     mark: ClassVar[str] = ""
     seniors: ClassVar[int] = 0
+    agreement_stage: ClassVar[str] = ""
 
     @abstractmethod
     def form(self, contents: Contents, earlier: Earlier = (), order: int = 0, stage: str = "") -> Form:

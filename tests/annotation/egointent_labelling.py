@@ -5,25 +5,24 @@ import re
 
 from annotation import serving
 from annotation.serving import label_all
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.annotation.egointent import FLOW
 
 
 def unchanged(page):
     """Return the initial values of a form, with all labels supported."""
-    texts = re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page)
-    cut = re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1]
-    values = dict(texts) | {"end_sec": cut} | {f"supported_{field}": "yes" for field in FIELDS}
-    environments = re.findall(r'name="environment" value="(\w+)" required checked', page)
-    values |= dict(zip(("environment",), environments, strict=False))
-    return values | ({"boundary": "yes"} if 'name="boundary"' in page else {})
+    values = dict(re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page))
+    values |= dict(re.findall(r'name="(end_sec)" [^>]*?value="([^"]+)"', page))
+    values |= dict.fromkeys(re.findall(r'name="(supported_\w+|boundary)"', page), "yes")
+    return values | dict(re.findall(r'name="(environment)" value="(\w+)" required checked', page))
 
 
 def label(store, change):
     """Label everything over HTTP. `change` maps stage, initial values and page to the values."""
+    names = {stage.title: stage.name for stage in FLOW.stages}
 
     def values_of(_, page):
-        values = unchanged(page)
-        return change("review" if "boundary" in values else "revise", values, page)
+        title = re.search(r'<p class="lead">([^.]+)\.', page)[1]
+        return change(names[title], unchanged(page), page)
 
     label_all(store, values_of)
 

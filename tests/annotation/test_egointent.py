@@ -116,7 +116,7 @@ def test_place_is_asked_only_with_candidates_or_without_a_place(source):
 def test_lead_decides_where_the_reviewer_differs(source):
     write_annotations(source / "steps.jsonl", [raw_record(1)])
     store = start(source)
-    label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "review" else {}))
+    label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "verify" else {}))
     assert "0 of 1" in export(store)[2]
     with visited(store, "lead") as lead:
         assert '/adjudicate/0"' in lead.page.text
@@ -135,7 +135,7 @@ def test_audit_counts_moved_cuts_of_finished_steps_by_anyone(source):
     label(
         store,
         lambda stage, values, page: (
-            values | early if stage == "review" and "drive screw 1 in" in values["next_step_plan"] else values
+            values | early if stage == "verify" and "drive screw 1 in" in values["next_step_plan"] else values
         ),
     )
     rates = export(store)[1]
@@ -153,7 +153,7 @@ def test_audit_counts_final_verdicts_on_labels(source):
     store = start(source)
 
     def change(stage, values, page):
-        if stage == "review" and "drive screw 2 in" in values["next_step_plan"]:
+        if stage == "verify" and "drive screw 2 in" in values["next_step_plan"]:
             return values | {"supported_local_intent": "no", "supported_next_step_plan": "no"}
         return values
 

@@ -24,15 +24,23 @@ def test_rates_are_counted():
         revision(supported_next_step_plan="no"),  # unchanged
     ]
     supported = [(True, True, True), (True, False, True)]
-    moves, durations = [0.0, -0.1, -0.5, -0.2], [1.0, 2.0, 4.0, 11.0]
-    rates = {rate.rate: rate for rate in audit(revisions, [True, True, False], supported, moves, durations)}
+    moves, durations = [0.0, -0.1, 0.5, -0.2], [1.0, 2.0, 4.0, 11.0]
+    rejections = ["confusion", "no", "confusion", "other"]
+    rates = {rate.rate: rate for rate in audit(revisions, [True, True, False], supported, moves, durations, rejections)}
     assert {name: (rate.value, rate.count, rate.of) for name, rate in rates.items()} == {
         "candidates_rewritten_for_hindsight_local_intent": (0.0, 0, 4),
         "candidates_rewritten_for_hindsight_global_intent": (0.0, 0, 4),
         "candidates_rewritten_for_hindsight_next_step_plan": (25.0, 1, 4),
         "labels_supported_before_the_cut": (83.3, 5, 6),
         "steps_with_all_labels_supported": (50.0, 1, 2),
+        "rejected_for_hindsight": (25.0, 1, 4),
+        "rejected_for_confusion": (50.0, 2, 4),
+        "rejected_for_abstraction": (0.0, 0, 4),
+        "rejected_for_video": (0.0, 0, 4),
+        "rejected_for_other": (25.0, 1, 4),
         "cuts_moved": (75.0, 3, 4),
+        "cuts_moved_earlier": (50.0, 2, 4),
+        "cuts_moved_later": (25.0, 1, 4),
         "outcome_not_yet_visible": (66.7, 2, 3),
         "median_adjustment_sec": (0.2, 3, 4),
         "mean_adjustment_sec": (0.267, 3, 4),

@@ -17,6 +17,8 @@ RELEASE_NAMES = {"local_intent": "local_intent", "global_intent": "procedural_in
 TITLES = {"local_intent": "Local intent", "global_intent": "Procedural intent", "next_step_plan": "Next step"}
 # Other names of the fields. Blanks and hyphens count as underscores; case is ignored.
 ALIASES = {"procedural_intent": "global_intent", "next_plan": "next_step_plan", "next_step": "next_step_plan"}
+OUTCOME_KEY = "outcome_sec"
+"""Key of an annotation for the end of a step's outcome, seconds. Only `annotate egointent` reads it."""
 
 # Bump with every change of the prompt: scores of different versions are not comparable.
 PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "3"

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, OUTCOME_KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_csv, read_text
@@ -215,7 +215,7 @@ def _value(field: str, cell: Any) -> Any:
         return cell
     if not cell.strip():
         return None
-    if field in ("start_sec", "end_sec"):
+    if field in ("start_sec", "end_sec", OUTCOME_KEY):
         try:
             return float(cell)
         except ValueError:

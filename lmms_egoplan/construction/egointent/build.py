@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
+from lmms_egoplan.benchmarks.egointent.protocol import OUTCOME_KEY
 from lmms_egoplan.construction.egointent.candidates import PROPOSED, Candidates, propose, supported
 from lmms_egoplan.construction.egointent.goalstep import NO_VIDEO, absent_videos, read_goalstep
 from lmms_egoplan.construction.egointent.narrations import Step, find_steps, read_narrations
@@ -94,6 +95,7 @@ def _record(step: Step, candidates: Candidates, video_place: Place) -> dict[str,
         "video_id": step.video_id,
         "start_sec": step.start_sec,
         "end_sec": step.end_sec,
+        OUTCOME_KEY: step.outcome_sec,
         "local_intent": step.narration.action,
         **{name: texts[0] for name, texts in candidates.items()},
         **video_place,

@@ -60,7 +60,7 @@ def build(
         if llm is not None or retry_rejected or estimate:
             raise typer.BadParameter("only with --narrations", param_hint="--llm, --retry-rejected, --estimate")
         built = build_records(goalstep, videos, 0.5 if before_end is None else before_end)
-        write_records(built.records, out)
+        write_records(built.records, built.outcomes, out)
         reasons = "; ".join(f"{count}: {reason}" for reason, count in built.rejected.most_common())
         num_videos = len({record.video_id for record in built.records})
         typer.echo(

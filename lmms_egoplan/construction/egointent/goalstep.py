@@ -9,7 +9,7 @@ texts and end shortly before a segment's end, so they are longer. They are *Goal
 import math
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record, step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -93,12 +93,15 @@ class Built:
         rejected: Number of rejected segments by reason.
         num_videos: Number of videos in Goal-Step's file.
         absent: Ids of the videos that are not in the folder.
+        outcomes: By step id, the end of the outcome, seconds: the end of the segment, or the start of the next one if
+            that is earlier. This project's choice.
     """
 
     records: list[Record]
     rejected: Counter[str]
     num_videos: int
     absent: list[str]
+    outcomes: dict[str, float]
 
 
 Leaf = tuple[Segment, str]
@@ -131,6 +134,7 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
+    outcomes: dict[str, float] = {}
     records: list[Record] = []
     rejected: Counter[str] = Counter()
     loaded = read_goalstep(goalstep)
@@ -144,13 +148,13 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         elif environment is None:
             rejected[NO_ENVIRONMENT] += len(leaves)
         else:
-            results = [_record(video, leaves, index, environment, before_end) for index in range(len(leaves))]
+            results = [_record(video, leaves, index, environment, before_end, outcomes) for index in range(len(leaves))]
             records += [result for result in results if isinstance(result, Record)]
             rejected.update(result for result in results if isinstance(result, str))
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in rejected.items()]
         raise LmmsEgoplanError(f"{goalstep}: no steps left to write. Rejected:\n{listing(reasons)}")
-    return Built(records, rejected, len(loaded), absent)
+    return Built(records, rejected, len(loaded), absent, outcomes)
 
 
 def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
@@ -194,17 +198,25 @@ def absence(absent: Sequence[str], total: int) -> str:
     )
 
 
-def write_records(records: Sequence[Record], path: Path) -> None:
+def write_records(records: Sequence[Record], outcomes: Mapping[str, float], path: Path) -> None:
     """Write Goal-Step steps as JSON Lines for `read_annotations`. The file is written completely or not at all.
+
+    Args:
+        records: The steps.
+        outcomes: See `Built`.
+        path: The file.
 
     Raises:
         OSError: The file cannot be written.
     """
-    write_whole(path, json_lines(record.model_dump(exclude={"scenario"}) for record in records))
+    steps = (record.model_dump(exclude={"scenario"}) | {OUTCOME_KEY: outcomes[record.step_id]} for record in records)
+    write_whole(path, json_lines(steps))
 
 
-def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float) -> Record | str:
-    """Build the record of a leaf, or return the reason for its rejection."""
+def _record(
+    video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float, outcomes: dict[str, float]
+) -> Record | str:
+    """Build the record of a leaf and add its outcome, or return the reason for its rejection."""
     segment, purpose = leaves[index]
     end = round(segment.end_time - before_end, 6)
     if not segment.counts:
@@ -217,8 +229,11 @@ def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, 
     labels = (segment.step_description, purpose, following.step_description)
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
+    step_id = f"{step_prefix(video.video_uid)}_{index + 1}"
+    # The end is rounded, so the next segment may start before it.
+    outcomes[step_id] = max(end, min(segment.end_time, following.start_time))
     return Record(
-        step_id=f"{step_prefix(video.video_uid)}_{index + 1}",
+        step_id=step_id,
         video_id=video.video_uid,
         start_sec=segment.start_time,
         end_sec=end,

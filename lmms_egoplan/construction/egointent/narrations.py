@@ -139,6 +139,11 @@ class Step(Cut):
     before: tuple[Narration, ...]
     after: tuple[Narration, ...]
 
+    @property
+    def outcome_sec(self) -> float:
+        """End of the outcome: that of Goal-Step's segment, or the next narration if it is earlier. Our choice."""
+        return min(self.leaf[0].end_time, self.after[0].seconds)
+
 
 def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -> tuple[list[Step], list[Rejection]]:
     """Make a step for each of the camera wearer's narrations within a segment of Goal-Step.

@@ -74,6 +74,7 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
         "video_id": UID,
         "start_sec": 0.5,
         "end_sec": 1.1,
+        "outcome_sec": 1.9,
         "local_intent": "fills the kettle",
         "procedural_intent": "get on with the work that fills the kettle",
         "next_step": "continue after it fills the kettle",

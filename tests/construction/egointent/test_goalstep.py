@@ -112,7 +112,7 @@ def test_step_ids_of_users_videos_start_with_a_digest(tmp_path, uids):
     videos = [goalstep_video(uid, segment(0, 2, "a"), segment(3, 4, "b")) for uid in uids]
     records = build(tmp_path, *videos, present=uids).records
     assert [record.step_id for record in records] == [f"{prefix}_1" for prefix in prefixes]
-    write_records(records, tmp_path / "steps.jsonl")
+    write_records(records, dict.fromkeys((record.step_id for record in records), 9.0), tmp_path / "steps.jsonl")
     assert read_annotations(tmp_path / "steps.jsonl") == records
 
 
@@ -131,7 +131,7 @@ def test_category_and_environment_come_from_the_goal_category(tmp_path, goal_cat
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), category=goal_category)
     (record,) = build(tmp_path, video).records
     assert (record.scenario, record.category, record.environment) == (None, category, environment)
-    write_records([record], tmp_path / "steps.jsonl")
+    write_records([record], {record.step_id: 9.0}, tmp_path / "steps.jsonl")
     assert "scenario" not in json.loads((tmp_path / "steps.jsonl").read_text())
     assert read_annotations(tmp_path / "steps.jsonl") == [record]
 
@@ -232,7 +232,7 @@ def test_the_published_file(tmp_path):
             *(step["step_description"].strip() for step in video["segments"]),
         }
         assert record.start_sec < record.end_sec < video["end_time"]
-    write_records(built.records, tmp_path / "steps.jsonl")
+    write_records(built.records, built.outcomes, tmp_path / "steps.jsonl")
     assert read_annotations(tmp_path / "steps.jsonl") == built.records
 
 
@@ -254,7 +254,7 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     except LmmsEgoplanError as error:
         assert any(reason in str(error) for reason in REASONS)  # noqa: PT017 - many are refused
         return
-    write_records(built.records, folder / "out" / "steps.jsonl")
+    write_records(built.records, built.outcomes, folder / "out" / "steps.jsonl")
     assert read_annotations(folder / "out" / "steps.jsonl") == built.records
     assert len(built.records) + built.rejected.total() == sum(len(step["segments"]) or 1 for step in steps)
     for record in built.records:
