@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.flow import ADJUDICATION, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import ADJUDICATION, Contents, Export, ExportedFile, Flow, Item, Labelled, Scale
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Prose, Values, Words
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
@@ -200,9 +200,7 @@ class RevisedSteps(Flow):
         """Return the guide with the item's names for the labels."""
         return [paragraph.format(**contents["titles"]) for paragraph in super().guide_to(contents)]
 
-    def form(
-        self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0, stage: str = ""
-    ) -> Form:
+    def form(self, contents: Contents, earlier: Sequence[Values] = (), _order: int = 0, stage: str = "") -> Form:
         """Show the clip up to the latest cut, and ask what the stage asks, preset to the latest texts.
 
         Only the stage ``revise`` shows the frames between the recorded cut and the outcome. Without a stage, the form
@@ -298,7 +296,7 @@ FLOW = RevisedSteps()
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Compute the audit.
 
-    The rounds ``supported`` and ``boundary`` count if they have labels. Otherwise, the first verdict of the
+    The rounds ``supported`` and ``boundary`` count if the study has them. Otherwise, the first verdict of the
     verification counts, or of the review if there is none; the lead's verdicts on labels replace it.
     """
     revisions = [
@@ -307,9 +305,10 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     checks = {item.id: [*labelled.of(item, _VERIFY), *labelled.of(item, _REVIEW)] for item in labelled.items}
     verified = {item_id: labels[0].values for item_id, labels in checks.items() if labels}
     decided = {item.id: label.values for item in labelled.items if (label := labelled.adjudicated(item))}
-    judged = _values(labelled, _SUPPORTED) or [*(verified | decided).values()]
+    judged = _values(labelled, _SUPPORTED) if _SUPPORTED in _rounds(labelled) else [*(verified | decided).values()]
     supported = [[values[f"supported_{field}"] not in _UNSUPPORTED for field in FIELDS] for values in judged]
-    boundaries = [values[_BOUNDARY] == "yes" for values in _values(labelled, _BOUNDARY) or verified.values()]
+    bounded = _values(labelled, _BOUNDARY) if _BOUNDARY in _rounds(labelled) else [*verified.values()]
+    boundaries = [values[_BOUNDARY] == "yes" for values in bounded]
     verdicts = [
         label.values[f"supported_{field}"] for labels in checks.values() for label in labels for field in FIELDS
     ]
@@ -321,8 +320,12 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
 
 def _sources(labelled: Labelled) -> str:
     """Say which rounds the rates of support and boundary are from."""
-    counts = ", ".join(f"{stage} {len(_values(labelled, stage))}" for stage in (_SUPPORTED, _BOUNDARY))
-    return f"Verdicts of the reviews of final steps: {counts}. Without any, a rate is from the verification"
+    names = [stage if stage in _rounds(labelled) else _VERIFY for stage in (_SUPPORTED, _BOUNDARY)]
+    return "Rates of support are from the round {}, the rate of visible outcomes from the round {}".format(*names)
+
+
+def _rounds(labelled: Labelled) -> set[str]:
+    return {one.name for one in labelled.study.rounds}
 
 
 def _values(labelled: Labelled, stage: str) -> list[Values]:

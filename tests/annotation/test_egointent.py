@@ -60,20 +60,34 @@ def test_export_of_revised_steps_can_be_prepared(source):
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
 
-def test_reviewer_sees_nothing_after_a_moved_cut(source):
-    write_annotations(source / "steps.jsonl", [raw_record(1, end_sec=1.0)])
+def frames_at(client, path, source):
+    """Return the numbers of the frames in the clip at this address."""
+    clip = source / "clip.mp4"
+    clip.write_bytes(client.get(path).content)
+    return [read_number(frame) for frame in read_video_frames(clip, range(count_video_frames(clip)))]
+
+
+def clip_on(page):
+    return re.search(r'<video src="([^"]+)"', page.text)[1]
+
+
+def test_only_the_first_person_sees_frames_after_the_cut(source):
+    write_annotations(source / "steps.jsonl", [raw_record(1, end_sec=1.0, outcome_sec=1.3)])
     store = start(source)
     times = frame_times(source / "videos" / "0a1b-2c.mp4")
     cut = times[24]
     with served(store) as address:
-        first = enter(address, store, "annotator-1")
+        first, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
+        assert "clip continues after it" in first.page.text
+        assert frames_at(first, clip_on(first.page), source) == list(range(15, 39))
+        assert frames_at(lead, clip_on(lead.get("/item/0")), source) == list(range(15, 30))
         post(first, **unchanged(first.page.text) | {"end_sec": f"{cut:.6f}"})
         second = enter(address, store, "annotator-2")
-        clip = second.get(re.search(r'<video src="([^"]+)"', second.page.text)[1])
-        (source / "clip.mp4").write_bytes(clip.content)
-        numbers = [read_number(frame) for frame in read_video_frames(source / "clip.mp4", range(9))]
-        assert count_video_frames(source / "clip.mp4") == 9
-        assert numbers == list(range(15, 24))
+        assert "clip continues after it" not in second.page.text
+        assert frames_at(second, clip_on(second.page), source) == list(range(15, 24))
+        # The numbers of another person's slots lead nowhere.
+        assert second.get(clip_on(first.get("/label/1"))).status_code == 403
+        assert second.get("/media/1/0").status_code == 403
         late = unchanged(second.page.text) | {"end_sec": "1.0"}
         assert post(second, **late).status_code == 422
         post(second, **unchanged(second.page.text))
