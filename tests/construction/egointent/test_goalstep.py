@@ -54,6 +54,14 @@ def test_steps_and_substeps_become_records(tmp_path):
     ] == [("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"), ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it")]
 
 
+@pytest.mark.parametrize(("start", "outcome"), [(1.5, 1.5), (1.75, 1.75), (2, 2), (3, 2)])
+def test_outcome_ends_with_the_segment_or_before_the_next_one(tmp_path, start, outcome):
+    built = build(tmp_path, goalstep_video(UID, segment(0, 2, "a"), segment(start, 4, "b")))
+    assert built.outcomes == {"f20fb254_1": outcome}
+    write_records(built.records, built.outcomes, tmp_path / "steps.jsonl")
+    assert json.loads((tmp_path / "steps.jsonl").read_text())["outcome_sec"] == outcome
+
+
 def test_rejected_segments_are_counted(tmp_path):
     videos = (
         goalstep_video(
@@ -257,6 +265,8 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     write_records(built.records, built.outcomes, folder / "out" / "steps.jsonl")
     assert read_annotations(folder / "out" / "steps.jsonl") == built.records
     assert len(built.records) + built.rejected.total() == sum(len(step["segments"]) or 1 for step in steps)
+    assert built.outcomes.keys() == {record.step_id for record in built.records}
     for record in built.records:
         assert record.unverified
+        assert record.end_sec <= built.outcomes[record.step_id] <= record.end_sec + before_end + 1e-6
         assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3

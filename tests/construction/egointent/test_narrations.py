@@ -212,6 +212,8 @@ def test_steps_end_at_narrations_and_contain_a_frame(hundredths, boundary):
         assert 0 <= step.start_sec <= step.end_sec - 1 / 6 + 1e-6
         assert step.end_sec == step.narration.seconds
         assert all(narration.seconds > step.end_sec for narration in step.after)
+        later = [time for time in times if time > step.end_sec]
+        assert step.outcome_sec == min([*later, step.leaf[0].end_time])
         assert all(narration.seconds <= step.end_sec for narration in step.before)
         start = slow_start(times, step.narration.number - 1, step.leaf[0].start_time)
         assert step.start_sec == pytest.approx(start, abs=1e-5)
