@@ -259,10 +259,10 @@ class RevisedSteps(Flow):
         verified = [
             values for values in labels if FIELDS[0] in values and _BOUNDARY in values and not _is_review(values)
         ]
-        shown = [*revised[:1], *(verified[:1] if is_reviewed else [])]
-        deciding = [values for values in labels if values not in shown]
-        latest = _current(item.contents, shown)
-        return any(_objects(values) or _current(item.contents, [*shown, values]) != latest for values in deciding)
+        accepted = [*revised[:1], *(verified[:1] if is_reviewed else [])]
+        deciding = [values for values in labels if values not in accepted]
+        latest = _current(item.contents, accepted)
+        return any(_objects(values) or _current(item.contents, [*accepted, values]) != latest for values in deciding)
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``steps.jsonl`` in the format of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""

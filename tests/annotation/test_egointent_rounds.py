@@ -18,7 +18,7 @@ from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 from media.files import read_number
 
 STAGES = ("", "revise", "verify", "review", "supported", "boundary", ADJUDICATION)
-# Step 1 is shown from frame 15 on. Its recorded cut is at frame 27, and its outcome ends before frame 33.
+# Step 1 is numbers from frame 15 on. Its recorded cut is at frame 27, and its outcome ends before frame 33.
 START, CUT, OUTCOME = 15, 27, 33
 SUPPORTED = [f"supported_{field}" for field in FIELDS]
 
@@ -53,8 +53,8 @@ def test_only_the_first_round_has_frames_after_the_cut(folder, cut):
     revised = label(item, stage="revise", end_sec=str(cut / FPS))
     assert revised["end_sec"] == pytest.approx(cut / FPS)
     for stage in STAGES:
-        shown = frames_of(FLOW.form(item.contents, (), 0, stage), folder)
-        assert shown == list(range(START, OUTCOME if stage == "revise" else CUT)), stage
+        numbers = frames_of(FLOW.form(item.contents, (), 0, stage), folder)
+        assert numbers == list(range(START, OUTCOME if stage == "revise" else CUT)), stage
         if stage not in ("", "revise"):
             assert frames_of(FLOW.form(item.contents, (revised,), 0, stage), folder) == list(range(START, cut)), stage
     verified = label(item, (revised,), "verify", boundary="no", end_sec=str((cut - 2) / FPS))

@@ -128,12 +128,12 @@ def is_accepted(values):
 
 def kept_steps(sent):
     """Return the final values of the settled steps, by a slow reading of what was sent."""
-    kept = {}
+    settled = {}
     for step in range(STEPS):
         (revised,), (verified,) = sent[step, "revise"].values(), sent[step, "verify"].values()
         if (step, "lead") in sent:
             (decided,) = sent[step, "lead"].values()
-            kept[step] = texts(decided) | {"end_sec": float(decided["end_sec"])}
+            settled[step] = texts(decided) | {"end_sec": float(decided["end_sec"])}
             continue
         reviews = [*sent.get((step, "review"), {}).values()]
         if reviews:
@@ -142,22 +142,22 @@ def kept_steps(sent):
             same = texts(verified) == texts(revised) and verified["end_sec"] == revised["end_sec"]
             agree = same and is_accepted(verified)
         if agree:
-            kept[step] = texts(verified) | {"end_sec": float(verified["end_sec"])}
-    return kept
+            settled[step] = texts(verified) | {"end_sec": float(verified["end_sec"])}
+    return settled
 
 
 def labels_of(sent, *stages):
     return [values for (_, stage), by in sent.items() if stage in stages for values in by.values()]
 
 
-def expected_rates(sent, kept):
+def expected_rates(sent, settled):
     """Count the audit's rates, by a slow reading of what was sent."""
-    moves = {step: round(values["end_sec"] - time(step + 2), 6) for step, values in kept.items()}
+    moves = {step: round(values["end_sec"] - time(step + 2), 6) for step, values in settled.items()}
     moved = [abs(seconds) for seconds in moves.values() if seconds]
     rates = {
-        "cuts_moved": (len(moved), len(kept)),
-        "cuts_moved_earlier": (sum(seconds < 0 for seconds in moves.values()), len(kept)),
-        "cuts_moved_later": (sum(seconds > 0 for seconds in moves.values()), len(kept)),
+        "cuts_moved": (len(moved), len(settled)),
+        "cuts_moved_earlier": (sum(seconds < 0 for seconds in moves.values()), len(settled)),
+        "cuts_moved_later": (sum(seconds > 0 for seconds in moves.values()), len(settled)),
     }
     supported = labels_of(sent, "supported")
     verdicts = [one[f"supported_{field}"] == "yes" for one in supported for field in FIELDS]
@@ -196,17 +196,17 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
                 assert len(labels_of(people.sent, "supported")) <= SAMPLES["supported"]
         label_all(people, clients)
     sent = people.sent
-    kept = kept_steps(sent)
+    settled = kept_steps(sent)
     assert [len(labels_of(sent, stage)) for stage in ("revise", "verify", "review", "supported", "boundary")] == [
         STEPS, STEPS, 3 * SAMPLES["review"], SAMPLES["supported"], SAMPLES["boundary"]
     ]  # fmt: skip
     steps, rates, output = export(store)
     records = {int(record.step_id.removeprefix("s")): record for record in read_annotations(steps)}
-    assert {step: texts(vars(record)) | {"end_sec": record.end_sec} for step, record in records.items()} == kept
-    assert len(kept) == STEPS
+    assert {step: texts(vars(record)) | {"end_sec": record.end_sec} for step, record in records.items()} == settled
+    assert len(settled) == STEPS
     assert "the round supported" in output
     assert "the round boundary" in output
-    expected, moved = expected_rates(sent, kept)
+    expected, moved = expected_rates(sent, settled)
     assert {name: (int(rates[name]["count"]), int(rates[name]["of"])) for name in expected} == expected
     assert moved
     for name, statistic in (("median", median), ("mean", fmean)):
@@ -217,7 +217,7 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
         before = {"verify": "revise", "review": "verify", "lead": "verify"}.get(stage)
         if stage == "lead" and (step, "review") not in sent:
             before = "revise"
-        cut = kept[step]["end_sec"] if before is None else float(next(iter(sent[step, before].values()))["end_sec"])
+        cut = settled[step]["end_sec"] if before is None else float(next(iter(sent[step, before].values()))["end_sec"])
         end = time(step + 3) if stage == "revise" else cut
         assert count == round((end - time(step)) * FPS), (step, stage)
 
