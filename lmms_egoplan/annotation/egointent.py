@@ -20,6 +20,7 @@ from typing import Any
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.flow import ADJUDICATION, Contents, Export, ExportedFile, Flow, Item, Labelled, Scale
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Prose, Values, Words
+from lmms_egoplan.annotation.study import Stage
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, load, read_annotations
@@ -189,10 +190,9 @@ class RevisedSteps(Flow):
     stages = (
         Stage(_REVISE, "Revision", 1),
         Stage(_VERIFY, "Verification by a second person", 1),
-        # Only in studies.
-        Stage(_REVIEW, "Review", 0),
-        Stage(_SUPPORTED, "Supportability review", 0),
-        Stage(_BOUNDARY, "Boundary review", 0),
+        Stage(_REVIEW, "Review", is_default=False),
+        Stage(_SUPPORTED, "Supportability review", is_default=False),
+        Stage(_BOUNDARY, "Boundary review", is_default=False),
     )
     agreement_stage = _REVIEW
 

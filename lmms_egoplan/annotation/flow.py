@@ -213,7 +213,7 @@ class Flow(ABC):
         stages: Stages that a study can use as rounds, in order.
         is_adjudicated: Whether the lead decides where labels differ.
         mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
-        seniors: Number of people who review qualifications.
+        seniors: Number of people who review qualifications if there is no study file.
         agreement_stage: Stage whose labels are compared in `scales`; "" for the first one.
     """
 
