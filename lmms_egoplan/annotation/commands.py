@@ -13,7 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from lmms_egoplan.annotation import actplan, actplan_circumstances, actplan_plans, egointent, egoplan, egothink
+from lmms_egoplan.annotation import (
+    actplan,
+    actplan_circumstances,
+    actplan_plans,
+    egointent,
+    egoplan,
+    egothink,
+    egothink_questions,
+)
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.database import Database
@@ -289,6 +297,27 @@ def annotate_egothink(
     if judge:
         typer.echo(f"The judge has rated {egothink.num_judged(store.items())} of {store.num_items()} answers.")
     serve(store, host, port)
+
+
+def annotate_egothink_questions(
+    frames: Annotated[Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")],
+    db: _Db,
+    annotators: Annotated[
+        int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default. You can raise it at a restart.")
+    ] = None,
+    host: _Host = _HOST,
+    port: _Port = _PORT,
+) -> None:
+    """Write questions for EgoThink's dimensions about frames, and review them.
+
+    Opens a local web page. One person writes a question about a picture. It is kept if three other people agree that it
+    meets the definition of its dimension.
+
+    Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
+    """
+    path, flow = frames / "frames.jsonl", load_flow("egothink-questions")
+    team = Team(9 if annotators is None and not db.exists() else annotators)
+    serve(open_store(flow, db, partial(egothink_questions.read_items, path), str(path), team), host, port)
 
 
 def annotate_egointent(

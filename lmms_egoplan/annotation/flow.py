@@ -14,7 +14,7 @@ from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
-FLOWS = (*LABELLED, "egoplan-failures", "actplan-circumstances", "actplan-plans")
+FLOWS = (*LABELLED, "egoplan-failures", "egothink-questions", "actplan-circumstances", "actplan-plans")
 """Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))

@@ -125,10 +125,21 @@ def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[
     Raises:
         FrameError: As in `read_video_frames`, when that frame is reached.
     """
-    for _, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
+    for _, image in scan_video_frames(path, indices):
         if isinstance(image, DamagedFrameError):
             raise image
         yield image
+
+
+def scan_video_frames(
+    path: str | Path, indices: Collection[int]
+) -> Iterator[tuple[int, Image.Image | DamagedFrameError]]:
+    """Yield every index once, increasing, with its frame like `stream_video_frames`, or the error of a damaged frame.
+
+    Raises:
+        FrameError: The frame does not exist, or the file is missing or not a video.
+    """
+    return _decode(Path(path), indices, lambda frame: frame.to_image())
 
 
 def read_comment(path: str | Path) -> str | None:

@@ -57,7 +57,7 @@ def prepare(
     """
     summaries = prepare_egothink(source, marks)
     summaries, marked = summaries[: len(DIMENSION_NAMES)], summaries[len(DIMENSION_NAMES) :]
-    _print_dimensions(summaries)
+    print_dimensions(summaries)
     questions, folder = sum(summary["questions"] for summary in summaries), split_dir("egothink", summaries[0]["split"])
     facts = {"tolerance": LENGTH_TOLERANCE, "questions": questions, "source": summaries[0]["source"]}
     typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))
@@ -173,7 +173,8 @@ def agreement(
         typer.echo(f"Written to {out}")
 
 
-def _print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
+def print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row for each dimension: the counts of `compare_with_table_4`, with those of the paper in parentheses."""
     labels = {name: name.replace("_", " ") for name in summaries[0]["counts"]}
     dimension = Column("dimension", no_wrap=True)
     table = Table(dimension, *(f"{label} (paper)" for label in labels.values()), "as in the paper", pad_edge=False)

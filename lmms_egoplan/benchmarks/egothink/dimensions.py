@@ -10,10 +10,9 @@ from lmms_egoplan.paths import module_rows
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension, with the rows of Table 4 that can be counted.
+    """One dimension, with the rows of Table 4.
 
-    The other rows cannot be counted from the release. Annotators identified #Concept in images, questions and
-    answers. The records do not contain #Scene and #Video.
+    Concepts, scenes and videos cannot be counted from the release, because its records do not name them.
 
     Attributes:
         name: Name in ids (``<name>/<n>``), prepared splits and result tables.
@@ -23,6 +22,9 @@ class Dimension:
         question_words: Mean length of questions in words (LenQ).
         answer_words: Mean length of answers in words (LenA).
         question_types: Number of question types by interrogative word (TypeQ).
+        concepts: Number of different objects and activities that images, questions and answers are about (#Concept).
+        scenes: Number of different scenes (#Scene).
+        videos: Number of videos from which the images are (#Video).
     """
 
     name: str
@@ -32,6 +34,9 @@ class Dimension:
     question_words: float
     answer_words: float
     question_types: int
+    concepts: int
+    scenes: int
+    videos: int
 
     @property
     def instances(self) -> int:

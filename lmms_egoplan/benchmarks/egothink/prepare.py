@@ -74,24 +74,42 @@ def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix:
             [record.id, record.question, record.answer, sha256(record.image).hexdigest()] for record in records
         ),
         missing=[],
-        counts=_compare(dimension, records),
+        counts=compare_with_table_4(dimension, [(record.question, record.answer) for record in records]),
         **origin,
     )
 
 
-def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    counts = {
-        "instances": len(records),
-        "question_words": _mean_words([record.question for record in records]),
-        "answer_words": _mean_words([record.answer for record in records]),
-        "question_types": len({question_type(record.question) for record in records}),
+def compare_with_table_4(
+    dimension: Dimension, texts: Sequence[tuple[str, str]], **counts: int | None
+) -> dict[str, dict[str, Any]]:
+    """Count a dimension's rows of Table 4, next to the paper's.
+
+    Args:
+        texts: Question and answer of each record.
+        counts: Further rows by name; None if unknown.
+
+    Returns:
+        For each row ``prepared``, ``paper`` and ``matches``, see `prepare_egothink`.
+
+    >>> from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
+    >>> rows = compare_with_table_4(BY_NAME["location"], [("Where am I?", "kitchen"), ("What room is it?", "a bar")])
+    >>> rows["question_words"], rows["question_types"]["prepared"]
+    ({'prepared': 3.5, 'paper': 6.96, 'matches': False}, 2)
+    """
+    questions, answers = zip(*texts, strict=True)
+    rows = {
+        "instances": len(texts),
+        "question_words": _mean_words(questions),
+        "answer_words": _mean_words(answers),
+        "question_types": len(set(map(question_type, questions))),
+        **counts,
     }
-    paper = {name: getattr(dimension, name) for name in counts}
+    paper = {name: getattr(dimension, name) for name in rows}
     ranges = {
         name: (round(paper[name] - LENGTH_TOLERANCE, 2), round(paper[name] + LENGTH_TOLERANCE, 2))
         for name in ("question_words", "answer_words")
     }
-    return compare_counts(counts, counts, "prepared", paper, ranges)
+    return compare_counts(rows, rows, "prepared", paper, ranges)
 
 
 def question_type(question: str) -> str | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from lmms_egoplan.annotation.actplan_plans import FEWEST_PLANS, GOLD_PLANS
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.construction.actplan.activities import Activity
-from lmms_egoplan.construction.actplan.folders import read_export, replacing
 from lmms_egoplan.construction.actplan.views import Views
+from lmms_egoplan.construction.folders import read_export, replacing
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest
 from lmms_egoplan.rejections import Rejection

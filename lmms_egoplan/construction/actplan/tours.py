@@ -10,16 +10,14 @@ import numpy as np
 from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
+from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, read_pictures, sharpness
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
-from lmms_egoplan.media.frames import FrameError, check_video_frames, frame_times, stream_video_frames
-from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.media.frames import FrameError, frame_times, stream_video_frames
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 
 LAYOUT: str = module_yaml(__file__)
-_VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
-_IMAGES = (".png", ".jpg", ".jpeg")
 # Files in the release next to the folders of images; they are ignored.
 _IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
 # The paper chooses views by hand (sec. 3.2); the numbers below are the project's.
@@ -95,7 +93,7 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
         instance = parse_id("/".join((*path.parts[-4:-1], path.name if path.is_dir() else path.stem)))
         if instance is None:
             rejections.append(Rejection("tour", STRAY, where))
-        elif not path.is_dir() and path.suffix.lower() not in _VIDEOS:
+        elif not path.is_dir() and path.suffix.lower() not in VIDEOS:
             rejections.append(Rejection("tour", NO_TOUR, where))
         elif instance in tours:
             rejections.append(Rejection("tour", TWICE, where, str(tours[instance].path)))
@@ -123,15 +121,6 @@ def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Cand
             distinct.append(candidate)
     best = sorted(distinct, key=lambda candidate: -candidate.sharpness)[:most]
     return [candidate for candidate in distinct if candidate in best]
-
-
-def sharpness(image: Image.Image) -> float:
-    """Return the variance of the Laplacian of an image's grey values: low for blurred images, 0 for uniform ones."""
-    grey = np.asarray(image.convert("L"), dtype=np.float64)
-    if min(grey.shape) < 3:
-        return 0.0
-    centre = grey[1:-1, 1:-1]
-    return float((grey[:-2, 1:-1] + grey[2:, 1:-1] + grey[1:-1, :-2] + grey[1:-1, 2:] - 4 * centre).var())
 
 
 def distance(first: Image.Image, second: Image.Image) -> float:
@@ -197,36 +186,31 @@ def _frames(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
     count = min(_MOST_FRAMES, max(2, round((times[-1] - times[0]) / _FRAME_INTERVAL)))
     sample_times = np.linspace(times[0], times[-1], count)
     frames = sorted({int(np.abs(np.asarray(times) - time).argmin()) for time in sample_times})
-    try:
-        return _candidates(times, frames, stream_video_frames(tour.path, frames)), []
-    except FrameError:  # check frame by frame, to keep the intact ones
-        errors = list(check_video_frames(tour.path, frames))
-        rejections = [
-            Rejection("tour", BAD_FRAME, str(tour.id), str(error)) for _, error in errors if error is not None
-        ]
-        intact = [frame for frame, error in errors if error is None]
-        return _candidates(times, intact, stream_video_frames(tour.path, intact)), rejections
+    candidates: list[Candidate] = []
+    rejections: list[Rejection] = []
+    for frame, image in read_pictures([tour.path], frames):
+        if isinstance(image, FrameError):
+            rejections.append(Rejection("tour", BAD_FRAME, str(tour.id), str(image)))
+        else:
+            candidates += _candidates(times, [frame], [image])
+    return candidates, rejections
 
 
 def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate], list[Rejection]]:
     candidates: list[Candidate] = []
     rejections: list[Rejection] = []
-    for path in _image_paths(tour.path):
-        if names is None or path.name in names:
-            try:
-                content = path.read_bytes()
-                check_image(content, path.name)
-            except (OSError, LmmsEgoplanError) as error:
-                problem = error.strerror if isinstance(error, OSError) else error
-                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(problem)))
-            else:
-                with Image.open(BytesIO(content)) as image:
-                    candidates.append(_candidate(path.name, None, image))
+    files = [path for path in _image_paths(tour.path) if names is None or path.name in names]
+    for number, image in read_pictures(files, range(len(files))):
+        name = files[number].name
+        if isinstance(image, FrameError):
+            rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{name}", str(image)))
+        else:
+            candidates.append(_candidate(name, None, image))
     return candidates, rejections
 
 
 def _image_paths(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in _IMAGES and not path.name.startswith("."))
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGES and not path.name.startswith("."))
 
 
 def _candidates(times: Sequence[float], frames: Sequence[int], images: Iterable[Image.Image]) -> list[Candidate]:

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from lmms_egoplan.construction.actplan import tours
 from lmms_egoplan.construction.actplan.activities import Activity
-from lmms_egoplan.construction.actplan.folders import replacing
 from lmms_egoplan.construction.actplan.prompts import object_names, seen_prompt
 from lmms_egoplan.construction.actplan.tours import Candidate, Tour
+from lmms_egoplan.construction.folders import replacing
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text
 from lmms_egoplan.judging.json_replies import NO_REPLY, ask_json
