@@ -13,20 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from lmms_egoplan.annotation import (
-    actplan,
-    actplan_circumstances,
-    actplan_plans,
-    egointent,
-    egoplan,
-    egothink,
-    egothink_questions,
-)
+from lmms_egoplan.annotation import actplan, actplan_circumstances, actplan_plans, egointent, egoplan, egothink
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.egointent import read_audit
 from lmms_egoplan.annotation.egoplan_failures import read_items as read_failures
+from lmms_egoplan.annotation.egothink_questions import read_items as read_frames
 from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
@@ -302,9 +295,7 @@ def annotate_egothink(
 def annotate_egothink_questions(
     frames: Annotated[Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")],
     db: _Db,
-    annotators: Annotated[
-        int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default. You can raise it at a restart.")
-    ] = None,
+    annotators: Annotated[int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default.")] = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -317,7 +308,7 @@ def annotate_egothink_questions(
     """
     path, flow = frames / "frames.jsonl", load_flow("egothink-questions")
     team = Team(9 if annotators is None and not db.exists() else annotators)
-    serve(open_store(flow, db, partial(egothink_questions.read_items, path), str(path), team), host, port)
+    serve(open_store(flow, db, partial(read_frames, path), str(path), team), host, port)
 
 
 def annotate_egointent(

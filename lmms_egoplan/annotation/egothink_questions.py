@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Predicate
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
@@ -16,7 +18,7 @@ from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
-from lmms_egoplan.validation import Checked, Text, read_as
+from lmms_egoplan.validation import Checked, Expected, Text, read_as
 
 # The file that `data build egothink` reads from an export.
 QUESTIONS = "questions.jsonl"
@@ -39,7 +41,7 @@ class WrittenQuestion(_Frame):
     """A line of `QUESTIONS`; `digest` is the SHA-256 of the image, `unanimous` is false if the lead decided."""
 
     digest: Text
-    dimension: Text
+    dimension: Annotated[str, Predicate(DIMENSION_NAMES.__contains__), Expected("a dimension")]
     question: Text
     answer: Text
     concept: Text
@@ -55,8 +57,8 @@ def read_image(where: str, folder: Path, name: str) -> bytes:
     """
     try:
         return resolve_inside(folder, name).read_bytes()
-    except OSError as error:
-        raise LmmsEgoplanError(f"{where}: image: cannot read {folder / name}: {error.strerror}") from error
+    except (OSError, LmmsEgoplanError) as error:
+        raise LmmsEgoplanError(f"{where}: image: {error}") from error
 
 
 def read_items(path: Path, folder: MediaFolder) -> list[Item]:

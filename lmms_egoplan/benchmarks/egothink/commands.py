@@ -38,14 +38,7 @@ _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
 def prepare(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="`hub`, or a folder with `Object/existence/annotations.json`, `Object/existence/images/1.jpg` and so "
-            "on. For a folder named hub, write `./hub`.",
-        ),
-    ],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_TEXTS["help_source"])],
     marks: Annotated[Path | None, typer.Option(metavar="FOLDER", help=_TEXTS["marks"])] = None,
 ) -> None:
     """Prepare the twelve dimensions of EgoThink from its questions and images.
@@ -67,25 +60,10 @@ def prepare(
 
 @also_writes("{name}.partial")
 def judge(
-    samples: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Answers: folders of runs, sample files `*_samples_egothink_*.jsonl`, JSON lines with id and answer, "
-            "or output files of this command. Answers are judged unchanged: first remove the model's thinking.",
-            metavar="SAMPLES",
-        ),
-    ],
+    samples: Annotated[list[Path], typer.Argument(help=_TEXTS["help_samples"], metavar="SAMPLES")],
     out: Out,
     concurrency: Concurrency = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=100,
-            help="Judge each answer this many times and show how much the ratings differ. At temperature 0, "
-            "differences come from the endpoint (batches, several servers, rounding).",
-        ),
-    ] = 1,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help=_TEXTS["help_repeats"])] = 1,
     protocol: Annotated[str, typer.Option(metavar="NAME", help=_PROTOCOL)] = "",
     retry_rejected: Retry = False,
     batch: Batch = False,
@@ -126,21 +104,9 @@ def judge(
 
 
 def agreement(
-    judged: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Output files of `lmms-egoplan judge`, sample files of lmms-eval, or folders of sample files. Each "
-            "path is one judge. All judges must have rated the same answers."
-        ),
-    ] = None,
-    human: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV with a column id and one column per person. Cells are 0, 0.5, 1, or empty if not rated. A column "
-            "with means of several people may contain any number from 0 to 1."
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file for all coefficients, as CSV.")] = None,
+    judged: Annotated[list[Path] | None, typer.Argument(help=_TEXTS["help_judged"])] = None,
+    human: Annotated[Path | None, typer.Option(help=_TEXTS["help_human"])] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["help_out"])] = None,
 ) -> None:
     """Compare raters of EgoThink answers: mean ratings and agreement.
 

@@ -17,43 +17,14 @@ _TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def build(
-    bddl: Annotated[
-        Path,
-        typer.Argument(
-            metavar="BDDL",
-            help="Folder of activities: `<activity>/problem0.bddl`, as in ActPlan-1K's `bddl/activity_definitions`.",
-        ),
-    ],
+    bddl: Annotated[Path, typer.Argument(metavar="BDDL", help=_TEXTS["help_bddl"])],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Tours: videos `<scene>/<activity>/<n>/sample_<k>.mp4`, or folders of images `.../sample_<k>/`. "
-            "Without tours, only descriptions and circumstances are built.",
-        ),
-    ] = None,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_images"])] = None,
     llm: Llm = None,
-    examples: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Activities with a `task_description_<n>.txt` next to each problem, used as examples for the model "
-            "(default: BDDL).",
-        ),
-    ] = None,
-    circumstances: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Chosen circumstances, from `annotate export`.")
-    ] = None,
-    views: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Views chosen by hand: CSV with the columns id and view, one row per view (seconds in the video, or "
-            "the image's name), or a JSON object of lists. The model chooses the views of all other tours.",
-        ),
-    ] = None,
-    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="Gold plans, from `annotate export`.")] = None,
+    examples: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_examples"])] = None,
+    circumstances: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_circumstances"])] = None,
+    views: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["help_views"])] = None,
+    plans: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_plans"])] = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,

@@ -26,7 +26,9 @@ RELEASED = DATA / "egothink"
 
 
 def build(folder, *options, out="built"):
-    code, output = run("data", "build", "egothink", folder / "videos", "--out", folder / out, "--every", EVERY, *options)
+    code, output = run(
+        "data", "build", "egothink", folder / "videos", "--out", folder / out, "--every", EVERY, *options
+    )
     assert code == 0, output
     return lines(folder / out / "frames.jsonl"), lines(folder / out / "rejections.jsonl"), output
 
@@ -57,7 +59,9 @@ def slow_choice(folder, names, minimum):
     """Choose frames by obvious code: image by image, from the videos themselves."""
     accepted, hashes = {}, []
     for name, count in names.items():
-        images = dict(zip(range(0, count, EVERY), read_video_frames(folder / name, range(0, count, EVERY)), strict=True))
+        images = dict(
+            zip(range(0, count, EVERY), read_video_frames(folder / name, range(0, count, EVERY)), strict=True)
+        )
         candidates = []
         for number, image in images.items():
             grey = np.asarray(image.convert("L"), float)
@@ -126,7 +130,9 @@ def test_damaged_and_empty_videos_are_named(videos):
     middle = len(content) // 2
     whole.write_bytes(content[:middle] + b"\0" * 2000 + content[middle + 2000 :])
     frames, rejections, output = build(videos)
-    unreadable = {rejection["where"]: rejection["detail"] for rejection in rejections if rejection["reason"] == BAD_VIDEO}
+    unreadable = {
+        rejection["where"]: rejection["detail"] for rejection in rejections if rejection["reason"] == BAD_VIDEO
+    }
     assert unreadable.keys() == {"empty.mp4", "text.avi"}
     assert all("cannot read the video" in detail for detail in unreadable.values())
     assert "Unreadable: empty.mp4 and text.avi" in output
@@ -213,7 +219,9 @@ def test_a_killed_run_resumes(tmp_path):
     command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egothink", tmp_path / "videos", "--every", "2"]
 
     def start(name):
-        return subprocess.Popen([*map(str, command), "--out", str(tmp_path / name)], env=os.environ, stdout=-3, stderr=-3)
+        return subprocess.Popen(
+            [*map(str, command), "--out", str(tmp_path / name)], env=os.environ, stdout=-3, stderr=-3
+        )
 
     assert start("whole").wait() == 0
     for count in (2, 6):
