@@ -22,9 +22,8 @@ from lmms_egoplan.validation import Checked, Expected, Text, read_as
 
 # The file that `data build egothink` reads from an export.
 QUESTIONS = "questions.jsonl"
-_WRITE, _REVIEW = "write", "review"
 # Sec. 3.2: three reviewers, who must all agree.
-_REVIEWERS = 3
+_WRITE, _REVIEW, _REVIEWERS = "write", "review", 3
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
 _TEXTS: dict[str, Any] = module_yaml(__file__)
 _CRITERIA: dict[str, str] = _TEXTS["criteria"]
@@ -95,15 +94,10 @@ class WrittenQuestions(Flow):
         """Show the picture. Ask for a question, or whether a written one meets its dimension's definition."""
         picture = Picture("Picture", KeptImage(contents["image"]))
         if not earlier or stage == _WRITE:
-            options = tuple(Option(name, name.capitalize()) for name in DIMENSION_NAMES)
-            is_used = ("use", ("yes",))
-            suggestions = {"scene": tuple(_TEXTS["scenes"])}
-            texts = (
-                Words(name, title, candidates=suggestions.get(name, ()), help=how, applies=is_used)
-                for name, (title, how) in _TEXTS["texts"].items()
-            )
-            use, dimension = Choice("use", _TEXTS["use"], _YES_NO), _TEXTS["dimension"]
-            return Form((picture,), (use, Choice("dimension", dimension, options, applies=is_used), *texts))
+            options, is_used = tuple(Option(name, name.capitalize()) for name in DIMENSION_NAMES), ("use", ("yes",))
+            dimension = Choice("dimension", "Dimension", options, applies=is_used)
+            texts = (Words(name, applies=is_used, **settings) for name, settings in _TEXTS["texts"].items())
+            return Form((picture,), (Choice("use", _TEXTS["use"], _YES_NO), dimension, *texts))
         written = earlier[0]
         if written["use"] == "no":
             return Form((picture, Prose("Nothing to review", _TEXTS["set aside"])), ())
@@ -144,9 +138,7 @@ class WrittenQuestions(Flow):
             counts[verdict] += 1
         lines = [f"Questions accepted: {len(accepted)} of {len(labelled.items)} pictures"]
         lines += [f"  {verdict}: {counts[verdict]}" for verdict in _TEXTS["verdicts"] if counts[verdict]]
-        files = {
-            "rejected.csv": ExportedFile(csv_text(rejected), "pictures without an accepted question, with reasons")
-        }
+        files = {"rejected.csv": ExportedFile(csv_text(rejected), "all other pictures, with reasons")}
         if accepted:
             files[QUESTIONS] = ExportedFile(json_lines(accepted), "for data build egothink --questions")
         return Export(lines, files)
@@ -166,9 +158,9 @@ def _verdict(written: Sequence[Label], reviews: Sequence[Label], decided: Label 
         return _BY_LEAD if decided else _SKIPPED if is_skipped else _OPEN
     if written[0].values["use"] == "no":
         return _SET_ASIDE
-    if decided:
-        return _LEAD if _accepts(decided.values) else _LEAD_REJECTS
-    if len(reviews) < _REVIEWERS:
-        return _UNFINISHED
     votes = [_accepts(label.values) for label in reviews]
-    return _ALL if all(votes) else _DIFFER if any(votes) else _NONE
+    if decided and not _accepts(decided.values):
+        return _LEAD_REJECTS
+    if len(votes) < _REVIEWERS or not all(votes):
+        return _LEAD if decided else _UNFINISHED if len(votes) < _REVIEWERS else _DIFFER if any(votes) else _NONE
+    return _ALL

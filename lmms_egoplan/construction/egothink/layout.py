@@ -64,7 +64,7 @@ def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
 
     Returns:
         ``dimensions``, with ``split`` (the name) and ``counts`` (see `compare_with_table_4`) of each dimension that has
-        questions; ``questions``, ``by_lead`` (those accepted by the lead where reviewers differ) and ``videos``, their
+        questions; ``questions``, ``by_lead`` (those accepted by the lead, not by all reviewers) and ``videos``, their
         numbers; ``scenes``, the number of questions by scene, most
         frequent first, without those below one percent; and ``other_scenes`` and ``other_questions``, their numbers.
 

@@ -214,8 +214,8 @@ def test_no_file_of_the_user_is_replaced(videos):
 
 @pytest.mark.whole
 def test_a_killed_run_resumes(tmp_path):
-    for number in range(12):
-        film(tmp_path / f"videos/{number:02}.mp4", *(scene(100 * number + part) for part in range(12)), every=30)
+    for number in range(6):
+        film(tmp_path / f"videos/{number:02}.mp4", *(scene(100 * number + part) for part in range(8)), every=30)
     command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egothink", tmp_path / "videos", "--every", "2"]
 
     def start(name):
@@ -224,12 +224,11 @@ def test_a_killed_run_resumes(tmp_path):
         )
 
     assert start("whole").wait() == 0
-    for count in (2, 6):
-        process = start("killed")
-        wait_until(lambda: len([*(tmp_path / "killed/sampled").glob("*.json")]) >= count, running(process))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not (tmp_path / "killed/frames.jsonl").exists()
+    process = start("killed")
+    wait_until(lambda: len([*(tmp_path / "killed/sampled").glob("*.json")]) >= 2, running(process))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed/frames.jsonl").exists()
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed/sampled").glob("*.json")}
     assert start("killed").wait() == 0
     assert all(path.stat().st_mtime_ns == time for path, time in stored.items())
@@ -242,12 +241,11 @@ def test_almost_all_released_images_are_clear(tmp_path):
     if not RELEASED.is_dir():
         pytest.skip(f"{RELEASED} is absent")
     (tmp_path / "videos").mkdir()
-    for path in RELEASED.rglob("*.jpg"):
+    for path in sorted(RELEASED.rglob("*.jpg"))[::5]:
         name = "-".join(path.relative_to(RELEASED).parts)
         (tmp_path / "videos" / name).symlink_to(path)
     frames, rejections, _ = build(tmp_path)
     reasons = Counter(rejection["reason"] for rejection in rejections)
-    assert len(frames) + reasons.total() == 700
-    assert reasons[BLURRED] == 14
-    assert reasons[DARK] == 1
-    assert 18 <= reasons[ALIKE] <= 28
+    assert len(frames) + reasons.total() == 140
+    assert reasons[BLURRED] + reasons[DARK] <= 0.04 * 140
+    assert reasons[ALIKE] <= 0.04 * 140
