@@ -44,40 +44,22 @@ Instances = Annotated[
         help="The release's folder `annotation` with tasks and images (default: the prepared data).",
     ),
 ]
-_TITLES = module_yaml(__file__)
+_TEXTS = module_yaml(__file__)
 # Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in percent.
 TABLE_5 = {
     classifier: {str(row["vlm"]): row for row in rows}
     for classifier, rows in groupby(load_table("actplan", "table5").rows, key=itemgetter("model"))
 }
-LabelledPlans = Annotated[
-    Path,
-    typer.Argument(
-        metavar="PLANS",
-        help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
-    ),
-]
-Splits = Annotated[
-    Path,
-    typer.Argument(metavar="ACTIVITIES", help="Splits of the activities: activities.txt, in the same folder as PLANS."),
-]
+LabelledPlans = Annotated[Path, typer.Argument(metavar="PLANS", help=_TEXTS["labelled_plans"])]
+Splits = Annotated[Path, typer.Argument(metavar="ACTIVITIES", help=_TEXTS["splits"])]
 # Most instances or problems to list on one line.
 _MOST_LISTED = 5
 
 
 def prepare(
-    source: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder that contains `<scene>/<activity>/<n>/sample_<k>/`.")
-    ],
+    source: Annotated[Path, typer.Argument(metavar="DIR", help=_TEXTS["prepare_source"])],
     skip_missing: SkipMissing = False,
-    bddl: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder with BDDL problems (bddl/activity_definitions in ActPlan-1K's repository), for instances "
-            "without `problem<n>.bddl` next to the task description. The goal check needs them.",
-        ),
-    ] = None,
+    bddl: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["prepare_bddl"])] = None,
 ) -> None:
     """Prepare ActPlan-1K from its full release.
 
@@ -92,7 +74,7 @@ def prepare(
 
 
 def _print_gaps(summary: dict[str, Any]) -> None:
-    texts, path = _TITLES["gaps"], summary_path(summary["benchmark"], summary["split"])
+    texts, path = _TEXTS["gaps"], summary_path(summary["benchmark"], summary["split"])
     prepared, skipped = summary["questions"], summary["split_size"] - summary["questions"]
     typer.echo(texts["golds"].format(**summary))
     if folders := len(summary["missing"]):
@@ -111,15 +93,7 @@ def _print_gaps(summary: dict[str, Any]) -> None:
 
 @also_writes("{stem}_figure_5.png", "{stem}_figure_5.svg")
 def score(
-    plans: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLANS",
-            help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Each plan is a text; references are '
-            'gold plans 1, 2, ... Optional human labels: "correct" and "commonsense". The authors\' '
-            "finetuning_data.jsonl also works.",
-        ),
-    ],
+    plans: Annotated[Path, typer.Argument(metavar="PLANS", help=_TEXTS["score_plans"])],
     out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file for the scores.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
@@ -221,14 +195,14 @@ def _summary(samples: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict
 def _print_scores(summary: dict[str, Any]) -> None:
     whole = Table("all plans", Column("", justify="right", no_wrap=True))
     whole.add_row("plans", str(summary["plans"]))
-    for name, title in _TITLES["measures"].items():
+    for name, title in _TEXTS["measures"].items():
         if summary[name] is not None:
             labelled = f", of {summary['labelled'][name]}" if name in summary["labelled"] else ""
             whole.add_row(f"{title}{labelled}", _cell(summary[name]))
-    columns = [name for name in _TITLES["columns"] if summary[name] is not None]
-    titles = (_TITLES["measures"][name] for name in columns)
+    columns = [name for name in _TEXTS["columns"] if summary[name] is not None]
+    titles = (_TEXTS["measures"][name] for name in columns)
     parts = Table(Column("by", no_wrap=True), *(Column(title, justify="right") for title in ("plans", *titles)))
-    for name, title in _TITLES["groups"].items():
+    for name, title in _TEXTS["groups"].items():
         groups = summary.get(f"by_{name}", {})
         if groups:
             parts.add_row(title)
@@ -236,7 +210,7 @@ def _print_scores(summary: dict[str, Any]) -> None:
             parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
-    for name, title in _TITLES["remarks"].items():
+    for name, title in _TEXTS["remarks"].items():
         if summary[name]:
             typer.echo(f"{title}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
@@ -244,17 +218,8 @@ def _print_scores(summary: dict[str, Any]) -> None:
 
 
 def judge(
-    plans: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PLANS",
-            help="Plans in the format of `score actplan`. Plans that people called correct are skipped. If you pass "
-            "`plans.jsonl` from `annotate export`, the judge is compared with the annotators' error types.",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report` to show the judgements.")
-    ],
+    plans: Annotated[list[Path], typer.Argument(metavar="PLANS", help=_TEXTS["judge_plans"])],
+    out: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["judge_out"])],
     instances: Instances = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
@@ -311,10 +276,7 @@ def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
 
 
 def evaluate_classifier(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="Classifier folder written by `lmms-egoplan train actplan-bleurt`."),
-    ],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=_TEXTS["evaluate_classifier_model"])],
     plans: LabelledPlans,
     activities: Splits,
     split: Annotated[Literal["val", "test"], typer.Option(help="Split to evaluate.")],
@@ -355,14 +317,7 @@ def _print_table(name: str, by_model: dict[str, bleurt.SourceScores], split: Lit
 
 def goal_check(
     plans: LabelledPlans,
-    bddl: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder with the activities' BDDL problems: bddl/activity_definitions in ActPlan-1K's repository, or "
-            "the full release.",
-        ),
-    ],
+    bddl: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["goal_check_bddl"])],
 ) -> None:
     """Compare ActPlan-1K's goal check with people's verdicts on published plans.
 
@@ -378,7 +333,7 @@ def goal_check(
     groups = {"all plans": checked} | {name: [plan for plan in checked if plan.setting == name] for name in SETTINGS}
     figures = {name: agreement(members) for name, members in groups.items() if members}
     table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
-    for field, title in _TITLES["agreement"].items():
+    for field, title in _TEXTS["agreement"].items():
         table.add_row(title, *(_cell(group_figures[field]) for group_figures in figures.values()))
     Console().print(table)
     if reasons:

@@ -19,9 +19,7 @@ _TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def build(
-    videos: Annotated[
-        Path, typer.Argument(metavar="VIDEOS", help="Folder of videos, of folders of images, or of images.")
-    ],
+    videos: Annotated[Path, typer.Argument(metavar="VIDEOS", help=_TEXTS["videos"])],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     every: Annotated[int, typer.Option(min=1, help=_TEXTS["every"])] = EVERY,
     min_sharpness: Annotated[float, typer.Option(min=0, help=_TEXTS["min_sharpness"])] = MIN_SHARPNESS,
@@ -41,11 +39,10 @@ def build(
     """
     if questions is None:
         frames, rejections = build_frames(videos, out, every, min_sharpness)
-        unreadable = join_list([x.where for x in rejections if x.reason == BAD_VIDEO], 3)
+        unreadable = [rejection.where for rejection in rejections if rejection.reason == BAD_VIDEO]
         reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
         typer.echo(f"Rejected, see {out / REJECTIONS}: {reasons or 'nothing'}")
-        if unreadable:
-            typer.echo(f"Unreadable: {unreadable}")
+        typer.echo(f"Unreadable: {join_list(unreadable, 3) or 'none'}")
         counts = {"frames": len(frames), "videos": len({frame["video"] for frame in frames})}
         typer.echo(_TEXTS["frames"].format(**counts, out=out))
         return
@@ -56,6 +53,6 @@ def build(
     print_dimensions(result["dimensions"])
     typer.echo(f"Scenes: {', '.join(f'{scene}: {count}' for scene, count in result['scenes'].items())}")
     typer.echo(_TEXTS["statistics"].format(**result))
-    if missing := sorted({*DIMENSION_NAMES} - {dimension["split"] for dimension in result["dimensions"]}):
-        typer.echo(_TEXTS["missing"].format(missing=join_list(missing)))
+    missing = sorted({*DIMENSION_NAMES} - {dimension["split"] for dimension in result["dimensions"]})
+    typer.echo(_TEXTS["missing"].format(missing=join_list(missing) or "none"))
     typer.echo(_TEXTS["written"].format(**result, out=out / LAYOUT))

@@ -15,7 +15,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
 LAYOUT, STATISTICS = "egothink", "statistics.json"
-_ORIGIN = "built"
 
 
 def read_questions(labels: Path, frames: Path) -> list[tuple[WrittenQuestion, bytes]]:
@@ -52,7 +51,7 @@ def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) 
                 path = root / dimension.folder / "images" / f"{number}.jpg"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(image)
-                source = {"source_dataset": _ORIGIN, "origin": _ORIGIN, "image_path": [path.name]}
+                source = {"source_dataset": "built", "origin": "built", "image_path": [path.name]}
                 records.append(source | question.model_dump(exclude={"image", "digest"}))
             if records:
                 text = clean_text(json.dumps(records, indent=4, ensure_ascii=False))
@@ -60,13 +59,13 @@ def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) 
 
 
 def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
-    """Count the rows of Table 4, and the scenes of Fig. 3, without regard to case.
+    """Count the rows of Table 4, and the scenes of Fig. 3. Concepts and scenes are compared without regard to case.
 
     Returns:
         ``dimensions``, with ``split`` (the name) and ``counts`` (see `compare_with_table_4`) of each dimension that has
         questions; ``questions``, ``by_lead`` (those accepted by the lead, not by all reviewers) and ``videos``, their
-        numbers; ``scenes``, the number of questions by scene, most
-        frequent first, without those below one percent; and ``other_scenes`` and ``other_questions``, their numbers.
+        numbers; ``scenes``, the number of questions by scene, most frequent first, without those below one percent; and
+        ``other_scenes`` and ``other_questions``, the numbers of these scenes and of their questions.
 
     >>> values = {"image": "a.jpg", "digest": "0", "video": "a", "frame": 0, "unanimous": True}
     >>> values |= {"question": "Where am I?", "answer": "bar", "dimension": "location"}
@@ -77,11 +76,14 @@ def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
     """
     dimensions = []
     for dimension in DIMENSIONS:
-        part = [question for question in questions if question.dimension == dimension.name]
-        texts = [(question.question, question.answer) for question in part]
-        rows = {row: {getattr(x, row[:-1]).casefold() for x in part} for row in ("concepts", "scenes", "videos")}
-        if part:
-            counts = compare_with_table_4(dimension, texts, **{row: len(values) for row, values in rows.items()})
+        if part := [question for question in questions if question.dimension == dimension.name]:
+            counts = compare_with_table_4(
+                dimension,
+                [(question.question, question.answer) for question in part],
+                concepts=len({question.concept.casefold() for question in part}),
+                scenes=len({question.scene.casefold() for question in part}),
+                videos=len({question.video for question in part}),
+            )
             dimensions.append({"split": dimension.name, "counts": counts})
     scenes = Counter(question.scene.casefold() for question in questions)
     common = {scene: count for scene, count in scenes.most_common() if count / len(questions) >= 0.01}
