@@ -223,7 +223,8 @@ def test_a_killed_run_resumes(tmp_path):
             [*map(str, command), "--out", str(tmp_path / name)], env=os.environ, stdout=-3, stderr=-3
         )
 
-    assert start("whole").wait() == 0
+    code, output = run(*command[3:], "--out", tmp_path / "whole")
+    assert code == 0, output
     process = start("killed")
     wait_until(lambda: len([*(tmp_path / "killed/sampled").glob("*.json")]) >= 2, running(process))
     process.send_signal(signal.SIGKILL)

@@ -10,14 +10,15 @@ from functools import partial
 from html import unescape
 
 import pytest
-from PIL import Image
 
 from annotation.serving import enter, export, label_all, post, run, served
 from construction.egothink.footage import film, scene
-from lmms_egoplan.annotation.egothink_questions import FLOW, read_items
+from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.egothink_questions import FLOW, WrittenQuestion, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.construction.egothink.layout import statistics
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_lines
 
@@ -94,7 +95,7 @@ def test_from_videos_to_the_prepared_benchmark(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     frames = build_frames(tmp_path, 8)
     assert len(frames) == 16
-    people, store = People(1), start(tmp_path, 5)
+    people, store = People(1), start(tmp_path)
     label_all(store, people)
     output, out = export(store, tmp_path / "labels")
     store.close()
@@ -233,21 +234,13 @@ def test_a_writer_skips_to_pass_a_picture_on(few):
     store.close()
 
 
-def exported(folder, count=1, **changes):
-    frames = lines(folder / "built/frames.jsonl")
-    items = read_items(folder / "built/frames.jsonl", start(folder).database and _Folder())
-    rows = []
-    for item, _ in zip(items, range(count), strict=False):
-        texts = {name: value for name, value in written().items() if name != "use"}
-        rows.append({**item.hidden, **texts, "unanimous": True} | changes)
-    (folder / "labels").mkdir(exist_ok=True)
-    (folder / "labels/questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return frames
-
-
-class _Folder:
-    def keep(self, content):
-        return Image.open(io.BytesIO(content)) and type("Kept", (), {"name": "image.jpg"})
+def exported(folder, **changes):
+    """Write an export with one question."""
+    items = read_items(folder / "built/frames.jsonl", MediaFolder(folder / "media"))
+    texts = {name: value for name, value in written().items() if name != "use"}
+    (folder / "labels").mkdir()
+    line = json.dumps({**items[0].hidden, **texts, "unanimous": True} | changes)
+    (folder / "labels/questions.jsonl").write_text(line + "\n")
 
 
 @pytest.mark.parametrize(
@@ -268,10 +261,21 @@ def test_a_wrong_line_of_an_export_is_named(few, changes, message):
     assert not (few / "built/egothink").exists()
 
 
-def test_scenes_below_one_percent_are_counted_together():
-    from lmms_egoplan.annotation.egothink_questions import WrittenQuestion
-    from lmms_egoplan.construction.egothink.layout import statistics
+def test_a_users_file_in_the_layout_is_not_deleted(few):
+    exported(few)
+    arguments = ("data", "build", "egothink", "-", "--out", few / "built", "--questions", few / "labels")
+    for _ in range(2):
+        code, output = run(*arguments)
+        assert code == 0, output
+    mine = few / "built/egothink/Object/mine.txt"
+    mine.write_text("mine")
+    code, output = run(*arguments)
+    assert code == 1
+    assert "mine.txt: this run would replace a file that no earlier run wrote" in " ".join(output.split())
+    assert mine.read_text() == "mine"
 
+
+def test_scenes_below_one_percent_are_counted_together():
     values = {"image": "a.jpg", "digest": "0", "video": "a", "frame": 0, "unanimous": True, "concept": "bar"}
     values |= {"question": "Where am I?", "answer": "bar", "dimension": "location"}
     names = ["kitchen"] * 198 + ["garage", "street"] + ["Kitchen"] * 1
@@ -285,4 +289,4 @@ def test_frames_that_cannot_be_read_are_named(tmp_path, content):
     path = tmp_path / "frames.jsonl"
     path.write_text(content)
     with pytest.raises(LmmsEgoplanError, match=r"frames\.jsonl(: no frames|, line 1: image: )"):
-        read_items(path, _Folder())
+        read_items(path, MediaFolder(tmp_path / "media"))
