@@ -10,6 +10,8 @@ from typing import Any
 # A spreadsheet reads a cell with this beginning as a formula, even after blanks.
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n]")
 _HALF = re.compile("[\ud800-\udfff]")
+# Tab and newline are no part of it.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
@@ -29,6 +31,22 @@ def clean_text(text: str) -> str:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return _HALF.sub("?", joined)
+
+
+def written_text(text: str, *, keep_lines: bool = False) -> str:
+    r"""Clean a text that a person wrote: remove control characters, and make other whitespace one space.
+
+    Removes the characters of categories C0 and C1, bidirectional embeddings, overrides and isolates, and U+FEFF.
+    Characters that scripts and emoji need, such as joiners and directional marks, stay.
+
+    Args:
+        keep_lines: Keep tabs and spaces, and make all line breaks newlines.
+
+    >>> written_text("a\x1b\u202eb \t c\r\nd\u200de"), written_text("a\tb\x00\r\nc", keep_lines=True)
+    ('ab c d\u200de', 'a\tb\nc')
+    """
+    lines = _CONTROLS.sub("", "\n".join(text.splitlines()))
+    return lines if keep_lines else " ".join(lines.split())
 
 
 def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNamespace:

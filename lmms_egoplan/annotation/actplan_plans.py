@@ -73,7 +73,6 @@ class WrittenPlans(Flow):
     name = "actplan-plans"
     title = "ActPlan-1K: write gold plans"
     stages = (Stage(_STAGE, "Plans"),)
-    is_adjudicated = False
 
     def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show task, objects and pictures. Ask for a plan."""
@@ -105,12 +104,14 @@ class WrittenPlans(Flow):
         """Export instances with all of their plans to ``gold_plans.jsonl``, and notes to ``goal_checks.csv``."""
         records = []
         for item in labelled.items:
-            labels = labelled.of(item, _STAGE)
-            if len(labels) >= max(FEWEST_PLANS, labelled.per_item):
+            labels = _plans(item, labelled)
+            if len(labels) >= max(FEWEST_PLANS, 0 if labelled.adjudicated(item) else labelled.per_item):
                 plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
                 contents = {name: item.contents[name] for name in ("description", "images")}
                 records.append({"id": item.id, **contents, "plans": plans})
+        closed = sum(labelled.adjudicated(item) is not None for item in labelled.items)
         lines = [f"Instances with all gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
+        lines += [f"Closed by a plan of the lead: {closed}; withdraw it to collect more plans"] if closed else []
         if not records:
             return Export(lines, {})
         rows: list[list[Any]] = [
@@ -128,8 +129,15 @@ class WrittenPlans(Flow):
 FLOW = WrittenPlans()
 
 
+def _plans(item: Item, labelled: Labelled) -> list[Label]:
+    """Return an instance's plans. The lead's decision is another plan, unless it repeats one."""
+    written = labelled.of(item, _STAGE)
+    decided = labelled.adjudicated(item)
+    return [*written, decided] if decided and decided.values not in [label.values for label in written] else written
+
+
 def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:
     """Check the goals of each plan of an instance."""
     problem = parse_problem(item.hidden["problem"], item.id)
-    for label in labelled.of(item, _STAGE):
+    for label in _plans(item, labelled):
         yield label, check_goal(problem, parsed_steps(label.values["plan"]))

@@ -28,7 +28,7 @@ from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.text import clean_text, written_text
 
 # Maximum length of comments and names, in characters.
 _COMMENT = 2000
@@ -301,7 +301,7 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
     """Skip an item, with a reason."""
     session.allow(ANNOTATOR)
     slot = session.slot(number)
-    nonce, reason = first(sent, "form"), " ".join(first(sent, "reason").split())[:_COMMENT]
+    nonce, reason = first(sent, "form"), written_text(first(sent, "reason"))[:_COMMENT]
     if not (nonce and reason):
         return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
     session.site.store.save(replace(slot, last=_whole(first(sent, "seen"))), nonce, None, skipped=reason)
@@ -316,7 +316,7 @@ def change_person(change: Literal["name", "close", "renew"], session: Visit, sen
     if name not in [person.name for person in site.store.people() if person.role != LEAD]:
         raise _unreadable()
     if change == "name":
-        site.store.call(name, clean_text(" ".join(first(sent, "called").split())[:_NAME]))
+        site.store.call(name, clean_text(written_text(first(sent, "called"))[:_NAME]))
     else:
         site.store.change_link(name, is_closed=change == "close")
     site.access.read_people()
@@ -347,8 +347,6 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
     """Show the lead an item to decide on, preset to the majority of the labels."""
     session.allow(LEAD)
     site = session.site
-    if not site.flow.is_adjudicated:
-        raise _no_such_page()
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
         labels = site.store.labelled().of(slot.item, [*site.store.assignments.rounds(position)][-1])
@@ -386,7 +384,7 @@ def media(number: Number, index: Number, session: Visit) -> Response:
 
 
 def _comment(sent: Sent) -> str:
-    return first(sent, "comment").strip()[:_COMMENT]
+    return written_text(first(sent, "comment"), keep_lines=True).strip()[:_COMMENT]
 
 
 def _whole(text: str) -> int:

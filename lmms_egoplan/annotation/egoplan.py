@@ -55,7 +55,6 @@ class VerifiedQuestions(Flow):
     name = "egoplan"
     title = "EgoPlan: verify questions"
     stages = (Stage(_STAGE, "Verification"),)
-    is_adjudicated = False
     seniors = _SENIORS
 
     def form(self, contents: Contents, _earlier: Earlier = (), order: int = 0, _stage: str = "") -> Form:
@@ -84,17 +83,26 @@ class VerifiedQuestions(Flow):
         """Return the recorded answer."""
         return item.contents["choices"][item.hidden["golden"]]
 
+    def agrees(self, item: Item, values: Values) -> bool:
+        """Return whether a label's choice is the recorded one."""
+        return values["choice"] == item.hidden["golden"]
+
     def export(self, labelled: Labelled) -> Export:
-        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions with reasons."""
+        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions with reasons.
+
+        Questions that the lead's decision keeps are marked with `records.DECIDED`.
+        """
         verified, rejected = [], []
         for item in labelled.items:
             choices, reason = _verdict(item, labelled)
-            record = item.hidden["record"]
+            record = {name: value for name, value in item.hidden["record"].items() if name != records.DECIDED}
             if reason is None:
-                verified.append(record)
+                verified.append(record | ({records.DECIDED: records.LEAD_KEEPS} if labelled.adjudicated(item) else {}))
             else:
                 rejected.append([record["sample_id"], reason, " ".join(choices), item.hidden["golden"]])
         lines = [f"Questions kept: {len(verified)} of {len(labelled.items)}"]
+        if by_lead := sum(records.DECIDED in record for record in verified):
+            lines.append(f"  kept by the lead's decision; the paper keeps unanimous choices only (sec. 3.3): {by_lead}")
         counts = Counter(reason.partition(":")[0] for _, reason, *_ in rejected)
         lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
         files = {}
@@ -146,6 +154,10 @@ def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
         return [], records.SERVED
     values = [label.values for label in labelled.of(item, _STAGE)]
     choices = [value["choice"] for value in values]
+    if decided := labelled.adjudicated(item):
+        choice, reason = decided.values["choice"], decided.values.get("reason")
+        why = f"{records.LEAD_SKIPS}: {reason}" if choice == SKIP else records.LEAD_REJECTS
+        return [*choices, f"lead:{choice}"], None if choice == item.hidden["golden"] else why
     if len(choices) < labelled.per_item:
         return choices, records.OPEN
     if SKIP in choices:

@@ -143,8 +143,6 @@ class RatedAnswers(Flow):
     name = "egothink"
     title = "EgoThink: rate answers"
     stages = (Stage(_STAGE, "Rating"),)
-    # The raters' mean counts (sec. 5.2), so the lead does not decide.
-    is_adjudicated = False
 
     def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
         """Show the image and the three texts. Ask for the rating."""
@@ -187,13 +185,15 @@ class RatedAnswers(Flow):
             rated = {item.hidden["question"]: labelled.of(item, _STAGE) for item in items}
             exported = _of_model(model, rated, labelled)
             lines += exported.lines
+            if decided := sum(labelled.adjudicated(item) is not None for item in items):
+                lines.append(f"{model}: decided by the lead: {decided}; the paper uses the raters' mean (sec. 5.2)")
             files |= exported.files
-        means = [
+        records = [
             {"id": item.hidden["question"], "answer": item.contents["answer"], "rating": mean}
             | {name: item.hidden.get(name) for name in ("model", "probability", "planned")}
             for item, mean in _means(labelled)
         ]
-        files[PEOPLE] = ExportedFile(json_lines(means), "mean ratings, for report")
+        files[PEOPLE] = ExportedFile(json_lines(records), "mean ratings, for report")
         return Export(lines, files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
@@ -221,12 +221,13 @@ def _item(model: str, answer: Answer, image: str, judge: str | None = None, rati
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:
-    """Return the fully rated answers, each with its mean rating."""
-    return [
-        (item, fmean(_rating(label.values) for label in labels))
-        for item in labelled.items
-        if len(labels := labelled.of(item, _STAGE)) >= labelled.per_item
-    ]
+    """Return the fully rated answers, each with its mean rating, or with the lead's if the lead has decided."""
+    means = []
+    for item in labelled.items:
+        labels, decided = labelled.of(item, _STAGE), labelled.adjudicated(item)
+        if decided or len(labels) >= labelled.per_item:
+            means.append((item, fmean(_rating(label.values) for label in ([decided] if decided else labels))))
+    return means
 
 
 def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
@@ -238,23 +239,23 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
         question: {label.person: _rating(label.values) for label in labels} for question, labels in rated.items()
     }
     people = [name for name in labelled.people if any(name in row for row in ratings.values())]
-    if not people:
+    means = [[item.hidden["question"], mean] for item, mean in _means(labelled) if item.hidden["model"] == model]
+    if not (people or means):
         return Export([f"{model}: no ratings yet"], {})
     complete = {question: list(row.values()) for question, row in ratings.items() if len(row) >= labelled.per_item}
     by_person = [[question, *(row.get(name, "") for name in people)] for question, row in ratings.items()]
     by_position = [[question, *row[: labelled.per_item]] for question, row in complete.items()]
-    means = [[question, fmean(row)] for question, row in complete.items()]
     numbered = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
     tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
         "annotators": (people, by_person, "one column per annotator"),
         "ratings": (numbered, by_position, "one column each for the first, second, ... rating of an answer"),
-        "pooled": (["people"], means, "mean ratings"),
+        "pooled": (["people"], means, "mean ratings, or the lead's decisions"),
     }
     lines = [f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"]
     files = {
         f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), purpose)
         for name, (columns, rows, purpose) in tables.items()
-        if rows
+        if rows and columns
     }
     return Export(lines, files)
 

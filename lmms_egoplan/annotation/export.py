@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from lmms_egoplan.annotation.agreement import Agreement, agreements
+from lmms_egoplan.annotation.agreement import Agreement, PeopleAgreement, agreements, people_agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, Part, Picture, Steps, Words
@@ -46,14 +46,22 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
         files["skipped.jsonl"] = ExportedFile(json_lines(map(asdict, labelled.skips)), "skipped items")
         skipped = len({skip.item for skip in labelled.skips})
         lines.append(f"Skipped by annotators: {skipped} items, {len(labelled.skips)} times")
-    header = [field.name for field in fields(Agreement)]
-    rows = [["n/a" if value is None else value for value in astuple(row)] for row in agreements(flow, labelled)]
-    files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
-    earlier = {*(((mark := read_mark(out)) and mark.files) or ())} - {"labels.jsonl", "skipped.jsonl", "agreement.csv"}
+    files["agreement.csv"] = ExportedFile(_table(Agreement, agreements(flow, labelled)), "agreement")
+    if people := people_agreements(flow, labelled):
+        files["agreement-people.csv"] = ExportedFile(
+            _table(PeopleAgreement, people), "agreement of each annotator and pair"
+        )
+    shared = {"labels.jsonl", "skipped.jsonl", "agreement.csv", "agreement-people.csv"}
+    earlier = {*(((mark := read_mark(out)) and mark.files) or ())} - shared
     if exported.files and earlier and not earlier & {*exported.files}:  # A folder has the labels of one page.
         raise LmmsEgoplanError(f"--out {out}: contains labels of another page; use a new folder")
     write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
     return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
+
+
+def _table(kind: type[Agreement | PeopleAgreement], rows: Iterable[Agreement | PeopleAgreement]) -> str:
+    cells = (["n/a" if value is None else value for value in astuple(row)] for row in rows)
+    return csv_text([[field.name for field in fields(kind)], *cells])
 
 
 def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, out: Path) -> list[str]:

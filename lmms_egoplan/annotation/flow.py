@@ -211,7 +211,6 @@ class Flow(ABC):
         name: Name of the benchmark. Further flows of a benchmark add a hyphen and a suffix.
         title: Title of the page.
         stages: Stages that a study can use as rounds, in order.
-        is_adjudicated: Whether the lead decides where labels differ.
         mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
         seniors: Number of people who review qualifications if there is no study file.
         agreement_stage: Stage whose labels are compared in `scales`; "" for the first one.
@@ -220,7 +219,6 @@ class Flow(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     stages: ClassVar[tuple[Stage, ...]]
-    is_adjudicated: ClassVar[bool] = True
     mark: ClassVar[str] = ""
     seniors: ClassVar[int] = 0
     agreement_stage: ClassVar[str] = ""
@@ -276,6 +274,10 @@ class Flow(ABC):
     def expected(self, _item: Item) -> str:
         """Return the recorded answer, for seniors who review a qualification."""
         return ""
+
+    def agrees(self, _item: Item, _values: Values) -> bool | None:
+        """Return whether a label agrees with the recorded answer. None if there is no recorded answer."""
+        return None
 
     def remarks(self, _labelled: Labelled) -> list[str]:
         """Return lines for the lead, shown with progress and agreement."""

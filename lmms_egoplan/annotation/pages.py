@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
+from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements, people_agreements
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
@@ -53,11 +53,7 @@ class Pages:
             error: Why the previous input was not saved; `slot` contains that input.
         """
         labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
-        other_labels = [
-            (label.person, described(form, label.values), label.comment)
-            for label in labels
-            if label.stage != ADJUDICATION
-        ]
+        other_labels = [label for label in labels if label.stage != ADJUDICATION]
         known, feedback = slot.item.known, []
         if slot.stage == TRAINING and slot.last and known and slot.values:
             verdict = "agrees with it" if has_known(known, slot.values) else "differs from it"
@@ -74,9 +70,9 @@ class Pages:
         """List a person's labels and skips, with links for changes."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, contents, *details in labels[:PAGE]:
+        for number, contents, stage, *details in labels[:PAGE]:
             texts = [part.text for part in self._flow.form(json.loads(contents)).parts if isinstance(part, Prose)]
-            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *details))
+            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", self.title_of(stage), *details))
         return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
 
     def idle(self, person: Person) -> str:
@@ -91,13 +87,15 @@ class Pages:
         waiting = []
         for name in labelled.people:
             rows = [
-                (positions[item.id], item, described(self._flow.form(item.contents), label.values), label.comment)
+                (positions[item.id], item, label, self._flow.agrees(item, label.values))
                 for item in items
                 for label in labelled.labels.get(item.id, ())
                 if label.person == name and label.stage == QUALIFICATION
             ]
-            if len(rows) == len(items):
-                waiting.append((name, rows, self._store.assignments.verdicts(name)))
+            skips = [skip for skip in labelled.skips if skip.person == name and skip.stage == QUALIFICATION]
+            if items and len(rows) + len(skips) == len(items):
+                rows.sort(key=lambda row: row[-1] is not False)
+                waiting.append((name, rows, skips, self._store.assignments.verdicts(name)))
         guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.contents))
         return self._render("senior", person, guide=guide, waiting=waiting)
 
@@ -108,32 +106,28 @@ class Pages:
 
     def agreement(self, person: Person) -> str:
         """Show agreement. Computing its intervals takes time."""
-        rows = agreements(self._flow, self._store.labelled())
-        return self._render("agreement", person, agreements=rows, when_undefined=WHEN_UNDEFINED)
+        labelled = self._store.labelled()
+        rows, people = agreements(self._flow, labelled), people_agreements(self._flow, labelled)
+        return self._render("agreement", person, agreements=rows, people=people, when_undefined=WHEN_UNDEFINED)
 
     def lead(self, person: Person, page: int) -> str:
         """Show the lead progress, disagreements, skipped items and comments, `PAGE` of each."""
         labelled = self._store.labelled()
         positions = self._store.positions()
-        comments = [
-            (positions[label.item], label.item, label.person, label.comment)
-            for labels in labelled.labels.values()
-            for label in labels
-            if label.comment
-        ]
+        comments = [label for labels in labelled.labels.values() for label in labels if label.comment]
         differing = {item.id for item in disputed(labelled, self._store)}
         decided = [
             (positions[item.id], item.id, labelled.adjudicated(item))
             for item in labelled.items
             if item.id in differing or labelled.adjudicated(item)
         ]
-        skips = [(positions[skip.item], skip) for skip in labelled.skips]
-        lists: dict[str, Sequence[Any]] = {"disputed": decided, "comments": comments, "skips": skips}
+        lists: dict[str, Sequence[Any]] = {"disputed": decided, "comments": comments, "skips": labelled.skips}
         return self._render(
             "lead",
             person,
             counts=stage_counts(labelled, self._store),
             page=page,
+            positions=positions,
             numbers={name: len(lines) for name, lines in lists.items()},
             is_last=all(len(lines) <= (page + 1) * PAGE for lines in lists.values()),
             remarks=self._flow.remarks(labelled),
@@ -240,5 +234,5 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["kind"] = lambda part: type(part).__name__
-    environment.globals |= {"annotator": ANNOTATOR, "field_keys": field_keys}
+    environment.globals |= {"annotator": ANNOTATOR, "field_keys": field_keys, "described": described}
     return environment

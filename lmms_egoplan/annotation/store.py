@@ -199,10 +199,6 @@ class Store:
         """Return the number of items."""
         return self.database.rows("SELECT count(*) FROM items")[0][0]
 
-    def num_labelled(self, person: str) -> int:
-        """Return the number of a person's labels that count."""
-        return self.database.rows("SELECT count(*) FROM slots WHERE person = ? AND label IS NOT NULL", person)[0][0]
-
     def positions(self) -> dict[str, int]:
         """Return the position of each item by its id."""
         return dict(self.database.rows("SELECT id, position FROM items"))

@@ -91,7 +91,7 @@ def test_same_form_with_other_values_is_a_correction(open_store):
     assert store.save(slot, "form", {"rating": "1"}, "a comment")
     ((saved,),) = store.labelled().labels.values()
     assert (saved.values, saved.comment) == ({"rating": "1"}, "a comment")
-    assert store.num_labelled("annotator-1") == 1
+    assert store.assignments.share("annotator-1").labelled == 1
 
 
 def test_median_of_two_times_is_their_mean(open_store):
@@ -133,7 +133,7 @@ def test_skipped_item_is_reassigned_for_good(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
     slot = skip(store, "annotator-1")
     assert store.assignments.next_slot("annotator-1") is None
-    assert (store.assignments.state("annotator-1"), store.num_labelled("annotator-1")) == ("finished", 0)
+    assert (store.assignments.state("annotator-1"), store.assignments.share("annotator-1").labelled) == ("finished", 0)
     label(store, "annotator-2")
     assert store.save(store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
     assert store.labelled().skips == []

@@ -403,6 +403,10 @@ SERVED = "served for the qualification"
 SKIPPED = "skipped"
 DISAGREE = "annotators disagree"
 OTHER = "annotators agree on another choice than the record"
+LEAD_REJECTS = "the lead chose another choice than the record"
+LEAD_SKIPS = "the lead skipped it"
+# Key of kept questions on which the lead decided, with its value.
+DECIDED, LEAD_KEEPS = "verification", "the lead chose the record"
 
 Verified = dict[tuple[Hashable, ...], str]
 """Result of a question's verification, by its id and right letter: `AGREED`, or the reason for its rejection."""
@@ -420,7 +424,8 @@ def read_checked(folders: Sequence[Path]) -> Verified:
         try:
             if (folder / KEPT).is_file():
                 records = load_list(folder / KEPT, LIST_KEYS["val"])
-                checked |= {(int(record["sample_id"]), str(record["golden_choice_idx"])): AGREED for record in records}
+                for record in records:
+                    checked[int(record["sample_id"]), str(record["golden_choice_idx"])] = record.get(DECIDED, AGREED)
             if (folder / REJECTED).is_file():
                 for row in csv.DictReader(read_text(folder / REJECTED).splitlines()):
                     reason = row["reason"].partition(":")[0]
