@@ -1,12 +1,14 @@
 """Compare the agreement of annotators with slow computations from the definitions."""
 
+from collections import Counter
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.annotation.agreement import measure
+from lmms_egoplan.annotation.agreement import measure, measure_people
 from lmms_egoplan.annotation.flow import Scale
 from lmms_egoplan.judging.agreement import krippendorff_alpha
 
@@ -52,6 +54,78 @@ def test_constant_annotator_has_no_kappa():
     units = [{"A": 1, "B": int(number > 0)} for number in range(10)]
     agreement = measure(scale((0, 1)), units)
     assert (agreement.percent, agreement.cohen, agreement.cohen_pairs_skipped) == (90, None, 1)
+
+
+def planted(seed, items, reliabilities, levels=3):
+    """Return labels of annotators who know the truth with their reliability, else guess. Each labels most items."""
+    source = np.random.default_rng(seed)
+    truth = source.integers(0, levels, items)
+    units = [{} for _ in range(items)]
+    for name, reliability in reliabilities.items():
+        is_known, guesses = source.random(items) < reliability, source.integers(0, levels, items)
+        for unit, value, is_labelled in zip(
+            units, np.where(is_known, truth, guesses), source.random(items) < 0.9, strict=True
+        ):
+            if is_labelled:
+                unit[name] = int(value)
+    return units
+
+
+def test_a_careless_annotator_is_told_from_careful_ones():
+    reliabilities = {"A": 0.95, "B": 0.9, "C": 0.5, "D": 0.95, "E": 0.9}
+    units = planted(0, 400, reliabilities)
+    rows = measure_people(scale((0, 1, 2)), units)
+    own = {row.first: row for row in rows if not row.second}
+    careless = own.pop("C")
+    assert all(careless.percent_high < row.percent_low for row in own.values())
+    pairs = {(row.first, row.second): row for row in rows if row.second}
+    assert [*pairs] == [*combinations("ABCDE", 2)]
+    source = np.random.default_rng(1)
+    for (first, second), row in pairs.items():
+        shared = [(unit[first], unit[second]) for unit in units if {first, second} <= {*unit}]
+        assert row.items == len(shared)
+        assert row.percent == pytest.approx(100 * sum(a == b for a, b in shared) / len(shared))
+        assert row.kappa == pytest.approx(cohen(shared))
+        if first == "A":  # Resample the items themselves.
+            drawn = [[shared[i] for i in source.integers(0, len(shared), len(shared))] for _ in range(200)]
+            percents = [100 * sum(a == b for a, b in sample) / len(sample) for sample in drawn]
+            for low, high, values, width in (
+                (row.percent_low, row.percent_high, percents, 1.5),
+                (row.kappa_low, row.kappa_high, [cohen(sample) for sample in drawn], 0.03),
+            ):
+                assert (low, high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=width)
+    for name, row in (own | {"C": careless}).items():
+        equal = [
+            [unit[name] == value for other, value in unit.items() if other != name] for unit in units if name in unit
+        ]
+        equal = [values for values in equal if values]
+        assert row.items == len(equal)
+        assert row.percent == pytest.approx(100 * sum(map(sum, equal)) / sum(map(len, equal)))
+    reordered = [dict(reversed(unit.items())) for unit in reversed(units)]
+    assert measure_people(scale((0, 1, 2)), reordered) == rows
+    few = measure_people(scale((0, 1, 2)), units[:9])
+    assert {(row.percent_low, row.percent_high, row.kappa, row.kappa_low) for row in few} == {(None,) * 4}
+    assert all(row.percent is not None for row in few)
+
+
+@pytest.mark.whole
+def test_intervals_cover_the_true_values():
+    """Two people are equal with probability r * s + (1 - r * s) / 3, and kappa is r * s for equally frequent levels."""
+    reliabilities = {"A": 0.9, "B": 0.8, "C": 0.6}
+    covered = Counter()
+    for seed in range(150):
+        for row in measure_people(scale((0, 1, 2)), planted(seed, 120, reliabilities)):
+            if row.second:
+                kappa = reliabilities[row.first] * reliabilities[row.second]
+                covered["percent"] += row.percent_low <= 100 * (kappa + (1 - kappa) / 3) <= row.percent_high
+                covered["kappa"] += row.kappa_low <= kappa <= row.kappa_high
+            else:
+                others = [
+                    reliabilities[row.first] * value for name, value in reliabilities.items() if name != row.first
+                ]
+                expected = 100 * sum(kappa + (1 - kappa) / 3 for kappa in others) / 2
+                covered["person"] += row.percent_low <= expected <= row.percent_high
+    assert all(0.91 * 450 <= count <= 0.98 * 450 for count in covered.values()), covered
 
 
 names = st.sampled_from("PQRS")

@@ -77,14 +77,17 @@ def test_saving_a_label_shows_the_next_item(make):
     address, store = make(count=2, annotators=1, per_item=1)
     client = enter(address, store, "annotator-1")
     first = form_in(client.page.text)[0]
-    page = post(client, rating="1", comment=" <i>odd</i> ", seconds="3.26")
+    assert "labelled 0 items; at most 2 more are left for you (2 labels left in all)" in client.page.text
+    comment = " <i>o\x00d\u202ed</i> \ufeff\tL\u200dR\u200f\r\n\x9b2\x07 "
+    page = post(client, rating="1", comment=comment, seconds="3.26")
     assert page.status_code == 200
+    assert "labelled 1 item; at most 1 more is left for you (1 label left in all)" in page.text
     assert form_in(page.text)[0] != first
     (label,) = next(iter(store.labelled().labels.values()))
-    assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i>", 3.3)
+    assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i> \tL\u200dR\u200f\n2", 3.3)
     page = post(client, rating="0")
     assert 'id="label"' not in page.text
-    assert "2 items" in page.text
+    assert "labelled 2 items; at most 0 more are left for you (0 labels left in all)" in page.text
 
 
 def test_invalid_input_is_not_saved_and_keeps_the_comment(make):
@@ -198,8 +201,9 @@ def test_full_disk_is_reported_and_the_form_can_be_resent(make):
 def test_skipped_item_is_shown_to_the_lead_and_reassigned(make):
     address, store = make(count=1, annotators=3, per_item=2)
     client = enter(address, store, "annotator-1")
-    assert post(client, "/skip/", reason="  ").status_code == 422
-    assert post(client, "/skip/", reason="too <b>dark</b>\nby far").status_code == 200
+    for empty in ("  ", "\x00\u202e \ufeff\x9f"):
+        assert post(client, "/skip/", reason=empty).status_code == 422
+    assert post(client, "/skip/", reason="too <b>dark</b>\n\x1b\u2066by far").status_code == 200
     assert 'id="label"' not in client.page.text
     mine = client.get("/mine").text
     assert "too &lt;b&gt;dark&lt;/b&gt; by far" in mine
@@ -220,6 +224,7 @@ def test_annotators_find_and_change_their_labels(make):
     page = client.get("/mine", params={"words": "Comment 1"}).text
     (path,) = re.findall(r'href="(/p/[^"]+/label/[0-9]+)"', page)
     assert "&lt;b&gt;text " in page
+    assert ", Rating, <time" in page
     assert "text/" not in page  # An item's id may name the model.
     client.page = client.get(path)
     assert 'value="0" required checked' in client.page.text
@@ -272,7 +277,7 @@ def test_lead_closes_and_renews_links_and_names_people(make):
     client, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
     _, hidden = form_in(lead.page.text, "/people/name")
     assert hidden["person"] == "annotator-1"
-    assert lead.post("/people/name", data=hidden | {"called": " Ada  <i>L.</i> "}).status_code == 200
+    assert lead.post("/people/name", data=hidden | {"called": " Ada \u202e <i>L.</i>\x7f "}).status_code == 200
     assert "Ada &lt;i&gt;L.&lt;/i&gt; (annotator-1)" in client.get("/").text
     duplicate = lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"})
     assert (duplicate.status_code, "annotator-1" in duplicate.text) == (400, True)

@@ -11,15 +11,21 @@ import pytest
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import FLOW, read_items
+from lmms_egoplan.annotation.flow import Label, Labelled
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egoplan.records import (
+    AGREED,
     DISAGREE,
     EGO4D,
     EPIC_KITCHENS,
+    LEAD_KEEPS,
+    LEAD_REJECTS,
+    LEAD_SKIPS,
     OPEN,
     OTHER,
     SERVED,
     read_annotations,
+    read_checked,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
@@ -103,6 +109,64 @@ def test_questions_are_kept_if_all_choose_the_recorded_answer(source):
     assert all(record["note"] == "kept as it is" for record in json.loads(verified.read_text())["EgoPlan_validation"])
     media = ("--epic-kitchens", source / "epic", "--ego4d", source / "ego4d")
     assert run("data", "prepare", "egoplan", verified, "--split", "val", *media)[0] == 0
+
+
+def test_the_lead_keeps_and_rejects_questions(source):
+    golden = RECORD["golden_choice_idx"]
+    other = next(letter for letter in "ABCD" if letter != golden)
+    store = start(source)
+    for person in ("annotator-1", "annotator-2"):
+        while slot := store.assignments.next_slot(person):
+            choice = golden if int(slot.item.id) > 4 or person == "annotator-1" else other
+            store.save(slot, f"form {slot.id}", {"choice": choice})
+    decisions = {1: {"choice": golden}, 2: {"choice": other}, 3: {"choice": "skip", "reason": "unclear"}}
+    with served(store) as address:
+        lead = enter(address, store, "lead")
+        for number, values in decisions.items():
+            lead.page = lead.get(f"/adjudicate/{store.positions()[str(number)]}")
+            assert "Recorded answer" in lead.page.text
+            assert post(lead, **values).status_code == 200
+    store.close()
+    reasons, output = rejected(store)
+    assert reasons == {2: LEAD_REJECTS, 3: f"{LEAD_SKIPS}: unclear", 4: DISAGREE}
+    assert "3 of 6" in output
+    assert re.search(r"kept by the lead's decision; .*: 1$", output, re.MULTILINE)
+    rows = (source / "out" / "rejected.csv").read_text()
+    assert f"lead:{other}" in rows
+    checked = read_checked([source / "out"])
+    assert {number: reason for (number, _), reason in checked.items()} == {
+        1: LEAD_KEEPS, 2: LEAD_REJECTS, 3: LEAD_SKIPS, 4: DISAGREE, 5: AGREED, 6: AGREED,
+    }  # fmt: skip
+    # A question that was kept by the lead's decision can be verified again.
+    roots = {EPIC_KITCHENS: source / "epic", EGO4D: source / "ego4d"}
+    items = read_items(source / "out" / "EgoPlan_validation.json", roots)
+    labels = {item.id: [Label(item.id, "verify", "Ann", {"choice": golden}, "", None, "")] for item in items}
+    again = FLOW.export(Labelled(items, labels, ["Ann"], ["Ann"], frozenset(), 1)).files["EgoPlan_validation.json"]
+    (source / "again").mkdir()
+    (source / "again" / "EgoPlan_validation.json").write_text(again.text)
+    assert {*read_checked([source / "again"]).values()} == {AGREED}
+
+
+def test_a_senior_sees_counts_and_first_the_rows_that_differ(source):
+    golden = RECORD["golden_choice_idx"]
+    other = next(letter for letter in "ABCD" if letter != golden)
+    store = start(source, qualification=4)
+    wrong = sorted(int(item.id) for item in store.items()[:4])[2]
+    with served(store) as address:
+        client = enter(address, store, "annotator-1")
+        post(client, "/skip/", reason="too dark")
+        skipped = store.labelled().skips[0].item
+        while 'id="label"' in client.page.text:
+            number = int(re.search(r"goal (\d+)", client.page.text)[1])
+            post(client, choice=other if number == wrong else golden)
+        senior = enter(address, store, "senior-1")
+        assert re.search(r"<strong>[23] of 3 agree with the record", senior.page.text)
+        assert "Skipped: 1." in senior.page.text
+        marks = re.findall(r">(agrees|differs|none)<", senior.page.text)
+        number_wrong = int(skipped != str(wrong))
+        assert marks == ["differs"] * number_wrong + ["agrees"] * (3 - number_wrong) + ["none"]
+        assert post(senior, "/qualify", verdict="pass").status_code == 200
+    store.close()
 
 
 def test_clip_ends_exactly_at_the_observation(source):

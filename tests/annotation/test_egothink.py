@@ -17,6 +17,7 @@ from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.benchmarks.egothink.answer_files import read_human
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -145,17 +146,31 @@ def test_unfinished_answers_are_counted_but_not_pooled(prepared, tmp_path):
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
 
-def test_mean_of_differing_ratings_counts(prepared, tmp_path):
-    """The lead sees the difference but cannot decide."""
-    store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
+def test_mean_of_differing_ratings_counts_unless_the_lead_decides(prepared, tmp_path):
+    """A decision replaces the mean, in both files that contain means. The raters' columns do not change."""
+    judged = write_answers(tmp_path / "one.jsonl", prepared[:12], rating=1.0, judge="judge-model", judgement="[[1]]")
+    store = start(tmp_path, [judged], judged=[judged])
     rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
-    with visited(store, "lead") as lead:
-        assert "/adjudicate/" not in lead.page.text
-        assert '/item/0"' in lead.page.text
-        assert lead.get("/adjudicate/0").status_code == 404
-    export(store)
-    (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
-    assert json.loads(line)["rating"] == 0.25
+    tables, ratings = [], []
+    for decided in (False, True):
+        if decided:
+            with served(store) as address:
+                lead = enter(address, store, "lead")
+                lead.page = lead.get("/adjudicate/0")
+                assert all(text in lead.page.text for text in ("annotator-1", "0.5: partly right"))
+                assert post(lead, rating="1").status_code == 200
+        output, out = export(store)
+        assert ("one: decided by the lead: 1; the paper uses the raters' mean" in output) is decided
+        tables.append({name: (out / f"one-{name}.csv").read_text() for name in ("annotators", "ratings", "pooled")})
+        ratings.append(
+            {row["id"]: row["rating"] for row in map(json.loads, (out / "people.jsonl").read_text().splitlines())}
+        )
+        human = read_human(out / "one-pooled.csv")
+        assert human == {"people": ratings[-1]}
+    question = store.items()[0].hidden["question"]
+    assert (ratings[0], ratings[1]) == (dict.fromkeys(prepared[:12], 0.25), ratings[0] | {question: 1.0})
+    assert [tables[0][name] == tables[1][name] for name in tables[0]] == [True, True, False]
+    store.close()
 
 
 def test_errors_name_changed_and_missing_items(prepared, tmp_path):

@@ -1,3 +1,4 @@
+import csv
 import json
 from dataclasses import replace
 from io import BytesIO
@@ -39,6 +40,8 @@ def names(out):
 
 
 COMMON = ["agreement.csv", "annotation.json", "labels.jsonl"]
+PEOPLE = "agreement-people.csv"
+PAIR = ("annotator-1", "annotator-2")
 
 
 def test_export_replaces_the_previous_one(store, tmp_path):
@@ -46,7 +49,11 @@ def test_export_replaces_the_previous_one(store, tmp_path):
     label(store, "annotator-1", "annotator-2")
     with claimed_folder(out, "annotate export"):
         assert any(str(out / "ratings.json") in line for line in export(Rating(), store.labelled(), out))
-    assert names(out) == sorted([*COMMON, "ratings.json"])
+    assert names(out) == sorted([*COMMON, PEOPLE, "ratings.json"])
+    rows = list(csv.DictReader((out / PEOPLE).read_text().splitlines()))
+    assert [(row["first"], row["second"]) for row in rows] == [("annotator-1", ""), ("annotator-2", ""), PAIR]
+    expected = {"scale": "Rating", "items": "1", "percent": "100.0", "percent_low": "n/a", "kappa": "n/a"}
+    assert all(row | expected == row for row in rows)
     (out / "notes.txt").write_text("one's own")
     slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
     store.save(slot, "skip", None, skipped="too dark")

@@ -229,16 +229,36 @@ def test_egothink(start, hand, tmp_path):
 
     def look(user):
         assert "66.7" not in user.page.inner_text("main")
-        user.follow("li a[href*='/item/']")
-        assert user.page.locator("#label").count() == 0
+        user.follow("li a[href*='/adjudicate/']")
+        user.choose("rating", "1")
+        user.save()
+        assert user.page.locator("form[action*='/undecide/']").count() == 1
 
     with served(store) as address:
         hand(address, store, "annotator-1", rate(["1", "0"]))
         hand(address, store, "annotator-2", rate(["1", "0.5"]))
         hand(address, store, "lead", look)
-    assert "2 of 2" in export(store, tmp_path / "out")[0]
+    output = export(store, tmp_path / "out")[0]
+    assert "2 of 2" in output
+    assert "decided by the lead: 1" in output
     lines = (tmp_path / "out" / "right-ratings.csv").read_text().splitlines()
     assert sorted(line.partition(",")[2] for line in lines[1:]) == ["0.0,0.5", "1.0,1.0"]
+
+
+def test_pictures_are_next_to_the_numbered_steps(start, browser):
+    store = start("actplan")
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
+        seen(page)
+        page.click("#guide summary")
+        for width in (1440, 1024, 400):
+            page.set_viewport_size({"width": width, "height": 900})
+            steps, pictures = (page.locator(name).bounding_box() for name in (".steps", ".pictures"))
+            is_next = pictures["x"] >= steps["x"] + steps["width"]
+            assert is_next is (width >= 1024)
+            assert (pictures["y"] < steps["y"] + steps["height"]) is is_next
+            if is_next:  # Two of three pictures are in view from the start.
+                assert page.locator(".pictures .part").nth(1).bounding_box()["y"] < 900
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.whole

@@ -4,6 +4,7 @@ import json
 import re
 from functools import partial
 from html import unescape
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
 
 
-@given(st.text())
+@given(st.text() | st.text("a \t\n\x00\x1b\x1f\x85\u200d\u200f\u202e\u2069\ufeff"))
 def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
     def read(rows):
         try:
@@ -27,8 +28,13 @@ def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
         except FormError:
             return ""
 
-    assert read(2) == " ".join(text.split())
-    assert read(3).split("\n") == ([" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""])
+    controls = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+    lines = [
+        "".join(c for c in line if c == "\t" or (category(c) != "Cc" and c not in controls))
+        for line in text.splitlines()
+    ]
+    assert read(2) == " ".join(" ".join(lines).split())
+    assert read(3).split("\n") == ([" ".join(line.split()) for line in lines if line.strip()] or [""])
 
 
 def start(flow, folder, read_items):
@@ -132,6 +138,13 @@ def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     assert [plan["steps"] for plan in line["plans"]] == [["walk_to(table)", "grab(cup_1)"]] * 2
     rows = (out / "goal_checks.csv").read_text().splitlines()
     assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
+    # The lead's plan is another one, unless it repeats a plan.
+    for text, number in (("walk_to(table)\ngrab(cup_1)", 2), ("grab(cup_1)", 3)):
+        slot = store.adjudicate(0, "lead")
+        store.save(slot, text, {"plan": text})
+        assert "plan of the lead: 1" in export(store)[0]
+        (line,) = map(json.loads, (out / "gold_plans.jsonl").read_text().splitlines())
+        assert [plan["person"] for plan in line["plans"]] == ["annotator-1", "annotator-2", "lead"][:number]
     store.close()
     # The report rejects these labels.
     _, output = run("report", out, "--out", tmp_path / "report")
