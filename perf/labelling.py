@@ -27,8 +27,12 @@ from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, Database, Settings
 from lmms_egoplan.annotation.store import Store
 
 
-def label_all(address: str, token: str) -> list[float]:
-    """Label all items of a person; return the seconds from sending each label to the response that confirms it."""
+def label_all(address: str, token: str) -> list[tuple[float, float]]:
+    """Label all items of a person.
+
+    Returns:
+        For each label, the seconds from sending it to the response that confirms it, and those of the next page.
+    """
     times = []
     with httpx.Client(base_url=address, timeout=60) as client:
         page = client.get(f"/enter/{token}", follow_redirects=True).text
@@ -36,10 +40,11 @@ def label_all(address: str, token: str) -> list[float]:
             action, hidden = form_in(page)
             began = time.perf_counter()
             response = client.post(action, data=hidden | {"rating": random.choice("01")})
-            times.append(time.perf_counter() - began)
+            confirmed = time.perf_counter()
             if response.status_code != 303:
                 raise SystemExit(response.text)
             page = client.get(action.partition("label/")[0]).text
+            times.append((confirmed - began, time.perf_counter() - confirmed))
     return times
 
 
@@ -77,7 +82,10 @@ def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
     try:
         with ThreadPoolExecutor(people) as pool:
             times_by_person = pool.map(lambda token: label_all(address, token), tokens.values())
-            times = sorted(seconds for person_times in times_by_person for seconds in person_times)
+            label_times, page_times = zip(
+                *(both for person_times in times_by_person for both in person_times), strict=True
+            )
+            times, page_times = sorted(label_times), sorted(page_times)
         with httpx.Client(base_url=address, timeout=600, follow_redirects=True) as client:
             base = str(client.get(f"/enter/{lead}").url)
             lead_s = {
@@ -89,7 +97,9 @@ def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
     median, percentile_95 = (1000 * times[int(share * len(times))] for share in (0.5, 0.95))
     print(
         f"{labels} existing labels: {len(times)} new labels, median {median:.0f} ms, 95 % under "
-        f"{percentile_95:.0f} ms, all under {1000 * times[-1]:.0f} ms; "
+        f"{percentile_95:.0f} ms, all under {1000 * times[-1]:.0f} ms; next page: median "
+        f"{1000 * page_times[len(times) // 2]:.0f} ms, 95 % under {1000 * page_times[int(0.95 * len(times))]:.0f} ms, "
+        f"all under {1000 * page_times[-1]:.0f} ms; "
         + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
     )
     return times

@@ -85,11 +85,15 @@ class PeopleAgreement:
     kappa_high: float | None = None
 
 
-def agreements(flow: Flow, labelled: Labelled) -> list[Agreement]:
-    """Measure agreement on every scale of a flow, from the labels of its `Flow.agreement_stage`."""
+def agreements(flow: Flow, labelled: Labelled, people: Sequence[PeopleAgreement] | None = None) -> list[Agreement]:
+    """Measure agreement on every scale of a flow, from the labels of its `Flow.agreement_stage`.
+
+    Args:
+        people: Result of `people_agreements`, if known.
+    """
     stage = flow.agreement_stage or flow.stages[0].name
     skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
-    return [measure(scale, units, skipped) for scale, units in _scales(flow, labelled)]
+    return [measure(scale, units, skipped, people) for scale, units in _scales(flow, labelled)]
 
 
 def people_agreements(flow: Flow, labelled: Labelled) -> list[PeopleAgreement]:
@@ -104,13 +108,16 @@ def _scales(flow: Flow, labelled: Labelled) -> Iterator[tuple[Scale, Units]]:
         yield scale, [{label.person: scale.of(label.values) for label in item} for item in labels]
 
 
-def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
+def measure(
+    scale: Scale, labels: Units, items_skipped: int = 0, people: Sequence[PeopleAgreement] | None = None
+) -> Agreement:
     """Measure the agreement of labels on one scale.
 
     Args:
         labels: For each item, the value by annotator. None means no value.
         scale: Scale of the values.
         items_skipped: See `Agreement`.
+        people: Result of `measure_people` on this scale and others, if known.
 
     >>> scale = Scale("Correct", (0, 1), dict.get)
     >>> measured = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
@@ -121,7 +128,8 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     units = [unit for unit in units if len(unit) > 1]
     pairs = [pair for unit in units for pair in combinations(unit.values(), 2)]
     percent = 100 * fmean(first == second for first, second in pairs) if pairs else None
-    rated = [row for row in measure_people(scale, units) if row.second]
+    measured = measure_people(scale, units) if people is None else people
+    rated = [row for row in measured if row.second and row.scale == scale.title]
     kappas = [(row.kappa, row.items) for row in rated if row.kappa is not None]
     overlaps = [overlap for _, overlap in kappas]
     cohen = float(np.average([kappa for kappa, _ in kappas], weights=overlaps)) if kappas else None
@@ -154,15 +162,15 @@ def measure_people(scale: Scale, labels: Units) -> list[PeopleAgreement]:
     size, numbers = len(scale.levels), range(len(people))
     rows = []
     for first, second in [*((number, None) for number in numbers), *combinations(numbers, 2)]:
-        own, rest = table[:, [first]], np.delete(table, first, axis=1) if second is None else table[:, [second]]
-        shared = ((own >= 0) & (rest >= 0)).sum(axis=1)
-        equal = ((own >= 0) & (own == rest)).sum(axis=1)
+        ranked, rest = table[:, [first]], np.delete(table, first, axis=1) if second is None else table[:, [second]]
+        shared = ((ranked >= 0) & (rest >= 0)).sum(axis=1)
+        equal = ((ranked >= 0) & (ranked == rest)).sum(axis=1)
         kinds, counts = np.unique(np.stack([equal, shared], 1)[shared > 0], axis=0, return_counts=True)
         if not counts.size:
             continue
         measured = _resampled(kinds, counts, lambda sums: 100 * sums[:, 0] / sums[:, 1])
         if second is not None:
-            levels = np.bincount((own * size + rest)[shared > 0, 0], minlength=size**2)
+            levels = np.bincount((ranked * size + rest)[shared > 0, 0], minlength=size**2)
             measured += _resampled(np.eye(size**2), levels, _kappas)
         names = people[first], "" if second is None else people[second]
         rows.append(PeopleAgreement(scale.title, *names, int(counts.sum()), *measured))

@@ -46,8 +46,9 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
         files["skipped.jsonl"] = ExportedFile(json_lines(map(asdict, labelled.skips)), "skipped items")
         skipped = len({skip.item for skip in labelled.skips})
         lines.append(f"Skipped by annotators: {skipped} items, {len(labelled.skips)} times")
-    files["agreement.csv"] = ExportedFile(_table(Agreement, agreements(flow, labelled)), "agreement")
-    if people := people_agreements(flow, labelled):
+    people = people_agreements(flow, labelled)
+    files["agreement.csv"] = ExportedFile(_table(Agreement, agreements(flow, labelled, people)), "agreement")
+    if people:
         files["agreement-people.csv"] = ExportedFile(
             _table(PeopleAgreement, people), "agreement of each annotator and pair"
         )

@@ -107,7 +107,8 @@ class Pages:
     def agreement(self, person: Person) -> str:
         """Show agreement. Computing its intervals takes time."""
         labelled = self._store.labelled()
-        rows, people = agreements(self._flow, labelled), people_agreements(self._flow, labelled)
+        people = people_agreements(self._flow, labelled)
+        rows = agreements(self._flow, labelled, people)
         return self._render("agreement", person, agreements=rows, people=people, when_undefined=WHEN_UNDEFINED)
 
     def lead(self, person: Person, page: int) -> str:

@@ -75,9 +75,9 @@ def test_a_careless_annotator_is_told_from_careful_ones():
     reliabilities = {"A": 0.95, "B": 0.9, "C": 0.5, "D": 0.95, "E": 0.9}
     units = planted(0, 400, reliabilities)
     rows = measure_people(scale((0, 1, 2)), units)
-    own = {row.first: row for row in rows if not row.second}
-    careless = own.pop("C")
-    assert all(careless.percent_high < row.percent_low for row in own.values())
+    with_all = {row.first: row for row in rows if not row.second}
+    careless = with_all.pop("C")
+    assert all(careless.percent_high < row.percent_low for row in with_all.values())
     pairs = {(row.first, row.second): row for row in rows if row.second}
     assert [*pairs] == [*combinations("ABCDE", 2)]
     source = np.random.default_rng(1)
@@ -94,7 +94,7 @@ def test_a_careless_annotator_is_told_from_careful_ones():
                 (row.kappa_low, row.kappa_high, [cohen(sample) for sample in drawn], 0.03),
             ):
                 assert (low, high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=width)
-    for name, row in (own | {"C": careless}).items():
+    for name, row in (with_all | {"C": careless}).items():
         equal = [
             [unit[name] == value for other, value in unit.items() if other != name] for unit in units if name in unit
         ]
@@ -120,10 +120,10 @@ def test_intervals_cover_the_true_values():
                 covered["percent"] += row.percent_low <= 100 * (kappa + (1 - kappa) / 3) <= row.percent_high
                 covered["kappa"] += row.kappa_low <= kappa <= row.kappa_high
             else:
-                others = [
+                products = [
                     reliabilities[row.first] * value for name, value in reliabilities.items() if name != row.first
                 ]
-                expected = 100 * sum(kappa + (1 - kappa) / 3 for kappa in others) / 2
+                expected = 100 * sum(kappa + (1 - kappa) / 3 for kappa in products) / 2
                 covered["person"] += row.percent_low <= expected <= row.percent_high
     assert all(0.91 * 450 <= count <= 0.98 * 450 for count in covered.values()), covered
 
