@@ -166,11 +166,10 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     if labelled.qualification:
         number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
         yield "Qualification", number, len(labelled.people) * len(labelled.qualification)
-    titles = {stage.name: stage.title for stage in store.flow.stages}
+    titles, needed = {stage.name: stage.title for stage in store.flow.stages}, store.totals()
     for one in labelled.study.rounds:
         number = sum(len(labelled.of(item, one.name)) for item in main)
-        ((needed,),) = store.database.rows("SELECT sum(needed) FROM places WHERE stage = ?", one.name)
-        yield titles[one.name], number, needed or 0
+        yield titles[one.name], number, needed.get(one.name, 0)
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:

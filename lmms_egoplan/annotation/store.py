@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import ceil
 from statistics import median
 
 from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
@@ -22,7 +23,7 @@ from lmms_egoplan.annotation.database import (
 )
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
-from lmms_egoplan.annotation.study import ANNOTATOR, QUALIFICATION, Group
+from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING, Group
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
@@ -198,6 +199,24 @@ class Store:
     def num_items(self) -> int:
         """Return the number of items."""
         return self.database.rows("SELECT count(*) FROM items")[0][0]
+
+    def totals(self) -> dict[str, int]:
+        """Return the number of labels that all items need, by stage."""
+        return dict(self.database.rows("SELECT stage, needed FROM totals"))
+
+    def share(self, person: Person) -> tuple[int, int]:
+        """Return the number of a person's labels, and how many they give if all people of a group do the same number.
+
+        Both include training, qualification and gold items. A quota limits the second number.
+        """
+        study, totals = self.database.study, self.totals()
+        group = study.people[person.group]
+        share = sum(totals.get(one.name, 0) for one in study.rounds if one.people == person.group) / group.count
+        share = share if group.quota is None else min(share, group.quota)
+        if person.group == study.rounds[0].people:
+            share += sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD)) / group.count
+        ((labelled,),) = self.database.rows(QUERIES["num_labelled"], person.name)
+        return labelled, ceil(share)
 
     def positions(self) -> dict[str, int]:
         """Return the position of each item by its id."""

@@ -26,6 +26,14 @@ CREATE TABLE places (
     is_free INTEGER NOT NULL DEFAULT 0, final INTEGER NOT NULL,
     PRIMARY KEY (item, stage)
 ) WITHOUT ROWID;
+CREATE TABLE totals (stage TEXT PRIMARY KEY, needed INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER needed_at_INSERT AFTER INSERT ON places BEGIN
+    INSERT INTO totals VALUES (NEW.stage, NEW.needed)
+    ON CONFLICT (stage) DO UPDATE SET needed = needed + excluded.needed;
+END;
+CREATE TRIGGER needed_at_UPDATE AFTER UPDATE OF needed ON places BEGIN
+    UPDATE totals SET needed = needed + NEW.needed - OLD.needed WHERE stage = NEW.stage;
+END;
 CREATE INDEX free_places ON places (stage, part, item) WHERE is_free;
 CREATE TABLE labels (
     id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,

@@ -49,6 +49,11 @@ def raise_annotators(store, count):
     store.change_people({"annotator": Group(count=count)})
 
 
+def share_of(store, name):
+    (person,) = (person for person in store.people() if person.name == name)
+    return store.share(person)
+
+
 def new_store(path, count, annotators, per_item, flow=Rating, exclusive=True, **settings):
     """Create and open a database of texts."""
     study = study_of(flow, annotators, per_item, **settings)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from annotation.rating import STUDY, Rating, Reviewed, Studied, raise_annotators, study_of, texts
+from annotation.rating import STUDY, Rating, Reviewed, Studied, raise_annotators, share_of, study_of, texts
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError
 from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.flow import Item
@@ -91,7 +91,15 @@ def test_same_form_with_other_values_is_a_correction(open_store):
     assert store.save(slot, "form", {"rating": "1"}, "a comment")
     ((saved,),) = store.labelled().labels.values()
     assert (saved.values, saved.comment) == ({"rating": "1"}, "a comment")
-    assert store.assignments.share("annotator-1").labelled == 1
+    assert share_of(store, "annotator-1")[0] == 1
+
+
+def test_shares_are_of_all_labels_of_a_group(open_store):
+    store = open_store(count=8, annotators=4, flow=Studied, people=STUDY.people, rounds=STUDY.rounds)
+    label_all(store, ["annotator-1"])
+    # Two labels each of 8 items, and one of the audit's 4, by 4 people; 2 of 5 and 1 of 8 items, by 3 people.
+    assert share_of(store, "annotator-1") == (8, 5)
+    assert share_of(store, "reviewer-3") == (0, 6)
 
 
 def test_median_of_two_times_is_their_mean(open_store):
@@ -133,7 +141,7 @@ def test_skipped_item_is_reassigned_for_good(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
     slot = skip(store, "annotator-1")
     assert store.assignments.next_slot("annotator-1") is None
-    assert (store.assignments.state("annotator-1"), store.assignments.share("annotator-1").labelled) == ("finished", 0)
+    assert (store.assignments.state("annotator-1"), share_of(store, "annotator-1")[0]) == ("finished", 0)
     label(store, "annotator-2")
     assert store.save(store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
     assert store.labelled().skips == []
@@ -231,7 +239,11 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
             if slot is not None:
                 skipped = "dark" if kind == "skip" else None
-                values = None if skipped else {"rating": source.choice(["1"] * 8 + ["0", "aside" if flow is Studied else "0"])}
+                values = (
+                    None
+                    if skipped
+                    else {"rating": source.choice(["1"] * 8 + ["0", "aside" if flow is Studied else "0"])}
+                )
                 store.save(slot, f"form {step}", values, skipped=skipped)
             elif kind == "change":
                 change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
@@ -250,6 +262,8 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             rows = connection.execute("SELECT stage, item, is_free FROM places")
             stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
             assert stored == recount(connection, store.database.study, sampled)
+            needed = dict(connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage"))
+            assert store.totals() == needed
         for name in people:
             # The remembered search positions hide no free item.
             remembered = store.assignments._free(name)
