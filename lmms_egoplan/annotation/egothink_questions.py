@@ -87,6 +87,7 @@ class WrittenQuestions(Flow):
     name = "egothink-questions"
     title = "EgoThink: write questions"
     stages = (Stage(_WRITE, "Writing", 1), Stage(_REVIEW, "Review by three other people", _REVIEWERS))
+    agreement_stage = _REVIEW
 
     def form(
         self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0, stage: str = ""
@@ -119,6 +120,10 @@ class WrittenQuestions(Flow):
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
         """Return whether some reviewers, but not all, accept the question."""
         return len({_accepts(values) for values in labels if "fits" in values}) > 1
+
+    def sets_aside(self, values: Values) -> bool:
+        """Return whether the writer does not use the picture."""
+        return values.get("use") == "no"
 
     def export(self, labelled: Labelled) -> Export:
         """Export the accepted questions to ``questions.jsonl``, and all others with reasons to ``rejected.csv``."""

@@ -77,17 +77,17 @@ def test_saving_a_label_shows_the_next_item(make):
     address, store = make(count=2, annotators=1, per_item=1)
     client = enter(address, store, "annotator-1")
     first = form_in(client.page.text)[0]
-    assert "labelled 0 items; at most 2 more are left for you (2 labels left in all)" in client.page.text
+    assert "labelled 0 items. Your share is about 2; 2 left" in client.page.text
     comment = " <i>o\x00d\u202ed</i> \ufeff\tL\u200dR\u200f\r\n\x9b2\x07 "
     page = post(client, rating="1", comment=comment, seconds="3.26")
     assert page.status_code == 200
-    assert "labelled 1 item; at most 1 more is left for you (1 label left in all)" in page.text
+    assert "labelled 1 item. Your share is about 2; 1 left" in page.text
     assert form_in(page.text)[0] != first
     (label,) = next(iter(store.labelled().labels.values()))
     assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i> \tL\u200dR\u200f\n2", 3.3)
     page = post(client, rating="0")
     assert 'id="label"' not in page.text
-    assert "labelled 2 items; at most 0 more are left for you (0 labels left in all)" in page.text
+    assert "labelled 2 items. Your share is about 2; 0 left" in page.text
 
 
 def test_invalid_input_is_not_saved_and_keeps_the_comment(make):

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from annotation.rating import study_of
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import FLOW, read_items
@@ -141,7 +142,9 @@ def test_the_lead_keeps_and_rejects_questions(source):
     roots = {EPIC_KITCHENS: source / "epic", EGO4D: source / "ego4d"}
     items = read_items(source / "out" / "EgoPlan_validation.json", roots)
     labels = {item.id: [Label(item.id, "verify", "Ann", {"choice": golden}, "", None, "")] for item in items}
-    again = FLOW.export(Labelled(items, labels, ["Ann"], ["Ann"], frozenset(), 1)).files["EgoPlan_validation.json"]
+    again = FLOW.export(Labelled(study_of(FLOW, 1, 1), items, labels, ["Ann"], ["Ann"], frozenset())).files[
+        "EgoPlan_validation.json"
+    ]
     (source / "again").mkdir()
     (source / "again" / "EgoPlan_validation.json").write_text(again.text)
     assert {*read_checked([source / "again"]).values()} == {AGREED}
