@@ -23,9 +23,10 @@ from lmms_egoplan.annotation.egothink_questions import read_items as read_frames
 from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
+from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
-from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.store import Store, kept_predictions
 from lmms_egoplan.annotation.study import STUDIES
 from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens, Runs, Sample
@@ -96,7 +97,7 @@ def status(db: _Database) -> None:
             table.add_row(escape(title), *texts)
         Console().print(table)
         typer.echo(WHEN_UNDEFINED)
-        for line in store.flow.remarks(labelled):
+        for line in (*store.flow.remarks(labelled), *kept_predictions(labelled)):
             typer.echo(line)
         typer.echo(f"Items with differing labels: {len(disputed(labelled, store))}")
 
@@ -119,6 +120,29 @@ def export(
             lines = export_labels(store.flow, store.labelled(), out)
     for line in lines:
         typer.echo(line)
+
+
+def import_labels(
+    db: _Database,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help='Label Studio\'s export in JSON, or predictions: lines such as `{"item": "a", "values": '
+            '{"rating": "1"}}`.',
+        ),
+    ],
+) -> None:
+    """Import labels from Label Studio, or predictions with which people's forms start.
+
+    Stop the page first. Label Studio's tasks must be from `annotate export --label-studio` of this database. If a
+    record is invalid, nothing is imported. You can repeat an import: it changes only what differs.
+
+    Example: `lmms-egoplan annotate import labels.sqlite project-1.json`
+    """
+    with closing(_open(db, exclusive=True)) as store:
+        for line in import_file(store, file):
+            typer.echo(line)
 
 
 def backup(db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="Path of the copy.")]) -> None:
@@ -435,8 +459,8 @@ def audit_egointent(
     Console().print(table)
 
 
-def _open(db: Path) -> Store:
-    database = Database(db)
+def _open(db: Path, *, exclusive: bool = False) -> Store:
+    database = Database(db, exclusive=exclusive)
     name = database.study.flow
     if name in FLOWS:
         return Store(database, load_flow(name))

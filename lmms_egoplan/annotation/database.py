@@ -58,8 +58,6 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
     """
     if not items:
         raise LmmsEgoplanError("no items to label")
-    if duplicates := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
-        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent) as unfinished:
         with (
@@ -71,7 +69,6 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
             )
             stored = {
                 "study": study.model_dump(),
-                "items": digest(items),
                 "secret": secrets.token_hex(32),
                 "made": now(),
             }
@@ -79,7 +76,7 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
             )
             add_people(connection, study)
-            add_items(connection, study, items, parts or {}, study.qualification, is_sampled=True)
+            add_items(connection, study, items, parts or {})
             connection.execute("COMMIT")
         try:
             os.link(unfinished.name, path)
@@ -90,29 +87,27 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
             path.chmod(0o600)
 
 
-def add_items(
-    connection: sqlite3.Connection,
-    study: Study,
-    items: Sequence[Item],
-    parts: dict[str, str],
-    qualification: int = 0,
-    *,
-    is_sampled: bool = False,
-) -> None:
+def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item], parts: dict[str, str]) -> None:
     """Append items in random order, with places for their labels.
 
+    Only the first call for a database draws qualification items and the samples of rounds. Later items are in neither.
+
     Args:
-        parts: Part of each item that is not in `MAIN`, by id.
-        qualification: Number of the other items that serve for the qualification.
-        is_sampled: Whether to draw the samples of rounds. Otherwise, these rounds get none of the items.
+        parts: Part of each item with `Item.known`, by id.
+
+    Raises:
+        LmmsEgoplanError: There are duplicate ids.
     """
+    if duplicates := [id_ for id_, count in Counter(clean_text(item.id) for item in items).items() if count > 1]:
+        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
     ((first,),) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items")
+    qualification = 0 if first else study.qualification
     order = list(items)
     random.Random(_SEED).shuffle(order)
     main = [item.id for item in order if item.id not in parts]
     parts = dict.fromkeys(main[:qualification], QUALIFICATION) | parts
     sampled = {
-        one.name: {*random.Random(f"{_SEED} {one.name}").sample(main[qualification:], one.sample if is_sampled else 0)}
+        one.name: {*random.Random(f"{_SEED} {one.name}").sample(main[qualification:], 0 if first else one.sample)}
         for one in study.rounds
         if one.sample
     }
@@ -133,15 +128,11 @@ def add_items(
     connection.executemany(QUERIES["new_place"], places)
 
 
-def digest(items: Sequence[Item]) -> str:
-    """Return a digest of the items. It ignores their order and `Item.changing`."""
-
-    def fixed(item: Item, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name not in item.changing}
-
-    rows = [[item.id, fixed(item, item.contents), fixed(item, item.hidden)] for item in items]
-    contents = sorted(clean_text(json.dumps(row, sort_keys=True, ensure_ascii=False)) for row in rows)
-    return sha256("\n".join(contents).encode()).hexdigest()
+def fixed_contents(item: Item) -> str:
+    """Return what may not change of an item between starts, as JSON."""
+    values = [item.contents, item.hidden]
+    fixed = [{name: value for name, value in part.items() if name not in item.changing} for part in values]
+    return clean_text(json.dumps(fixed, sort_keys=True, ensure_ascii=False))
 
 
 class Database:
@@ -216,10 +207,6 @@ class Database:
         ((value,),) = self.rows("SELECT value FROM settings WHERE name = ?", name)
         return json.loads(value)
 
-    def read_study(self) -> None:
-        """Reload `study`."""
-        self.study = Study(**self.setting("study"))
-
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all queries in this context read the same state of the database."""
@@ -229,8 +216,14 @@ class Database:
 
     @contextmanager
     def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open an exclusive transaction. If `is_waited_for`, its changes are on the disk when the context ends."""
+        """Open an exclusive transaction, or continue that of this thread, which then decides when changes are stored.
+
+        If `is_waited_for`, the changes are on the disk when the context ends.
+        """
         with self.lock, _storage_errors(self.path, _NOT_SAVED):
+            if self._connection.in_transaction:
+                yield self._connection
+                return
             if _file_identity(self.path) != self._identity:
                 raise StoreError(
                     f"{self.path}: moved, deleted or replaced while open, so nothing was saved. Stop the server, "
@@ -268,7 +261,7 @@ class Database:
             self._identity = _file_identity(self.path)
             self._reader = connections.enter_context(closing(_connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
-            self.read_study()
+            self.study = Study(**self.setting("study"))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

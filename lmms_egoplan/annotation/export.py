@@ -81,7 +81,10 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
     forms = [flow.form(item.contents) for item in items]
     # Every task needs all variables of the interface, so missing ones are empty.
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
-    tasks = [{"data": {"number": number} | blank | _data(form, folder, out)} for number, form in enumerate(forms)]
+    tasks = [
+        {"data": {"number": number} | blank | task_texts(form) | _task_media(form, folder, out)}
+        for number, form in enumerate(forms)
+    ]
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
     guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.contents))
     write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
@@ -93,18 +96,13 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
     ]
 
 
-def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
-    """Return the contents of a task by the names of the tags' variables."""
+def task_texts(form: Form) -> dict[str, Any]:
+    """Return the contents of a task by the names of the tags' variables, without media."""
     data: dict[str, Any] = {}
     for name, part in _named(form):
-        if isinstance(part, Picture):
-            file = folder.file(part.media)
-            (out / "media").mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, out / "media" / file.name)
-            data[name] = f"{_LOCAL}media/{file.name}"
-        elif isinstance(part, Steps):
+        if isinstance(part, Steps):
             data[name] = numbered(part.steps)
-        else:
+        elif not isinstance(part, Picture):
             data[name] = part.text
         data[f"{name}_title"] = part.title
     for field in form.fields:
@@ -115,6 +113,18 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
         if field.help:
             data[f"{field.name}_help"] = field.help
     return data
+
+
+def _task_media(form: Form, folder: MediaFolder, out: Path) -> dict[str, str]:
+    """Copy a task's media and return their addresses by the names of the tags' variables."""
+    addresses = {}
+    for name, part in _named(form):
+        if isinstance(part, Picture):
+            file = folder.file(part.media)
+            (out / "media").mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, out / "media" / file.name)
+            addresses[name] = f"{_LOCAL}media/{file.name}"
+    return addresses
 
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:

@@ -60,6 +60,7 @@ class Label:
         comment: The annotator's comment.
         seconds: Time spent, as measured by the browser; None if unknown.
         at: Time of saving, UTC, ISO 8601.
+        initial: The prediction with which the person's form started; None without one.
     """
 
     item: str
@@ -69,6 +70,7 @@ class Label:
     comment: str
     seconds: float | None
     at: str
+    initial: Values | None = None
 
 
 @dataclass(frozen=True)

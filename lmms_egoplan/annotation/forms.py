@@ -221,10 +221,10 @@ def check_values(form: Form, values: Values, where: str) -> None:
     for name, value in values.items():
         if name not in fields:
             raise LmmsEgoplanError(f"{where}, {name}: no such field; there are {', '.join(fields)}")
-        is_valid = isinstance(value, dict if isinstance(fields[name], Marks) else str | float)
         try:
-            is_valid = is_valid and (isinstance(value, dict) or fields[name].read([str(value)]) == value)
-        except FormError:
+            sent = [f"{a}:{b}" for a in value for b in value[a]] if isinstance(value, dict) else [str(value)]
+            is_valid = fields[name].read(sent) == value
+        except (FormError, TypeError):
             is_valid = False
         if not is_valid:
             raise LmmsEgoplanError(f"{where}, {name}: the field {fields[name].title!r} does not accept {quoted(value)}")

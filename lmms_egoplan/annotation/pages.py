@@ -14,7 +14,7 @@ from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements, people
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
-from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known
+from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known, kept_predictions
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 
 # A row of keys for each field with options. z, n and g have other uses. The fifth row has the digits that the first
@@ -131,7 +131,7 @@ class Pages:
             positions=positions,
             numbers={name: len(lines) for name, lines in lists.items()},
             is_last=all(len(lines) <= (page + 1) * PAGE for lines in lists.values()),
-            remarks=self._flow.remarks(labelled),
+            remarks=[*self._flow.remarks(labelled), *kept_predictions(labelled)],
             **{name: lines[page * PAGE : (page + 1) * PAGE] for name, lines in lists.items()},
         )
 

@@ -90,7 +90,9 @@ def open_store(
         if stored.flow != flow.name:
             raise StoreError(f"{db}: contains labels of {stored.flow}, not of {flow.name}; use another --db")
         items = read_items(media_folder(db)) if items is None else items
-        store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
+        added = store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
+        if team.more:
+            typer.echo(f"Items added: {added}")
         fixed = {
             "--per-item": (None if flow.stages[0].per_item else team.per_item, stored.rounds[0].per_item),
             "--qualification": (team.qualification, stored.qualification),

@@ -18,7 +18,7 @@ from lmms_egoplan.annotation.database import (
     add_items,
     add_people,
     as_json,
-    digest,
+    fixed_contents,
     now,
 )
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
@@ -103,7 +103,7 @@ class Store:
         """Close the database."""
         self.database.close()
 
-    def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False) -> None:
+    def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False) -> int:
         """Check that the database contains exactly these items, and update their `Item.changing` values.
 
         Args:
@@ -111,36 +111,33 @@ class Store:
             skip_missing: Accept a subset of the items and skip unknown ones.
             more: Add items that the database does not contain. Rounds with a sample keep it.
 
+        Returns:
+            The number of added items.
+
         Raises:
             StoreError: The items differ.
+            LmmsEgoplanError: There are duplicates among the new items.
         """
         stored = {item.id: item for item in self.items()}
-        new = [item for item in items if more and clean_text(item.id) not in stored]
-        items = [item for item in items if not more or clean_text(item.id) in stored]
-        if skip_missing:
-            items = [item for item in items if clean_text(item.id) in stored]
-            expected = [replace(stored[clean_text(item.id)], id=item.id, changing=item.changing) for item in items]
-            is_same = bool(items) and digest(items) == digest(expected)
-        else:
-            is_same = digest(items) == self.database.setting("items")
-        if not is_same:
+        new = [item for item in items if clean_text(item.id) not in stored]
+        known = {clean_text(item.id): item for item in items if clean_text(item.id) in stored}
+        is_same = all(
+            fixed_contents(item) == fixed_contents(replace(stored[name], changing=item.changing))
+            for name, item in known.items()
+        )
+        is_whole = len(known) == len(stored) == len(items) - len(new) and (more or not new)
+        if not (is_same and (bool(known) if skip_missing else is_whole)):
             raise StoreError(
                 f"{where}: the items differ from those in {self.database.path}, whose labels are unchanged. "
                 "Restore the items, add new ones with --more, or use another --db for them"
             )
-        renewed = [(as_json(item.contents), as_json(item.hidden), clean_text(item.id)) for item in items]
-        changed = [
-            row for row in renewed if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))
-        ]
-        if changed:
+        rows = [(as_json(item.contents), as_json(item.hidden), name) for name, item in known.items()]
+        changed = [row for row in rows if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))]
+        if changed or (more and new):
             with self.database.writing() as connection:
                 connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)
-        if new:
-            known = [replace(item, changing=new[0].changing) for item in stored.values()]
-            with self.database.writing() as connection:
-                add_items(connection, self.database.study, new, {})
-                row = (json.dumps(digest([*known, *new])),)
-                connection.execute("UPDATE settings SET value = ? WHERE name = 'items'", row)
+                add_items(connection, self.database.study, new if more else [], {})
+        return len(new) if more else 0
 
     def change_people(self, people: Mapping[str, Group]) -> None:
         """Change quotas and limits, and add people to the groups.
@@ -165,7 +162,7 @@ class Store:
             self.assignments.search_from()
             row = (json.dumps(study.model_dump()),)
             connection.execute("UPDATE settings SET value = ? WHERE name = 'study'", row)
-        self.database.read_study()
+        self.database.study = study
 
     def people(self) -> list[Person]:
         """Return the lead, then seniors, then annotators."""
@@ -332,8 +329,11 @@ class Store:
         """Return all items with the labels that count."""
         with self.database.snapshot():
             labels: dict[str, list[Label]] = {}
-            for item, stage, person, values, comment, seconds, at in self.database.rows(QUERIES["labelled"]):
-                label = Label(item, stage, person, json.loads(values), comment, seconds, at)
+            first = self.database.study.rounds[0].name
+            for item, stage, person, values, comment, seconds, at, initial in self.database.rows(
+                QUERIES["labelled"], first
+            ):
+                label = Label(item, stage, person, json.loads(values), comment, seconds, at, json.loads(initial))
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
             rows = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
@@ -362,3 +362,10 @@ class Store:
 def has_known(known: Values, values: Values) -> bool:
     """Return whether a label has all of the known values."""
     return all(values.get(name) == value for name, value in known.items())
+
+
+def kept_predictions(labelled: Labelled) -> list[str]:
+    """Return a line that counts the labels with all values of the prediction; none without predictions."""
+    labels = [label for labels in labelled.labels.values() for label in labels if label.initial]
+    kept = sum(has_known(label.initial or {}, label.values) for label in labels)
+    return [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {kept}"] if labels else []
