@@ -124,19 +124,14 @@ def export(
 
 def import_labels(
     db: _Database,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help='Label Studio\'s export in JSON, or predictions: lines such as `{"item": "a", "values": '
-            '{"rating": "1"}}`.',
-        ),
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Label Studio's JSON export, or predictions.")],
 ) -> None:
     """Import labels from Label Studio, or predictions with which people's forms start.
 
     Stop the page first. Label Studio's tasks must be from `annotate export --label-studio` of this database. If a
-    record is invalid, nothing is imported. You can repeat an import: it changes only what differs.
+    record is invalid, nothing is imported. You can repeat an import: it stores only what has changed.
+
+    Predictions are lines such as `{"item": "Activity/1 of gpt-4v", "values": {"rating": "0.5"}}`.
 
     Example: `lmms-egoplan annotate import labels.sqlite project-1.json`
     """
@@ -247,12 +242,9 @@ def annotate_egoplan_failures(
 
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
-    read, flow = partial(read_failures, runs, sample), load_flow("egoplan-failures")
-    serve(
-        open_store(flow, db, read, ", ".join(map(str, runs)), Team(annotators, per_item, study=study, more=more)),
-        host,
-        port,
-    )
+    flow, team = load_flow("egoplan-failures"), Team(annotators, per_item, study=study, more=more)
+    store = open_store(flow, db, partial(read_failures, runs, sample), ", ".join(map(str, runs)), team)
+    serve(store, host, port)
 
 
 def annotate_egothink(
@@ -360,10 +352,8 @@ def annotate_egointent(
 
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
     """
-    read, team = (
-        partial(egointent.read_items, items, videos, skip_missing=skip_missing),
-        Team(annotators, study=study, more=more),
-    )
+    read = partial(egointent.read_items, items, videos, skip_missing=skip_missing)
+    team = Team(annotators, study=study, more=more)
     store = open_store(egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
@@ -434,12 +424,8 @@ def annotate_plans(
 
     Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite --annotators 3`
     """
-    read = partial(actplan_plans.read_items, items)
-    serve(
-        open_store(actplan_plans.FLOW, db, read, str(items), Team(annotators, per_item, study=study, more=more)),
-        host,
-        port,
-    )
+    read, team = partial(actplan_plans.read_items, items), Team(annotators, per_item, study=study, more=more)
+    serve(open_store(actplan_plans.FLOW, db, read, str(items), team), host, port)
 
 
 def audit_egointent(

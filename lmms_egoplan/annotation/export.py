@@ -3,14 +3,14 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from lmms_egoplan.annotation.agreement import Agreement, PeopleAgreement, agreements, people_agreements
-from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.clips import Media, MediaFolder
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, Part, Picture, Steps, Words
 from lmms_egoplan.annotation.pages import environment
@@ -78,13 +78,17 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
         FrameError: A clip or image cannot be created.
         OSError: The folder cannot be written.
     """
+
+    def show(media: Media) -> str:
+        file = folder.file(media)
+        (out / "media").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, out / "media" / file.name)
+        return f"{_LOCAL}media/{file.name}"
+
     forms = [flow.form(item.contents) for item in items]
     # Every task needs all variables of the interface, so missing ones are empty.
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
-    tasks = [
-        {"data": {"number": number} | blank | task_texts(form) | _task_media(form, folder, out)}
-        for number, form in enumerate(forms)
-    ]
+    tasks = [{"data": {"number": number} | blank | task_data(form, show)} for number, form in enumerate(forms)]
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
     guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.contents))
     write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
@@ -96,14 +100,18 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
     ]
 
 
-def task_texts(form: Form) -> dict[str, Any]:
-    """Return the contents of a task by the names of the tags' variables, without media."""
+def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[str, Any]:
+    """Return the contents of a task by the names of the tags' variables.
+
+    Args:
+        show: Returns the address of a picture or clip; None without them.
+    """
     data: dict[str, Any] = {}
     for name, part in _named(form):
-        if isinstance(part, Steps):
-            data[name] = numbered(part.steps)
-        elif not isinstance(part, Picture):
-            data[name] = part.text
+        if not isinstance(part, Picture):
+            data[name] = numbered(part.steps) if isinstance(part, Steps) else part.text
+        elif show:
+            data[name] = show(part.media)
         data[f"{name}_title"] = part.title
     for field in form.fields:
         if isinstance(field, Choice) and _varies(field):
@@ -113,18 +121,6 @@ def task_texts(form: Form) -> dict[str, Any]:
         if field.help:
             data[f"{field.name}_help"] = field.help
     return data
-
-
-def _task_media(form: Form, folder: MediaFolder, out: Path) -> dict[str, str]:
-    """Copy a task's media and return their addresses by the names of the tags' variables."""
-    addresses = {}
-    for name, part in _named(form):
-        if isinstance(part, Picture):
-            file = folder.file(part.media)
-            (out / "media").mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, out / "media" / file.name)
-            addresses[name] = f"{_LOCAL}media/{file.name}"
-    return addresses
 
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:

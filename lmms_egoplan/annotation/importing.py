@@ -1,16 +1,14 @@
 """Import labels from Label Studio, and predictions as the first values of forms."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Annotated, Any
 
-from pydantic import ConfigDict
-
 from lmms_egoplan.annotation.assignment import NotYoursError, Slot, take
 from lmms_egoplan.annotation.database import QUERIES, as_json
-from lmms_egoplan.annotation.export import task_texts
+from lmms_egoplan.annotation.export import task_data
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, check_values, limited, read_values
 from lmms_egoplan.annotation.store import Store
@@ -21,9 +19,9 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, Expected, Seconds, Text, read_as
 
+# Start of the form tokens of imported labels, as in queries.yaml.
+_TOKEN = "label-studio"
 _DONE = ("new", "corrected", "unchanged", "predicted")
-# Maximum number of names in a message.
-_NAMED = 20
 
 
 # The JSON format of Label Studio: https://labelstud.io/guide/task_format
@@ -70,14 +68,8 @@ class _Annotation(Checked):
         return texts
 
 
-class _Data(Checked):
-    model_config = ConfigDict(extra="allow")
-
-    number: int
-
-
 class _Task(Checked):
-    data: _Data
+    data: dict[str, Any]
     annotations: list[_Annotation]
 
 
@@ -104,10 +96,11 @@ def import_file(store: Store, path: Path) -> list[str]:
         connection.execute("PRAGMA cache_spill = OFF")
         for name, outcome in (_label if is_labels else _predict)(store, connection, path):
             outcomes[outcome].append(name)
-    missing = {outcome: names for outcome, names in outcomes.items() if outcome not in _DONE}
-    lines = [f"Not imported, because {outcome}: {join_list(names, _NAMED)}" for outcome, names in missing.items()]
-    counts = [f"{len(outcomes[outcome])} {outcome}" for outcome in _DONE if outcome in outcomes]
-    return [*lines, f"{path}: {join_list([*counts, f'{sum(map(len, missing.values()))} not imported'])}"]
+    missing = {why: names for why, names in outcomes.items() if why not in _DONE}
+    counts = {outcome: len(outcomes[outcome]) for outcome in _DONE if outcome in outcomes}
+    counts["not imported"] = sum(map(len, missing.values()))
+    lines = [f"Not imported, because {why}: {join_list(names, most=20)}" for why, names in missing.items()]
+    return [*lines, f"{path}: {join_list([f'{count} {outcome}' for outcome, count in counts.items()])}"]
 
 
 def _predict(store: Store, connection: Connection, path: Path) -> Iterator[tuple[str, str]]:
@@ -125,49 +118,50 @@ def _predict(store: Store, connection: Connection, path: Path) -> Iterator[tuple
 
 def _label(store: Store, connection: Connection, path: Path) -> Iterator[tuple[str, str]]:
     """Store the labels of Label Studio's tasks. Yield items and people with outcomes."""
-    items, first = dict(enumerate(store.items())), store.database.study.rounds[0]
+    items = {str(position): item for position, item in enumerate(store.items())}
     people: dict[str, str] = {}
     for number, record in enumerate(track(parse_record(str(path), read_text(path)), "Importing labels"), 1):
-        task = read_as(_Task, f"{path}, task {number}", record)
-        item = items.get(task.data.number)
-        if not item or not task_texts(store.flow.form(item.contents)).items() <= (task.data.model_extra or {}).items():
-            raise LmmsEgoplanError(
-                f"{path}, task {number}, data: not from {store.database.path}; import it into its own"
-            )
+        where = f"{path}, task {number}"
+        task = read_as(_Task, where, record)
+        item = items.get(str(task.data.get("number")))
+        if item is None or not task_data(store.flow.form(item.contents)).items() <= task.data.items():
+            raise LmmsEgoplanError(f"{where}, data: not from {store.database.path}; import it into its own database")
         for annotation in task.annotations:
             user, called = annotation.user
             if user not in people:
-                people[user] = _person(store, connection, f"label-studio {user} ", called)
-            form = store.flow.form(item.contents, (), 0, first.name)
-            form = limited(form, store.database.study.limits(people[user], first.people))
+                people[user] = _person(store, connection, f"{_TOKEN} {user} ", called)
             try:
-                sent = annotation.sent(form)
-                values = None if annotation.was_cancelled else store.flow.check(item.contents, read_values(form, sent))
+                outcome = _save(store, connection, int(task.data["number"]), item, people[user], annotation)
             except FormError as error:
-                raise LmmsEgoplanError(f"{path}, task {number}, annotation {annotation.id}, {error}") from error
-            comment, token = " ".join(sent.get("comment", ())), f"label-studio {user} {annotation.id}"
-            reason = (comment or "skipped in Label Studio") if annotation.was_cancelled else None
-            label = token, values, comment, annotation.lead_time, reason
-            yield (
-                f"{item.id} ({people[user]})",
-                _save(store, connection, task.data.number, item, people[user], label),
-            )
+                raise LmmsEgoplanError(f"{where}, annotation {annotation.id}, {error}") from error
+            yield f"{item.id} ({people[user]})", outcome
 
 
-def _save(store: Store, connection: Connection, position: int, item: Item, person: str, label: Sequence[Any]) -> str:
-    """Save a label, of which the last value is the reason for a skip. Return the outcome."""
-    ((stage, is_free, number, skipped, last, form),) = connection.execute(QUERIES["place_of"], (person, position))
+def _save(store: Store, connection: Connection, position: int, item: Item, person: str, annotation: _Annotation) -> str:
+    """Save a label. Return the outcome.
+
+    Raises:
+        FormError: A value is missing or invalid.
+    """
+    round_, study = store.database.study.rounds[0], store.database.study
+    form = limited(store.flow.form(item.contents, (), 0, round_.name), study.limits(person, round_.people))
+    sent = annotation.sent(form)
+    comment, is_skipped = "\n".join(sent.get("comment", ())), annotation.was_cancelled
+    values = None if is_skipped else store.flow.check(item.contents, read_values(form, sent))
+    reason = (comment or "skipped in Label Studio") if is_skipped else None
+    ((stage, is_free, number, skipped, last, saved),) = connection.execute(QUERIES["place_of"], (person, position))
+    token = f"{_TOKEN} {annotation.user[0]} {annotation.id}"
     if number is None and not is_free:
         return "the item has all of its labels, or the person may not label it"
-    if form not in (None, label[0]):
+    if saved not in (None, token):
         return "another label of the person counts"
     number = take(connection, position, stage, person) if number is None else number
     slot = Slot(number, position, item, stage, person, (), None, "", last or 0, skipped)
     try:
-        is_new = store.save(slot, *label[:-1], skipped=label[-1])
+        is_new = store.save(slot, token, values, comment, annotation.lead_time, skipped=reason)
     except NotYoursError as error:
         return str(error)
-    return "unchanged" if not is_new else "corrected" if form else "new"
+    return "unchanged" if not is_new else "corrected" if saved else "new"
 
 
 def _person(store: Store, connection: Connection, token: str, called: str) -> str:

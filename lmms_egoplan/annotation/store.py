@@ -3,7 +3,6 @@
 import json
 import secrets
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -340,11 +339,9 @@ class Store:
             qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
             qualification = frozenset(item for (item,) in rows)
             skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-            study, sampled = self.database.study, defaultdict(set)
-            names = json.dumps([one.name for one in study.rounds if one.sample])
-            for stage, name in self.database.rows(QUERIES["sampled"], names):
-                sampled[stage].add(name)
-            samples = {stage: frozenset(ids) for stage, ids in sampled.items()}
+            study, samples = self.database.study, {}
+            for stage in [one.name for one in study.rounds if one.sample]:
+                samples[stage] = frozenset(item for (item,) in self.database.rows(QUERIES["sampled"], stage))
             items = [item for item in self.items() if item.known is None]
             return Labelled(study, items, labels, annotators, qualified, qualification, samples, skips)
 

@@ -5,6 +5,7 @@ import sys
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -410,6 +411,84 @@ def test_other_items_are_refused(open_store):
     store.renew_items(texts(4)[::-1], "items.json")
     with pytest.raises(StoreError, match=r"items\.json"):
         store.renew_items(texts(5), "items.json")
+
+
+KNOWN = [replace(item, id=f"gold/{item.id}", known={"rating": "1"}) for item in texts(2)]
+
+
+@pytest.mark.parametrize("skip_missing", [False, True])
+@pytest.mark.parametrize("study", [STUDY, study_of(Rating, 3, 2, qualification=2), study_of(Rating, 3, 2)])
+def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
+    flow, path = Studied() if study is STUDY else Rating(), tmp_path / "labels.sqlite"
+    items = [*texts(6), *KNOWN]
+    create(path, study, items, {KNOWN[0].id: "training", KNOWN[1].id: "gold"})
+
+    def places(name):
+        return set(
+            store.database.rows(
+                "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = ?", name
+            )
+        )
+
+    store = Store(Database(path, exclusive=True), flow)
+    label(store, "annotator-1")
+    before = store.database.rows("SELECT * FROM items JOIN places ON item = position")
+    renewed = [replace(item, known=None) for item in [*texts(9), *KNOWN]]
+    seen = renewed[1:] if skip_missing else renewed
+    assert store.renew_items(seen, "items", skip_missing=skip_missing, more=True) == 3
+    assert store.renew_items(seen, "items", skip_missing=skip_missing, more=True) == 0
+    assert store.database.rows("SELECT * FROM items JOIN places ON item = position")[: len(before)] == before
+    assert sorted(store.positions().values()) == [*range(11)]
+    unsampled = {(one.name, "main") for one in study.rounds if not one.sample}
+    assert all(places(f"text/{number}") == unsampled for number in (6, 7, 8))
+    assert len(store.labelled().items) == 9
+    store.close()
+    store = Store(Database(path, exclusive=True), flow)
+    assert store.renew_items(renewed, "items") == 0
+    for current in (renewed[1:], [*renewed, *texts(10)[9:]], [*renewed[1:], renewed[1]]):
+        with pytest.raises(StoreError, match="--more"):
+            store.renew_items(current, "items")
+    with pytest.raises(LmmsEgoplanError, match="Duplicate item 'text/9'"):
+        store.renew_items([*renewed, *2 * texts(10)[9:]], "items", more=True)
+    changed = replace(renewed[0], contents={"text": "another"})
+    with pytest.raises(StoreError, match="differ"):
+        store.renew_items([changed, *texts(11)[1:], *KNOWN], "items", more=True)
+    assert store.num_items() == 11
+    people = ["annotator-1", "annotator-2", "annotator-3"]
+    if study is not STUDY and not study.qualification:
+        label_all(store, people)
+        assert all(len(store.labelled().of(item, "rate")) == 2 for item in store.labelled().items)
+    store.close()
+
+
+ADD = """
+import sys
+from pathlib import Path
+from annotation.rating import Rating, texts
+from lmms_egoplan.annotation.database import Database
+from lmms_egoplan.annotation.store import Store
+
+store = Store(Database(Path(sys.argv[1]), exclusive=True), Rating())
+print("open", flush=True)
+store.renew_items(texts(8000), "items", more=True)
+"""
+
+
+@pytest.mark.whole
+def test_killed_additions_add_all_items_or_none(open_store):
+    path = open_store().database.path
+    for milliseconds in (100, 250, 400):
+        process = subprocess.Popen([sys.executable, "-c", ADD, str(path)], cwd="tests", stdout=subprocess.PIPE)
+        process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(milliseconds / 1000)
+        process.kill()
+        process.communicate()
+        store = open_store()
+        assert store.num_items() in (4, 8000)
+        assert store.database.rows("SELECT count(*) FROM places") == [(store.num_items(),)]
+    assert store.renew_items(texts(8000), "items", more=True) in (0, 7996)
+    assert store.renew_items(texts(8000), "items") == 0
 
 
 def test_only_changing_values_are_updated(open_store, tmp_path):
