@@ -48,14 +48,10 @@ _Db = Annotated[
 _Annotators = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        max=500,
-        help=f"Number of annotators; {DEFAULT_ANNOTATORS} by default. You can raise it when you restart.",
+        min=1, max=500, help=f"Number of annotators; {DEFAULT_ANNOTATORS} by default. You can raise it later."
     ),
 ]
-_PerItem = Annotated[
-    int | None, typer.Option(min=1, help=f"Number of annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")
-]
+_PerItem = Annotated[int | None, typer.Option(min=1, help=f"Annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")]
 _StudyFile = Annotated[
     str | None,
     typer.Option(
@@ -269,10 +265,7 @@ def annotate_egothink(
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more.",
-        ),
+        typer.Option(min=1, help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more."),
     ] = None,
     by: Annotated[
         Literal["dimension", "rating", "dimension,rating"] | None,

@@ -364,5 +364,5 @@ def has_known(known: Values, values: Values) -> bool:
 def kept_predictions(labelled: Labelled) -> list[str]:
     """Return a line that counts the labels with all values of the prediction; none without predictions."""
     labels = [label for labels in labelled.labels.values() for label in labels if label.initial]
-    kept = sum(has_known(label.initial or {}, label.values) for label in labels)
-    return [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {kept}"] if labels else []
+    unchanged = sum(has_known(label.initial or {}, label.values) for label in labels)
+    return [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {unchanged}"] if labels else []
