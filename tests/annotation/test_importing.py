@@ -48,20 +48,20 @@ def results(view, data, sent, texts=False):
     """Return the results of an annotation, as Label Studio writes them: with aliases or, if `texts`, with texts."""
     (target,) = {tag.get("toName") for tag in view.iter() if tag.get("toName")}
     tags = {tag.get("name"): tag for tag in view.iter() if tag.get("toName")}
-    found = []
+    written = []
 
     def add(name, type_, value):
         assert tags[name].tag.lower() == type_
-        found.append({"id": f"r{len(found)}", "from_name": name, "to_name": target, "type": type_, "value": value})
+        written.append({"id": f"r{len(written)}", "from_name": name, "to_name": target, "type": type_, "value": value})
 
     for name, value in sent.items():
         tag = tags[name]
         if tag.tag == "Choices":
             options = data[name] if tag.get("value") else [choice.attrib for choice in tag]
-            shown = {option["alias"]: option["value"] for option in options}
+            texts_of = {option["alias"]: option["value"] for option in options}
             marks = [mark.partition(":") for mark in as_list(value)]
             chosen = list(dict.fromkeys(option for option, _, _ in marks))
-            add(name, "choices", {"choices": [shown[option] if texts else option for option in chosen]})
+            add(name, "choices", {"choices": [texts_of[option] if texts else option for option in chosen]})
             if tag.get("choice") == "multiple":
                 for option in chosen:
                     steps = ", ".join(step for other, _, step in marks if other == option)
@@ -71,7 +71,7 @@ def results(view, data, sent, texts=False):
                 add(name, "textarea", {"text": [value] if name != "comment" else value.split("\n")})
         else:
             add(name, "number", {"number": float(value)})
-    return found
+    return written
 
 
 def exported_tasks(store, out):
@@ -81,7 +81,7 @@ def exported_tasks(store, out):
     return ElementTree.parse(out / "config.xml").getroot(), [task["data"] for task in tasks]
 
 
-def annotation(number, user, result, **others):
+def annotation(number, user, result, **fields):
     fixed = {"ground_truth": False, "result_count": len(result), "created_at": "2026-03-09T22:16:08.728353Z"}
     return (
         {"id": number, "completed_by": user, "result": result, "was_cancelled": False, "lead_time": 4.25}
@@ -100,9 +100,9 @@ def studio_file(path, data, annotations):
     return path
 
 
-def rating(number, user, value="1", **others):
+def rating(number, user, value="1", **fields):
     result = {"from_name": "rating", "to_name": "prose_1", "type": "choices", "value": {"choices": [value]}}
-    return annotation(number, user, [result], **others)
+    return annotation(number, user, [result], **fields)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def studio(tmp_path):
     """Create a database of three texts for two people each, and return a function that imports annotations."""
 
     def imported(*annotations, code=0, db="labels.sqlite"):
-        data = [{"number": n, "prose_1": text["text"], "prose_1_title": "Text"} for n, text in enumerate(shown)]
+        data = [{"number": n, "prose_1": text["text"], "prose_1_title": "Text"} for n, text in enumerate(contents)]
         file = studio_file(tmp_path / "project.json", data, [*annotations, *[[]] * 3])
         return run_import(file, code)
 
@@ -122,7 +122,7 @@ def studio(tmp_path):
             store.close()
 
     with_items = new_store(tmp_path / "labels.sqlite", 3, 2, 2)
-    shown = [item.contents for item in with_items.items()]
+    contents = [item.contents for item in with_items.items()]
     with_items.close()
     imported.file = run_import
     imported.path = tmp_path / "labels.sqlite"

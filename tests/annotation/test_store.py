@@ -423,7 +423,7 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     items = [*texts(6), *KNOWN]
     create(path, study, items, {KNOWN[0].id: "training", KNOWN[1].id: "gold"})
 
-    def places(name):
+    def rounds_of(name):
         return set(
             store.database.rows(
                 "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = ?", name
@@ -440,7 +440,7 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     assert store.database.rows("SELECT * FROM items JOIN places ON item = position")[: len(before)] == before
     assert sorted(store.positions().values()) == [*range(11)]
     unsampled = {(one.name, "main") for one in study.rounds if not one.sample}
-    assert all(places(f"text/{number}") == unsampled for number in (6, 7, 8))
+    assert all(rounds_of(f"text/{number}") == unsampled for number in (6, 7, 8))
     assert len(store.labelled().items) == 9
     store.close()
     store = Store(Database(path, exclusive=True), flow)
