@@ -86,7 +86,7 @@ def annotation(number, user, result, **fields):
     return (
         {"id": number, "completed_by": user, "result": result, "was_cancelled": False, "lead_time": 4.25}
         | fixed
-        | others
+        | fields
     )
 
 
