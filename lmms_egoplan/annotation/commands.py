@@ -305,6 +305,8 @@ def annotate_egothink_questions(
     frames: Annotated[Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")],
     db: _Db,
     annotators: Annotated[int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default.")] = None,
+    study: _StudyFile = None,
+    more: _More = False,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -316,7 +318,8 @@ def annotate_egothink_questions(
     Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
     """
     path, flow = frames / "frames.jsonl", load_flow("egothink-questions")
-    team = Team(9 if annotators is None and not db.exists() else annotators)
+    is_default = annotators is None and study is None and not db.exists()
+    team = Team(9 if is_default else annotators, study=study, more=more)
     serve(open_store(flow, db, partial(read_frames, path), str(path), team), host, port)
 
 
