@@ -4,12 +4,11 @@ import ast
 import importlib.util
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.command import RANKERS
@@ -22,8 +21,7 @@ _MODEL_PARAMETERS = ("pretrained", "model", "model_version", "model_name")
 _COMMON = frozenset(("batch_size", "max_batch_size", "device"))
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(NamedTuple):
     """A harness's backend.
 
     Attributes:

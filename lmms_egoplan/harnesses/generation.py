@@ -3,9 +3,8 @@
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from loguru import logger
@@ -32,8 +31,7 @@ class Instance(Protocol):
     args: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A generated answer.
 
     Attributes:
@@ -48,8 +46,7 @@ class Answer:
     output_tokens: int
 
 
-@dataclass(frozen=True)
-class Beam:
+class Beam(NamedTuple):
     """One answer of a beam search: its text, the sum of its log-probabilities in nats, and its number of tokens."""
 
     text: str
@@ -61,8 +58,7 @@ class Beam:
 Question = tuple[list[Message], str]
 
 
-@dataclass(frozen=True)
-class EncodedBatch:
+class EncodedBatch(NamedTuple):
     """Questions that are answered in one ``generate`` call.
 
     Attributes:

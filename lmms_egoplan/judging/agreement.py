@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from krippendorff import alpha
@@ -33,8 +33,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Agreement of two raters.
 
     Attributes:

@@ -6,8 +6,7 @@ simulates the coverage of the intervals.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -26,8 +25,7 @@ _CONSTANT = 1e-12
 Column = Sequence[float | None]
 
 
-@dataclass(frozen=True)
-class Correction:
+class Correction(NamedTuple):
     """A judge's mean rating, corrected by people. Means are 0 to 1, with 95 % intervals, which may exceed this range.
 
     Attributes:

@@ -2,10 +2,9 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
 from safetensors import SafetensorError, safe_open
@@ -25,8 +24,7 @@ _TIMEOUT_S = 4
 _GIB = 2**30
 
 
-@dataclass(frozen=True)
-class _Checkpoint:
+class _Checkpoint(NamedTuple):
     """The files of a checkpoint.
 
     folder: folder with the files; None if they must be downloaded.

@@ -5,13 +5,13 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from loguru import logger
 from rich.box import SIMPLE_HEAD
@@ -35,8 +35,7 @@ _SAMPLED = 3
 _FRAMES = 8  # default of max_frames_num, for tasks that pass a video file
 
 
-@dataclass(frozen=True)
-class TaskEstimate:
+class TaskEstimate(NamedTuple):
     """The cost of a task.
 
     Attributes:

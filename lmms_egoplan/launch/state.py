@@ -13,10 +13,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import typer
@@ -60,8 +59,7 @@ class RunState(Checked):
     package: dict[str, str] = Field(default_factory=lambda: {"name": "lmms-egoplan", "version": __version__})
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """The progress of a task.
 
     Attributes:

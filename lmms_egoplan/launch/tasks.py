@@ -1,11 +1,10 @@
 """Look up this package's tasks in their YAML files, without importing a harness."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from loguru import logger
 
@@ -15,8 +14,7 @@ from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A task that asks questions, not a group.
 
     Attributes:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from PIL import Image
 
@@ -21,8 +21,7 @@ from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.sampling import evenly_spaced
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of an action.
 
     Attributes:

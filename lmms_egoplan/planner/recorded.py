@@ -2,11 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -27,8 +26,7 @@ _ROUNDING = 1e-6
 Frames = Callable[[Sequence[int]], list[Image.Image]]
 
 
-@dataclass(frozen=True)
-class NarratedAction:
+class NarratedAction(NamedTuple):
     """One action of a video: its text, and its first and last frame."""
 
     text: str

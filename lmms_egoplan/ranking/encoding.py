@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers.video_utils import VideoMetadata
@@ -18,8 +17,7 @@ from lmms_egoplan.text import Mark
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class SplitQuestion:
+class SplitQuestion(NamedTuple):
     """A question's text as tokens, with media as the template renders them, usually one placeholder each.
 
     Attributes:

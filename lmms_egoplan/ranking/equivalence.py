@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -37,8 +37,7 @@ _PROBE_TEXTS = (
 _MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Result of a path on one question.
 
     Attributes:

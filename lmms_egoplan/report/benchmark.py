@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import yaml
 from PIL import Image
@@ -46,8 +46,7 @@ class Inputs:
     labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True)
-class TableSpec:
+class TableSpec(NamedTuple):
     """The specification of a table.
 
     published: title if no run has a row; "" for `title`.

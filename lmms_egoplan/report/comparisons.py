@@ -5,9 +5,9 @@ Every sentence on a difference states its interval, and calls a run better only 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.report import statistics
@@ -39,8 +39,7 @@ _Pairs = Mapping[tuple[str, str, str], Difference]
 """Differences by task, first run and second run."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Comparable runs of one benchmark.
 
     benchmark: the benchmark's name; prefix of its tasks and of its files in ``tasks/shared``.

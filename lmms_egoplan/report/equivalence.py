@@ -8,7 +8,7 @@ pair's two null hypotheses is true (Shaffer, J. Am. Stat. Assoc. 81, 1986).
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm, pearson3, t
@@ -25,8 +25,7 @@ POWER = 0.8
 """Probability of the claim for which `Verdict.needed` counts questions."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Two runs' scores on shared questions. All numbers except the comparison are for a highest possible score of 1.
 
     comparison: difference, interval and exact test.

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -70,8 +70,7 @@ _QUESTION = 400
 _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(NamedTuple):
     """A written report.
 
     counts: number of runs, benchmarks, tables, figures and questions, by name.
@@ -231,8 +230,7 @@ def write_page(
     return gallery
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """The range of scores in a chart, from `low` to `high` in round steps."""
 
     low: float

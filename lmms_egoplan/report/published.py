@@ -9,10 +9,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
@@ -30,8 +30,7 @@ _HEADINGS = module_yaml(__file__)
 note = read_notes(__file__)
 
 
-@dataclass(frozen=True)
-class PublishedTable:
+class PublishedTable(NamedTuple):
     """A table as printed in a paper.
 
     stem: benchmark and table, such as ``NAME_table1``.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -53,8 +53,7 @@ _ELSEWHERE = ("version", "benchmark")
 _TEXT_METRICS = ("judge_model", "judge_protocol", "media", "encoder", "bleurt_model", "prompts")
 
 
-@dataclass(frozen=True)
-class Scoring:
+class Scoring(NamedTuple):
     """The scoring of a task, defined by a file in ``tasks/shared``.
 
     name: stem of the file.

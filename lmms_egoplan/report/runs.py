@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -33,8 +33,7 @@ _MOST_LINES = 10
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """The runs at or below some paths.
 
     runs: runs in the order of the paths; below a folder, sorted by path.

@@ -4,12 +4,11 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from loguru import logger
@@ -37,8 +36,7 @@ _UNFINISHED = ".export."
 Label = TypeVar("Label", bound=Any)
 
 
-@dataclass(frozen=True)
-class SampleFile:
+class SampleFile(NamedTuple):
     """A file with the samples of one task in one run.
 
     time: time of the run, as the harness writes it.
@@ -192,8 +190,7 @@ def _utc(time: datetime) -> str:
     return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """The content of a folder's mark.
 
     files: names of the export's files; None if unknown.

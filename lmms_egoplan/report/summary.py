@@ -1,8 +1,8 @@
 """Tables of the main scores for files, pages, terminals and model cards, each with its own columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -29,8 +29,7 @@ _LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge"
 Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """The headlines of one task and protocol of a section, best first. Headlines that are not comparable come last.
 
     task: name of the task, or its protocol if the section has several protocols of the task.

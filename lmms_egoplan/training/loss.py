@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 Scores = Sequence[Sequence[torch.Tensor]]
 
 
-@dataclass(frozen=True)
-class BatchLoss:
+class BatchLoss(NamedTuple):
     """The loss of some samples, possibly a part of a batch. Sums over the parts give the batch's loss.
 
     Attributes:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -21,8 +21,7 @@ _JOINING_INSIDE = re.compile(r"merger|q_?former|resampler|abstractor|perceiver|m
 _JOINING = re.compile(rf"{_JOINING_INSIDE.pattern}|projector|projection|connector|aligner")
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """Module names, as in ``named_modules``. Every parameter inside a module belongs to exactly one part.
 
     Attributes:

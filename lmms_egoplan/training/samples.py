@@ -5,10 +5,9 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from lmms_egoplan.media.messages import MediaLoader
 Message = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """A dialogue.
 
     Attributes:
@@ -45,8 +43,7 @@ class Sample:
         return zip(self.fields, (*texts, *self.negatives), strict=True)
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The part of a sample that is learned at one time: a turn, possibly with a wrong answer."""
 
     sample: Sample

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from loguru import logger
 
@@ -40,8 +40,7 @@ NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is empty or not set, so no plan is call
 _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The classifier's verdict on a plan.
 
     correct: True if the probability is above 0.5.
@@ -54,8 +53,7 @@ class Verdict:
     truncated: bool
 
 
-@dataclass(frozen=True)
-class PlanPair:
+class PlanPair(NamedTuple):
     """An input of the classifier with the expected verdict.
 
     gold, candidate: Plans, with steps joined by one blank.

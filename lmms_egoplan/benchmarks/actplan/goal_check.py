@@ -111,8 +111,7 @@ def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
     )
 
 
-@dataclass(frozen=True)
-class CheckedPlan:
+class CheckedPlan(NamedTuple):
     """A plan with its human verdict and its goal check.
 
     setting: ``normal`` or ``counterfactual``.

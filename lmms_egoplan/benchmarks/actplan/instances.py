@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from PIL import Image
 
@@ -169,8 +169,7 @@ class ReleasedInstance:
     num_images: int
 
 
-@dataclass(frozen=True)
-class ShownInstance:
+class ShownInstance(NamedTuple):
     """A model's input: the task description, and the bytes of the image files in order."""
 
     description: str

@@ -1,9 +1,8 @@
 """Data types and readers for plans: model output, plan files, and published plans with human labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from annotated_types import MaxLen, Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
@@ -36,8 +35,7 @@ _LABELLED = "gold_gpt"
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
 
 
-@dataclass(frozen=True)
-class GeneratedPlan:
+class GeneratedPlan(NamedTuple):
     """A plan as a model wrote it, with the gold plans of its instance.
 
     id: ID of the instance.
@@ -60,8 +58,7 @@ class GeneratedPlan:
         return cls(doc["id"], reply, golds, truncated, doc["problem"])
 
 
-@dataclass(frozen=True)
-class StoredPlan:
+class StoredPlan(NamedTuple):
     """A plan read from a file.
 
     plan: The plan without the model's thinking, and its gold plans.
@@ -80,8 +77,7 @@ class StoredPlan:
     ends_in_thought: bool = False
 
 
-@dataclass(frozen=True)
-class LabelledPlan:
+class LabelledPlan(NamedTuple):
     """A model's plan with a human verdict (sec. 4.1).
 
     text: The plan as published, with steps separated by blanks.
@@ -92,8 +88,7 @@ class LabelledPlan:
     correct: bool
 
 
-@dataclass(frozen=True)
-class LabelledInstance:
+class LabelledInstance(NamedTuple):
     """An instance with its one or two gold plans and the models' plans for it."""
 
     id: InstanceId

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
 from lmms_egoplan.benchmarks.actplan.reply import ascii_form
@@ -25,8 +24,7 @@ _RELATIONS: Mapping[str, str] = _DATA["relations"]
 _STATES = frozenset(name for name, predicate in PREDICATES.items() if len(predicate.arguments) == 1)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step whose action is known.
 
     effect: A key of ``effects`` in ``steps.yaml``.
@@ -53,8 +51,7 @@ def read_step(step: str) -> Step | None:
     return None if effect is None else Step(effect, tuple(name for name in names if re.search(r"[^\W_]", name)))
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """The name of an object, split into parts.
 
     words: The words of the object, in lower case; empty if the name begins with a place.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from PIL import Image
 
@@ -103,8 +103,7 @@ class ReadyClip(Footage):
     observation: Path | None = None
 
 
-@dataclass(frozen=True)
-class CutClips:
+class CutClips(NamedTuple):
     """The result of `cut_clips`.
 
     Attributes:

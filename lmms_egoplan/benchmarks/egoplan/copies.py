@@ -6,11 +6,11 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Len
 from PIL import Image, ImageChops, ImageStat
@@ -51,8 +51,7 @@ Copied = dict[Id, ReadyClip | str]
 """The media of each question that a row matches, or the problem with them."""
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """A row of a copy. `goal`, `choices` and `right` are words, see `_words`."""
 
     where: str

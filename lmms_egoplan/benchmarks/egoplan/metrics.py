@@ -7,9 +7,8 @@ so that the harness computes no standard error.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
@@ -27,8 +26,7 @@ from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(NamedTuple):
     """Index of the choice that each score prefers; the first one if several are equal.
 
     All indices are None if a score is not finite.

@@ -93,8 +93,7 @@ class FoundMedia(NamedTuple):
     copy: dict[str, Any] | None
 
 
-@dataclass(frozen=True)
-class _DataSet:
+class _DataSet(NamedTuple):
     """Facts about one benchmark that are needed to prepare it.
 
     Attributes:

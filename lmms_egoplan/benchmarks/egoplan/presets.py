@@ -1,9 +1,8 @@
 """Ask EgoPlan-Bench and EgoPlan-Bench2 as published pipelines do. ``presets.yaml`` describes the pipelines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, tuned_opening
 from lmms_egoplan.media.sampling import Doc
@@ -14,8 +13,7 @@ LIKELIHOOD = "likelihood"
 """`Preset.parser` of pipelines that rank the options by likelihood. They have no decoding."""
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """How a pipeline asks a benchmark.
 
     Attributes:

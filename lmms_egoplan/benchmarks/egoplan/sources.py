@@ -4,7 +4,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
@@ -129,8 +128,7 @@ Id = int | str
 Warn = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class NeededFrames:
+class NeededFrames(NamedTuple):
     """Frames of a video that questions need: first and last number of each run, increasing and without overlaps."""
 
     source: str

@@ -5,9 +5,9 @@ values in steps of a third, as for three people and 50 questions) and a kappa am
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
+from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.answer_files import Rated, between_levels
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
@@ -27,8 +27,7 @@ Means = dict[str, dict[str, tuple[float, int]]]
 """Dimension -> rater -> mean rating (0 to 1) and number of ratings. The last entry is for all dimensions."""
 
 
-@dataclass(frozen=True)
-class RaterAgreement:
+class RaterAgreement(NamedTuple):
     """Agreement of two or more raters on one dimension, or on all dimensions.
 
     Attributes:

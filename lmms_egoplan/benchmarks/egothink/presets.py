@@ -6,8 +6,7 @@ the judge's protocol. Without it, the tasks follow the paper.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -16,8 +15,7 @@ from lmms_egoplan.judging.settings import PRESET, chosen_protocol
 from lmms_egoplan.paths import module_yaml
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """How a pipeline asks and judges EgoThink.
 
     Attributes:

@@ -6,8 +6,7 @@ question (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.paths import module_yaml
 
@@ -15,8 +14,7 @@ _QUESTION = "{question}"
 _IMAGE = "<image>"
 
 
-@dataclass(frozen=True)
-class PromptFamily:
+class PromptFamily(NamedTuple):
     """One row of Tables 5 and 6.
 
     Attributes:

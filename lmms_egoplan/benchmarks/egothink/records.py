@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.coverage import RENDERED_SCENES
@@ -32,8 +32,7 @@ class _Texts(Checked):
     origin: Text | None = None
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """An unchecked record from the source.
 
     Attributes:

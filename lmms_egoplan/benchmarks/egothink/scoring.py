@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
@@ -25,8 +25,7 @@ _JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 OTHERWISE = f"You can judge EgoThink's logged samples later: {_JUDGE_LATER}"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A model's answer to a question.
 
     Attributes:

@@ -3,9 +3,8 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from datasets import Dataset, Image
 from lm_eval import evaluator
@@ -266,8 +265,7 @@ class SystemPromptTask(PreparedTask):
         )
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(NamedTuple):
     """A document and the model's answer.
 
     Attributes:

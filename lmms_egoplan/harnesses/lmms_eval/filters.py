@@ -8,8 +8,7 @@ filters is therefore patched to pass them the requests first.
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from lmms_eval import evaluator
 from lmms_eval.api.filter import Filter, FilterEnsemble
@@ -33,8 +32,7 @@ _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 _LOGGED_SETTINGS = ("media", "num_frames", "fps", "max_frames")
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """One answer of the evaluated model.
 
     Attributes:

@@ -1,16 +1,14 @@
 """Record the checkpoint loaded by a backend of this package, for use in tasks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _MARKING = ("hf_vlm", "vllm_ranker", "llava")
 
 
-@dataclass(frozen=True)
-class LoadedModel:
+class LoadedModel(NamedTuple):
     """A checkpoint on a backend.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.question import CandidateTokens, RankingError, too_long
@@ -67,8 +67,7 @@ class EngineQuestion:
         return max(len(candidate.tokens) for candidate in self.candidates)
 
 
-@dataclass(frozen=True)
-class EngineRequest:
+class EngineRequest(NamedTuple):
     """One request.
 
     Attributes:
@@ -84,8 +83,7 @@ class EngineRequest:
     takes_prompt_logprobs: bool = False
 
 
-@dataclass(frozen=True)
-class EngineResponse:
+class EngineResponse(NamedTuple):
     """Response to a request.
 
     Attributes:

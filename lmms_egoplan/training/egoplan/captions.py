@@ -2,10 +2,9 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from PIL import Image
 
@@ -31,8 +30,7 @@ _VOCABULARY = 1024
 _FRAMES = 8
 
 
-@dataclass(frozen=True)
-class Captioned:
+class Captioned(NamedTuple):
     """Frames of a random world up to a moment between two steps.
 
     Attributes:

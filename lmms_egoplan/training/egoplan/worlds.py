@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image
 
@@ -22,8 +22,7 @@ _GOALS = 6
 _RECOLOURED, _OTHER_ROOM, _CROPPED = 40, 90, 0.12
 
 
-@dataclass(frozen=True)
-class Procedure:
+class Procedure(NamedTuple):
     """A goal and the steps that reach it.
 
     Attributes:
@@ -37,8 +36,7 @@ class Procedure:
     starts: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """A procedure in a recoloured video.
 
     Attributes:

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -57,8 +57,7 @@ class LabelledPlan(Checked):
         return None if instance is None else instance.setting
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(NamedTuple):
     """One model's labelled plans."""
 
     model: str

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
 from string import ascii_uppercase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
@@ -34,8 +34,7 @@ _UNSEEN = ("_blind", "_narrated")
 _DOC_FIELDS = ("video_id", "video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
 
-@dataclass(frozen=True)
-class Questions:
+class Questions(NamedTuple):
     """The questions that a benchmark's scores cover.
 
     Attributes:
@@ -64,8 +63,7 @@ EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SO
 EGOPLAN_BENCH2 = Questions(splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """An answer to a question.
 
     Attributes:
@@ -325,8 +323,7 @@ def _reply(sample: Mapping[str, Any]) -> str:
     return str(reply[0] if isinstance(reply, list) and reply else reply or "")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A series' accuracies over one group of questions, per cent."""
 
     series: Series

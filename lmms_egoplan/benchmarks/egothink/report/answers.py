@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
@@ -28,8 +28,7 @@ CAPABILITIES = {
 _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One or more dimensions of a run.
 
     Attributes:
