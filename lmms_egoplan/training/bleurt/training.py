@@ -103,7 +103,7 @@ def train_bleurt(
 
     Raises:
         LmmsEgoplanError: A file cannot be read or is invalid, the encoder or data is unusable, the folder belongs to
-            another run, or training diverges.
+            another run, there is more than one GPU or process, or training diverges.
         OSError: The folder cannot be written.
     """
     train, val, counts = _read(plans, activities, recipe)
@@ -124,7 +124,23 @@ def train_bleurt(
         notify(f"{out}: this run is already finished")
         return scores
     model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled, "encoder": _short(encoder)})
-    trainer, seconds = _fit(folder, model, tokenizer, train, val, recipe, notify)
+    last, seconds = folder.last_checkpoint()
+    if last is not None:
+        notify(f"Resuming from {last}")
+    start = time.monotonic() - seconds
+    dataset = _Pairs(tokenizer, recipe.max_length, train.epoch(0))
+    trainer = Trainer(
+        model,
+        _arguments(folder, recipe),
+        train_dataset=dataset,
+        eval_dataset=_Pairs(tokenizer, recipe.max_length, val),
+        processing_class=tokenizer,
+        compute_metrics=_accuracy,
+        callbacks=[_epochs(folder, train, dataset, start)],
+    )
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    seconds = round(time.monotonic() - start, 1)
+    # The best epoch has the highest accuracy on val; among equals, it is the first.
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = bleurt.load_model(folder.checkpoint(best))
     scores = {
@@ -180,47 +196,6 @@ def _scores(
 def paper_learning_rate(hidden_size: int) -> float:
     """Return 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6 (BLEURT-base)."""
     return 5e-6 if hidden_size >= _LARGE else 1e-6
-
-
-def _fit(
-    folder: RunFolder,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    train: TrainingPairs,
-    val: Sequence[bleurt.PlanPair],
-    recipe: Recipe,
-    notify: Callable[[str], None],
-) -> tuple[Trainer, float]:
-    """Train to the last epoch, from the last complete checkpoint or from the start.
-
-    The best epoch has the highest accuracy on val; among equals, it is the first.
-
-    Args:
-        recipe: Settings, including a learning rate.
-        notify: Receives a message if the run resumes.
-
-    Returns:
-        The finished Trainer, and the seconds of all epochs.
-
-    Raises:
-        LmmsEgoplanError: There is more than one GPU or process, or training diverges.
-    """
-    last, seconds = folder.last_checkpoint()
-    if last is not None:
-        notify(f"Resuming from {last}")
-    start = time.monotonic() - seconds
-    dataset = _Pairs(tokenizer, recipe.max_length, train.epoch(0))
-    trainer = Trainer(
-        model,
-        _arguments(folder, recipe),
-        train_dataset=dataset,
-        eval_dataset=_Pairs(tokenizer, recipe.max_length, val),
-        processing_class=tokenizer,
-        compute_metrics=_accuracy,
-        callbacks=[_epochs(folder, train, dataset, start)],
-    )
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    return trainer, round(time.monotonic() - start, 1)
 
 
 def _arguments(folder: RunFolder, recipe: Recipe) -> TrainingArguments:

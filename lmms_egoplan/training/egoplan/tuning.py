@@ -1,23 +1,20 @@
 """Run one tuning on EgoPlan-IT, from files to an adapter with its model card."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest, write_whole
-from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.egoplan import data
 from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.run_folder import render_card
-from lmms_egoplan.training.samples import Mix, Sample
+from lmms_egoplan.training.samples import Mix
 
 CONFIG = "config.yaml"
 _CARD = Path(__file__).with_name("card.md")
@@ -46,8 +43,15 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
         share = len(withheld) / len(records)
         notify(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
     parts = {PLAN: data.plan_samples(trained, footage, settings.visuals, where)}
-    if settings.recognition:
-        parts[RECOGNITION] = _recognition(settings, trained, withheld, roots, footage)
+    recorded = settings.recognition_data
+    if settings.recognition and recorded is None:
+        clips = data.recognition_of(trained, settings.num_clips)
+        parts[RECOGNITION] = data.recognition_samples(clips, footage, settings.visuals, f"{where}, recognition")
+    elif settings.recognition and recorded is not None:
+        withheld_videos = {*map(data.video_of, withheld)}
+        clips = [record for record in data.read_recognition(recorded) if data.video_of(record) not in withheld_videos]
+        frames = data.find_frames(clips, roots, settings.num_clips, str(recorded))
+        parts[RECOGNITION] = data.recognition_samples(clips, frames, settings.visuals, str(recorded))
     for path in settings.instructions:
         if path.stem in parts:
             raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
@@ -66,24 +70,6 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
         notify(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
     notify(f"Written to {out}")
     return summary
-
-
-def _recognition(
-    settings: EgoPlanTuning,
-    trained: Sequence[data.InstructionRecord],
-    withheld: Sequence[data.InstructionRecord],
-    roots: dict[str, Path | None],
-    footage: dict[Id, Footage],
-) -> list[Sample]:
-    """Return action recognition on the clips that are not held out, from its own file if there is one."""
-    path = settings.recognition_data
-    if path is None:
-        records = data.recognition_of(trained, settings.num_clips)
-        return data.recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
-    held_out = {*map(data.video_of, withheld)}
-    recorded = [record for record in data.read_recognition(path) if data.video_of(record) not in held_out]
-    frames = data.find_frames(recorded, roots, settings.num_clips, str(path))
-    return data.recognition_samples(recorded, frames, settings.visuals, str(path))
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
