@@ -67,27 +67,15 @@ class Prediction:
     load_images: Callable[[], Sequence[Image.Image]] = list
 
     @classmethod
-    def of_reply(
-        cls,
-        doc: Mapping[str, Any],
-        reply: str,
-        *,
-        truncated: bool | None,
-        frames_shown: int,
-        media: str | None,
-        load_images: Callable[[], Sequence[Image.Image]] = list,
-    ) -> "Prediction":
-        """Read a model's reply about a step; `doc` is a row of the prepared dataset."""
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, **facts: Any) -> "Prediction":
+        """Read a model's reply about a step; `doc` is a row of the prepared dataset, `facts` has the other fields."""
         return cls(
             step_id=doc["step_id"],
             fields=read_reply(reply),
-            truncated=truncated,
-            frames_shown=frames_shown,
             frames_sampled=doc["num_frames"],
             reply=reply,
-            media=media,
             references={field: doc[field] for field in FIELDS},
-            load_images=load_images,
+            **facts,
         )
 
 
