@@ -33,22 +33,20 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
 
 def has_video(render: Render) -> bool:
     """Return whether the template renders anything for a video. Contents are lists of items."""
-    text = {"type": "text", "text": _QUESTION}
-    with_video, without = (
-        _rendered(render, [{"role": "user", "content": content}])
-        for content in ([{"type": "video", "video": ""}, text], [text])
-    )
-    return None not in (with_video, without) and with_video != without
+    video, text = {"type": "video", "video": ""}, {"type": "text", "text": _QUESTION}
+    return _distinguishes(render, [video, text], [text])
 
 
 def keeps_order(render: Render) -> bool:
     """Return whether the template renders texts and images of a turn in their order, not all images first."""
     image, mark, text = {"type": "image"}, {"type": "text", "text": _SYSTEM}, {"type": "text", "text": _QUESTION}
-    marked, moved = (
-        _rendered(render, [{"role": "user", "content": content}])
-        for content in ([mark, image, text], [image, mark, text])
-    )
-    return None not in (marked, moved) and marked != moved
+    return _distinguishes(render, [mark, image, text], [image, mark, text])
+
+
+def _distinguishes(render: Render, *contents: Sequence[dict[str, str]]) -> bool:
+    """Return whether the template renders two contents of a user's turn, and differently."""
+    first, second = (_rendered(render, [{"role": "user", "content": content}]) for content in contents)
+    return None not in (first, second) and first != second
 
 
 def _rendered(render: Render, messages: Sequence[Message]) -> str | None:
