@@ -238,8 +238,7 @@ class AnswerGenerator:
         return output
 
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        unknown = set(arguments) - _HANDLED - self._unknown_arguments
-        if unknown:
+        if unknown := set(arguments) - _HANDLED - self._unknown_arguments:
             self._unknown_arguments |= unknown
             logger.warning(f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}")
         new_tokens = arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS))

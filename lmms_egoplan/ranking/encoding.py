@@ -291,8 +291,7 @@ class QuestionEncoder:
         self, conversations: list[list[Message]], processor_kwargs: dict[str, Any], **kwargs: Any
     ) -> dict[str, Any]:
         items = [item for messages in conversations for message in messages for item in message["content"]]
-        videos = [item["video"] for item in items if item["type"] == "video"]
-        if videos:
+        if videos := [item["video"] for item in items if item["type"] == "video"]:
             # The task has chosen the frames; the processor must not subsample them.
             processor_kwargs = {**processor_kwargs, "do_sample_frames": False, **_frame_rates(videos)}
         return dict(

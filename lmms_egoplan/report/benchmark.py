@@ -477,10 +477,8 @@ class BenchmarkReport(ABC, Generic[Task]):
             return
         order = [*self.SPEC.group_order.get(attribute, DEGREES)]
         names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
-        groups = []
-        for name in names:
-            for run, answers in members[name].items():
-                groups.append(self._group(name, run, self.mean_over(answers)))
+        pairs = [(name, *pair) for name in names for pair in members[name].items()]
+        groups = (self._group(name, run, self.mean_over(answers)) for name, run, answers in pairs)
         yield document.Slice(attribute, tuple(groups))
 
     def _group(self, name: str, run: str, mean: Mean) -> document.Group:

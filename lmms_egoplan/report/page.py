@@ -157,15 +157,13 @@ def _benchmark_sections(
     skipped: list[str] = []
     reports = list(read_reports(runs, [benchmark], inputs))
     for part, report in reports:
-        section = report.section()
-        if section is not None:
+        if (section := report.section()) is not None:
             sections.append(part.section(section))
             items += part.items(report.items())
     report_of = benchmark.load_report()
     label_folders = [path for path, name in inputs.labelled.items() if name == benchmark.name]
     if label_folders and not sections:
-        section = report_of((), inputs).section()
-        if section is not None:
+        if (section := report_of((), inputs).section()) is not None:
             sections.append(section)
         else:
             reason = f"skipped; no table of {benchmark.title} uses its labels"

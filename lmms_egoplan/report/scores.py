@@ -37,8 +37,7 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
     """
     metrics = {}
     for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
-        values = [sample[metric] for sample in task_run.samples or () if metric in sample]
-        if values:
+        if values := [sample[metric] for sample in task_run.samples or () if metric in sample]:
             try:
                 metrics[metric] = resolve_name(name)(values)
             except LmmsEgoplanError as error:

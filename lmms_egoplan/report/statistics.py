@@ -239,8 +239,7 @@ def paired(first: Scores, second: Scores, clusters: Mapping[str, str]) -> tuple[
     pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
     is_scored = np.isfinite(pairs).all(axis=1)
     compared = [question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable]
-    unclustered = [question for question in compared if question not in clusters]
-    if unclustered:
+    if unclustered := [question for question in compared if question not in clusters]:
         raise ValueError(f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}")
     return pairs[is_scored], [clusters[question] for question in compared]
 

@@ -68,11 +68,8 @@ def cards(sections: Iterable[Section]) -> Iterator[Card]:
                 chances = {line.chance for line in lines}
                 chance = chances.pop() if len(chances) == 1 else None
                 name = task if len(protocols) == 1 else protocol
-                yield Card(section, name, metric, chance, tuple(sorted(lines, key=_order)))
-
-
-def _order(line: Headline) -> tuple[bool, bool, float]:
-    return line.value is None, bool(line.apart), -(line.value or 0)
+                ordered = sorted(lines, key=lambda line: (line.value is None, bool(line.apart), -(line.value or 0)))
+                yield Card(section, name, metric, chance, tuple(ordered))
 
 
 def demo_runs(sections: Iterable[Section]) -> list[str]:

@@ -262,9 +262,8 @@ def cut_bench2(
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
-    _cut(
-        annotations, records.read_bench2_annotations(annotations), Media({EGO4D: ego4d}, skip_missing=skip_missing), out
-    )
+    questions = records.read_bench2_annotations(annotations)
+    _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
 
 
 def _cut(annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path) -> None:

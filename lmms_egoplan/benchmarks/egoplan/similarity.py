@@ -57,8 +57,7 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> tuple[dic
     identity = f"{kind} {name} {_version(name)}"
     path = data_root() / "egoplan" / "similarity" / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
     measure, values = _read_cache(path)
-    missing = [pair for pair in distinct_pairs if pair not in values]
-    if missing:
+    if missing := [pair for pair in distinct_pairs if pair not in values]:
         measure, computed = _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
         values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)}
         _write_cache(path, measure, values)

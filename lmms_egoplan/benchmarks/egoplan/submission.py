@@ -103,8 +103,7 @@ def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], spli
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{reason}: {_listing(sample_ids)}" for reason, sample_ids in wrong_ids.items() if sample_ids]
-    if problems:
+    if problems := [f"{reason}: {_listing(sample_ids)}" for reason, sample_ids in wrong_ids.items() if sample_ids]:
         other_split = "val" if split == "test" else "test"
         hint = f". For predictions of the {other_split} split, use --split {other_split}"
         raise LmmsEgoplanError(

@@ -62,8 +62,7 @@ class PreparedTask(ConfigurableTask):
         metadata = self.config.metadata = self.settled(self.config.metadata or {})
         settings, counts = self.shown_names(metadata)
         names = (*settings, *counts)
-        missing = [name for name in names if name not in metadata]
-        if missing:
+        if missing := [name for name in names if name not in metadata]:
             raise LmmsEgoplanError(f"{self.config.task}: metadata lacks {', '.join(missing)}; add it in the YAML file")
         for name in counts:
             value = metadata[name]

@@ -72,8 +72,7 @@ class RequestFilter(Filter):
             Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), _truncated(request))
             for request, texts in zip(self.requests, resps, strict=True)
         ]
-        unknown = sum(response.truncated is None for response in responses)
-        if unknown:
+        if unknown := sum(response.truncated is None for response in responses):
             logger.warning(
                 f"{task.task_name}: {unknown} of {len(responses)} answers have no token count; the fraction of "
                 "truncated answers excludes them"

@@ -92,8 +92,7 @@ class HFVLM(RankingBackend):
         device = chosen.device if self._world_size == 1 else None
         self.device = torch.device(device) if device else self.accelerator.device
         if not str(chosen.batch_size).isdecimal() or int(chosen.batch_size) < 1:
-            size = repr(chosen.batch_size)
-            raise LmmsEgoplanError(f"hf_vlm: batch_size must be an integer of at least 1, got {size}")
+            raise LmmsEgoplanError(f"hf_vlm: batch_size must be an integer of at least 1, got {chosen.batch_size!r}")
         self.batch_size = int(chosen.batch_size)
         self._workers = num_workers(chosen.workers)
         self._model = AutoModelForImageTextToText.from_pretrained(

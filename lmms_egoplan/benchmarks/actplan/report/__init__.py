@@ -172,8 +172,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
                     lcs = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
                     row: dict[str, Value] = {"group": group, "model": run.name, "plans": norm.questions}
                     row["verdicts"] = None if correct.value is None else correct.questions
-                    for cells in (norm.cells("lcs_norm"), lcs, correct.cells("bleurt_correct", "correct_", scale=100)):
-                        row |= cells
+                    row |= norm.cells("lcs_norm") | lcs | correct.cells("bleurt_correct", "correct_", scale=100)
                     rows.append(row)
         return self.table(f"by_{by}", rows)
 
@@ -302,8 +301,7 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
     """Yield remarks on encoders and classifiers."""
     encoders = {run.name: run.task_run.metrics.get("encoder") or "" for run in planned}
     unofficial = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
-    distinct = sorted({_last_part(name): name for name in sorted(unofficial, reverse=True)}.values())
-    if distinct:
+    if distinct := sorted({_last_part(name): name for name in sorted(unofficial, reverse=True)}.values()):
         yield note("encoders", names=", ".join(name or "an unnamed encoder" for name in distinct))
     if differences := differing(encoders, _last_part):
         yield note("different_encoders", differences=differences)

@@ -336,8 +336,7 @@ def _judge_rows(graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:
 def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
     scopes = {"all": tuple(CAPABILITIES), " and ".join(_BY_SEVERAL): _BY_SEVERAL}
     for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
-        scope_pairs = [pair for pair in pairs if capability_of(pair[0].id) in names]
-        if scope_pairs:
+        if scope_pairs := [pair for pair in pairs if capability_of(pair[0].id) in names]:
             first, second = zip(*scope_pairs, strict=True)
             result = agreement(_ratings(first), _ratings(second), LEVELS)
             judges: dict[str, Value] = {"first_judge": _judge_names(first), "second_judge": _judge_names(second)}
@@ -349,8 +348,7 @@ def _table9_rows(people: Mapping[tuple[str, str], float], graded: Sequence[Grade
     """Yield Pearson's r between the people and the judge of each run, over the same answers."""
     for run in graded:
         rated = [record for record in run.judged.values() if (record.id, record.answer) in people]
-        records = [record for record in rated if capability_of(record.id) in _BY_SEVERAL]
-        if records:
+        if records := [record for record in rated if capability_of(record.id) in _BY_SEVERAL]:
             ratings = [people[record.id, record.answer] for record in records]
             pearson = coefficient_cells({"own": agreement(ratings, _ratings(records), None).pearson})
             too_few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
