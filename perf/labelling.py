@@ -1,6 +1,7 @@
 """Measure the response time to a label: ten concurrent people and 500 items, over HTTP, with a separate server process.
 
-With ``--labels N``, measure an empty database and one with N existing labels.
+With ``--labels N``, measure an empty database and one with N existing labels. With ``--study``, seven people label in a
+study with a quota and gold items, and three review a sample and all final values.
 """
 
 import argparse
@@ -20,15 +21,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import httpx
 
-from annotation.rating import Rating, texts
+from annotation.rating import Rating, Studied, known_texts, study_of, texts
 from annotation.serving import form_in
-from annotation.test_many_people import _SERVER, free_port
-from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, Database, Settings, create
+from annotation.test_many_people import _SERVER, STUDY, free_port
+from lmms_egoplan.annotation.database import LEAD, Database, create
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import ANNOTATOR, Gold, Group, Study
+
+# Gold items of the study.
+GOLD = 50
 
 
-def label_all(address: str, token: str) -> list[tuple[float, float]]:
-    """Label all items of a person.
+def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
+    """Label items of a person, at most this many.
 
     Returns:
         For each label, the seconds from sending it to the response that confirms it, and those of the next page.
@@ -36,7 +41,7 @@ def label_all(address: str, token: str) -> list[tuple[float, float]]:
     times = []
     with httpx.Client(base_url=address, timeout=60) as client:
         page = client.get(f"/enter/{token}", follow_redirects=True).text
-        while 'id="label"' in page:
+        while 'id="label"' in page and len(times) < most:
             action, hidden = form_in(page)
             began = time.perf_counter()
             response = client.post(action, data=hidden | {"rating": random.choice("01")})
@@ -48,12 +53,20 @@ def label_all(address: str, token: str) -> list[tuple[float, float]]:
     return times
 
 
+def study_for(people: int, items: int, labels: int) -> Study:
+    """Return the study of the tests, with numbers for many items."""
+    groups = {"annotator": Group(count=people - 3, quota=items + labels), "reviewer": Group(count=3)}
+    rounds = [one.model_copy(update={"sample": one.sample and items // 2}) for one in STUDY.rounds]
+    return STUDY.model_copy(update={"people": groups, "rounds": rounds, "gold": Gold(labels="known.jsonl", every=10)})
+
+
 def fill(path: Path, people: Sequence[str], labels: int) -> None:
-    """Write labels of the first items, two per item, directly to the database."""
+    """Write labels of the first items in their first round, two per item, directly to the database."""
     with closing(sqlite3.connect(path)) as connection, connection:
+        free = connection.execute("SELECT item FROM places WHERE stage = 'rate' ORDER BY item").fetchall()
         for number in range(labels):
-            item, person, at = number // 2, people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
-            row = (item, Rating.stages[0].name, person, at)
+            person, at = people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
+            row = (free[number // 2][0], Rating.stages[0].name, person, at)
             slot = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row)
             row = (slot.lastrowid, f"form {number}", json.dumps({"rating": random.choice("01")}), "", 10.0, at)
             connection.execute(
@@ -61,27 +74,31 @@ def fill(path: Path, people: Sequence[str], labels: int) -> None:
             )
 
 
-def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
+def measure(folder: Path, people: int, items: int, labels: int, *, is_study: bool) -> list[float]:
     """Measure and print the response times with this many existing labels; return them sorted, in seconds.
 
     Also prints the seconds of the lead's pages.
     """
     path = folder / f"labels-{labels}.sqlite"
-    create(path, Settings(Rating.name, people, 2), texts(items), Rating.stages)
-    store = Store(Database(path), Rating())
+    if is_study:
+        create(path, study_for(people, items, labels), *known_texts(items, GOLD))
+    else:
+        create(path, study_of(Rating, people, 2), texts(items))
+    store = Store(Database(path), Studied() if is_study else Rating())
     lead = next(person.token for person in store.people() if person.role == LEAD)
     tokens = {person.name: person.token for person in store.people() if person.role == ANNOTATOR}
     store.close()
-    fill(path, [*tokens], labels)
+    fill(path, [name for name in tokens if name.startswith("annotator")], labels)
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-c", _SERVER, path, str(port)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1] / "tests")
     while b"Stop with" not in server.stdout.readline():
         pass
+    most = 2 * (items - labels // 2) // people if is_study else items
     try:
         with ThreadPoolExecutor(people) as pool:
-            times_by_person = pool.map(lambda token: label_all(address, token), tokens.values())
+            times_by_person = pool.map(lambda token: label_all(address, token, most), tokens.values())
             label_times, page_times = zip(
                 *(both for person_times in times_by_person for both in person_times), strict=True
             )
@@ -121,12 +138,16 @@ def main() -> None:
     parser.add_argument(
         "--labels", type=int, default=0, help="Number of existing labels to compare with an empty database."
     )
+    parser.add_argument("--study", action="store_true", help="Label in rounds, with a quota, a sample and gold items.")
     arguments = parser.parse_args()
     items = arguments.items + arguments.labels // 2
     with tempfile.TemporaryDirectory() as folder:
         counts = dict.fromkeys((0, arguments.labels))
         times = [
-            measure(Path(folder), arguments.people, items if count else arguments.items, count) for count in counts
+            measure(
+                Path(folder), arguments.people, items if count else arguments.items, count, is_study=arguments.study
+            )
+            for count in counts
         ]
     if arguments.labels:
         empty, full = (seconds[int(0.95 * len(seconds))] for seconds in times)

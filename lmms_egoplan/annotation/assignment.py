@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from dataclasses import dataclass
+from itertools import product
 
 from lmms_egoplan.annotation.database import QUERIES, Database, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, Item
@@ -105,7 +106,7 @@ class Assignments:
         last = self._database.rows(QUERIES["last_label"], number)
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
         labelled_item, earlier = as_item(*item), self._earlier(position, stage)
-        if not last and stage == self._database.study.rounds[0].name:
+        if not last and stage in (self._database.study.rounds[0].name, GOLD):
             values = labelled_item.initial
         return Slot(number, position, labelled_item, stage, person, earlier, values, comment, newest or 0, skipped)
 
@@ -140,21 +141,22 @@ class Assignments:
         stages = [(one.name, MAIN) for one in reversed(study.rounds) if one.people == group]
         if standing == "unqualified":
             stages = [(QUALIFICATION, QUALIFICATION)]
-        elif (quota := study.people[group].quota) and self._num(QUERIES["num_in_rounds"], person, quota) >= quota:
+        elif (quota := study.people[group].quota) and self._num(QUERIES["num_in_rounds"], person) >= quota:
             return None
         if group == study.rounds[0].people:
             if study.gold and self._num(QUERIES["since_gold"], person, study.gold.every) >= study.gold.every:
                 stages.insert(0, (GOLD, GOLD))
             if study.training:
                 stages.insert(0, (TRAINING, TRAINING))
+        searches = product(("free_new", "free_again"), stages)
         with self._database.lock:
-            for query in ("free_new", "free_again"):
-                for stage, part in stages:
-                    key, apart = (person, stage, query), json.dumps(study.apart(stage))
-                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person, apart)
-                    if rows:
-                        self._first_free[key] = rows[0][0]
-                        return rows[0][0], stage
+            # Released training items come before all others.
+            for query, (stage, part) in sorted(searches, key=lambda search: search[1][0] != TRAINING):
+                key, rounds = (person, stage, query), json.dumps(study.apart(stage))
+                rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person, rounds)
+                self._first_free[key] = rows[0][0] if rows else 2**62
+                if rows:
+                    return rows[0][0], stage
         return None
 
     def search_from(self, position: int = 0) -> None:
@@ -178,13 +180,8 @@ class Assignments:
         needed = dict(self._database.rows(QUERIES["places_of"], position))
         return {one.name: needed[one.name] for one in self._database.study.deciding if one.name in needed}
 
-    def is_final(self, stage: str) -> bool:
-        """Return whether a stage is a final round, as in `Round`."""
-        return any(one.final for one in self._database.study.rounds if one.name == stage)
-
     def _group(self, person: str) -> str:
-        ((group,),) = self._database.rows("SELECT team FROM people WHERE name = ?", person)
-        return group
+        return self._database.rows("SELECT team FROM people WHERE name = ?", person)[0][0]
 
     def _num(self, query: str, *values: str | int) -> int:
         """Return the number that a query counts."""
@@ -194,8 +191,8 @@ class Assignments:
     def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
         names = [*self.rounds(position)]
         before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
-        before = [*names, ADJUDICATION] if self.is_final(stage) else before
-        rows = self._database.rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
+        before = [*names, ADJUDICATION] if stage in self._database.study.final else before
+        rows = self._database.rows("SELECT stage, choices FROM valid WHERE item = ? ORDER BY id", position)
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)
 
@@ -209,19 +206,29 @@ class Assignments:
             raise NotYoursError(_RELEASED)
         if slot.stage == ADJUDICATION:
             self.check_complete(connection, slot.position)
+            self.check_not_begun(connection, slot.position, self._database.study.final)
             return
         if slot.stage == QUALIFICATION and self.verdicts(slot.person):
             raise NotYoursError("your qualification has been reviewed, so its labels cannot change")
         if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
             raise NotYoursError("the seniors have not passed your qualification, so your labels are not accepted")
         is_decided = connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone()
-        if is_decided and not self.is_final(slot.stage):
+        if is_decided and slot.stage not in self._database.study.final:
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
-        if slot.skipped and connection.execute(QUERIES["full_place"], (slot.position, slot.stage)).fetchone():
-            raise NotYoursError("you skipped this item, and it now belongs to another person")
-        names = [one.name for one in self._database.study.rounds if not self.is_final(slot.stage)]
+        row = (slot.position, slot.stage, slot.person, self._database.study.people[self._group(slot.person)].quota)
+        if slot.skipped and connection.execute(QUERIES["full_place"], row).fetchone():
+            raise NotYoursError("you skipped this item, and it now belongs to another person or exceeds your quota")
+        names = [one.name for one in self._database.study.rounds if slot.stage not in self._database.study.final]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
-        if connection.execute(QUERIES["begun_stage"], (slot.position, json.dumps(later))).fetchone():
+        self.check_not_begun(connection, slot.position, later)
+
+    def check_not_begun(self, connection: sqlite3.Connection, position: int, stages: list[str]) -> None:
+        """Check that nobody has begun one of these stages of an item.
+
+        Raises:
+            NotYoursError: Somebody has begun it.
+        """
+        if connection.execute(QUERIES["begun_stage"], (position, json.dumps(stages))).fetchone():
             raise NotYoursError("another person already works on this item, so your label cannot change")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:

@@ -293,9 +293,8 @@ def annotate_egothink(
                 return egothink.same_sample(answers, stored.items(), sample, db)
         return answers if sample is None else egothink.sample_items(answers, sample, by or "dimension,rating")
 
-    store = open_store(
-        egothink.FLOW, db, read, ", ".join(map(str, items)), Team(annotators, per_item, study=study, more=more)
-    )
+    team = Team(annotators, per_item, study=study, more=more)
+    store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), team)
     if judge:
         typer.echo(f"The judge has rated {egothink.num_judged(store.items())} of {store.num_items()} answers.")
     serve(store, host, port)

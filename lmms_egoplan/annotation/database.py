@@ -111,21 +111,21 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
         for one in study.rounds
         if one.sample
     }
-    places: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     for position, item in enumerate(order, first):
         part = parts.get(item.id, MAIN)
         known = None if item.known is None else as_json(item.known)
         row = (position, clean_text(item.id), part, as_json(item.contents), as_json(item.hidden), known)
         connection.execute(QUERIES["new_item"], row)
         if part != MAIN:
-            places.append((position, part, part, None, study.learners, True, False))
+            rows.append((position, part, part, None, study.learners, True, False))
             continue
         after = None
         for one in study.rounds:
             if item.id in sampled.get(one.name, (item.id,)):
-                places.append((position, one.name, MAIN, after, one.per_item, after is None, one.final))
+                rows.append((position, one.name, MAIN, after, one.per_item, after is None, one.final))
                 after = after if one.final else one.name
-    connection.executemany(QUERIES["new_place"], places)
+    connection.executemany(QUERIES["new_place"], rows)
 
 
 def fixed_contents(item: Item) -> str:

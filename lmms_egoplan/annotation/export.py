@@ -4,7 +4,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -38,6 +38,7 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     """
     if not (labelled.labels or labelled.skips):
         raise LmmsEgoplanError("there are no labels yet")
+    labelled = replace(labelled, skips=[skip for skip in labelled.skips if skip.stage not in ("training", "gold")])
     exported = flow.export(labelled)
     lines, files = [*exported.lines], {**exported.files}
     labels = [asdict(label) | {"about": item.hidden} for item in labelled.items for label in labelled.counting(item)]

@@ -165,7 +165,7 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     main = [item for item in labelled.items if item.id not in labelled.qualification]
     if labelled.qualification:
         number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
-        yield "Qualification", number, len(labelled.people) * len(labelled.qualification)
+        yield "Qualification", number, labelled.study.learners * len(labelled.qualification)
     titles, needed = {stage.name: stage.title for stage in store.flow.stages}, store.totals()
     for one in labelled.study.rounds:
         number = sum(len(labelled.of(item, one.name)) for item in main)

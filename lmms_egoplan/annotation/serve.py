@@ -12,7 +12,7 @@ import typer
 from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, MediaFolder
 from lmms_egoplan.annotation.database import QUERIES, Database, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
-from lmms_egoplan.annotation.forms import check_values
+from lmms_egoplan.annotation.forms import Choice, check_values
 from lmms_egoplan.annotation.pages import stage_counts
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import (
@@ -73,8 +73,8 @@ def open_store(
     Raises:
         LmmsEgoplanError: The items are invalid or have changed, or the database is unusable.
     """
-    given = {"--annotators": team.annotators, "--per-item": team.per_item, "--qualification": team.qualification}
-    if team.study and (options := [name for name, number in given.items() if number is not None]):
+    numbers = {"--annotators": team.annotators, "--per-item": team.per_item, "--qualification": team.qualification}
+    if team.study and (options := [name for name, number in numbers.items() if number is not None]):
         raise LmmsEgoplanError(f"{options[0]}: the study determines this number; change it there, or drop --study")
     study = read_study(team.study) if team.study else None
     items = None
@@ -96,13 +96,17 @@ def open_store(
         fixed = {
             "--per-item": (None if flow.stages[0].per_item else team.per_item, stored.rounds[0].per_item),
             "--qualification": (team.qualification, stored.qualification),
+            "--annotators": (None if ANNOTATOR in stored.people else team.annotators, "a study"),
         }
         for option, (number, value) in fixed.items():
             if number not in (None, value):
                 raise StoreError(f"{option} {number}: {db} was created with {value}, which is fixed; drop {option}")
-        if study and study.model_dump(exclude={"people"}) != stored.model_dump(exclude={"people"}):
-            raise StoreError(f"--study {team.study}: {db} was created with another study; only people can change")
         if study:
+            check_study(study, flow.name, flow.stages, sum(item.known is None for item in store.items()))
+            if _fixed(study, _with_known(study, flow, store.items())[1]) != _fixed(stored, store.items()):
+                raise StoreError(
+                    f"--study {team.study}: {db} has another study or known values; only people can change"
+                )
             store.change_people(study.people)
         elif team.annotators is not None:
             group = stored.people[ANNOTATOR].model_copy(update={"count": team.annotators})
@@ -113,10 +117,15 @@ def open_store(
     return store
 
 
+def _fixed(study: Study, items: Sequence[Item]) -> Any:
+    """Return what cannot change in a study, with the known values of its items instead of their files."""
+    fixed = study.model_dump(exclude={"people": True, "training": True, "gold": {"labels"}})
+    return fixed, {*study.people}, [(item.id, item.known) for item in items if item.known]
+
+
 def _default_study(flow: Flow, team: Team) -> Study:
-    annotators = DEFAULT_ANNOTATORS if team.annotators is None else team.annotators
-    per_item = DEFAULT_PER_ITEM if team.per_item is None else team.per_item
-    study = default_study(flow.name, flow.stages, annotators, per_item, team.qualification or 0)
+    numbers = team.annotators or DEFAULT_ANNOTATORS, team.per_item or DEFAULT_PER_ITEM, team.qualification or 0
+    study = default_study(flow.name, flow.stages, *numbers)
     return study.model_copy(update={"seniors": flow.seniors if team.qualification else 0})
 
 
@@ -124,8 +133,17 @@ def _with_known(study: Study, flow: Flow, items: Sequence[Item]) -> tuple[dict[s
     """Return the parts of training and gold items, and all items, with the known values.
 
     Raises:
-        LmmsEgoplanError: A known value fits no item or field, or an item has two parts.
+        LmmsEgoplanError: A known value fits no item or field, an item has two parts, or limits name no option.
     """
+    first = study.rounds[0]
+    limits = [limit for name, group in study.people.items() if name == first.people for limit in group.limits]
+    fields = [
+        field for item in (items if limits else ()) for field in flow.form(item.contents, (), 0, first.name).fields
+    ]
+    options = {(field.name, one.value) for field in fields if isinstance(field, Choice) for one in field.options}
+    allowed = {(name, value) for limit in limits for name, values in limit.items() for value in values}
+    for name, value in sorted(allowed - options):
+        raise LmmsEgoplanError(f"study: people, {first.people}, limits, {name}: there is no option {value!r}")
     parts: dict[str, str] = {}
     known: dict[str, dict[str, Any]] = {}
     by_id = {item.id: item for item in items}

@@ -70,7 +70,7 @@ class Progress:
         labelled: Number of items with their label.
         state: See `Assignments.state`.
         seconds: Median time per label; None without a label.
-        gold_right: Number of gold items of which the label has the known values.
+        gold_right: Number of gold items whose label has the known values.
         gold: Number of gold items with their label.
     """
 
@@ -257,30 +257,37 @@ class Store:
             if slot.last != last and saved[0] != form and not is_withdrawn:
                 raise NewerLabelError("this item was saved in another tab or window after this page was opened")
             connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
-            if not self.assignments.is_final(slot.stage) and self.assignments.rounds(slot.position):
-                self._open_later_rounds(connection, slot)
+            if slot.stage not in self.database.study.final:
+                self._open_later_rounds(connection, slot.position)
             self.assignments.search_from(slot.position)
         return True
 
-    def _open_later_rounds(self, connection: sqlite3.Connection, slot: Slot) -> None:
+    def _open_later_rounds(self, connection: sqlite3.Connection, position: int) -> None:
         """Close an item's later rounds if a label sets it aside, and its final rounds while a decision is needed."""
-        study, rounds = self.database.study, self.assignments.rounds(slot.position)
-        rows = connection.execute(QUERIES["values_of"], (slot.position, json.dumps([*rounds]))).fetchall()
+        study, rounds = self.database.study, self.assignments.rounds(position)
+        if not rounds or len(study.rounds) == 1:
+            return
+        rows = connection.execute(QUERIES["values_of"], (position, json.dumps([*rounds]))).fetchall()
         values = [json.loads(choices) for stage in rounds for other, choices in rows if stage == other]
         is_aside = any(map(self.flow.sets_aside, values))
-        needed = [(0 if is_aside else one.per_item, slot.position, one.name) for one in study.rounds[1:]]
+        needed = [(0 if is_aside else one.per_item, position, one.name) for one in study.rounds[1:]]
         connection.executemany("UPDATE places SET needed = ? WHERE item = ? AND stage = ?", needed)
-        is_held = len(values) >= sum(rounds.values()) and not is_aside and self.flow.differ(slot.item, values)
-        connection.execute(QUERIES["hold"], (ADJUDICATION if is_held else [*rounds][-1], slot.position))
-        connection.execute("UPDATE slots SET since = since WHERE id = ?", (slot.id,))
+        is_complete = not is_aside and len(values) >= sum(rounds.values())
+        is_held = is_complete and self.flow.differ(self.assignments.item(position), values)
+        connection.execute(QUERIES["hold"], (ADJUDICATION if is_held else [*rounds][-1], position))
+        connection.execute("UPDATE slots SET since = since WHERE item = ?", (position,))
 
     def undo_decision(self, position: int) -> bool:
         """Withdraw the lead's decision on an item, so its annotators may change their labels again.
 
         Returns:
             Whether there was a decision.
+
+        Raises:
+            NotYoursError: A final round of the item has begun.
         """
         with self.database.writing() as connection:
+            self.assignments.check_not_begun(connection, position, self.database.study.final)
             rows = connection.execute(QUERIES["decisions"], (position,)).fetchall()
             connection.executemany(QUERIES["withdraw"], [(slot, now()) for (slot,) in rows])
             self.assignments.search_from(position)
@@ -309,6 +316,8 @@ class Store:
             raise NotYoursError(f"{person} has not labelled all qualification items yet")
         with self.database.writing() as connection:
             connection.execute(QUERIES["new_verdict"], (person, senior, passed, comment, now()))
+            for (position,) in connection.execute(QUERIES["checked"], (person,)).fetchall():
+                self._open_later_rounds(connection, position)
             self.assignments.search_from()
 
     def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
@@ -335,11 +344,10 @@ class Store:
                 label = Label(item, stage, person, json.loads(values), comment, seconds, at, json.loads(initial))
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
-            rows = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
             qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
-            qualification = frozenset(item for (item,) in rows)
+            rows = self.database.rows("SELECT id FROM items WHERE part = 'qualification'")
             skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-            study, samples = self.database.study, {}
+            qualification, study, samples = frozenset(name for (name,) in rows), self.database.study, {}
             for stage in [one.name for one in study.rounds if one.sample]:
                 samples[stage] = frozenset(item for (item,) in self.database.rows(QUERIES["sampled"], stage))
             items = [item for item in self.items() if item.known is None]

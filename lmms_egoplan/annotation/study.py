@@ -61,7 +61,7 @@ class Group(_Part):
     count: Annotated[int, Field(ge=1, le=500), Expected("a number from 1 to 500")]
     quota: _Count | None = None
     names: list[Text] = Field(default_factory=list)
-    limits: list[dict[str, list[str]]] = Field(default_factory=list)
+    limits: list[dict[str, Annotated[list[Text], Field(min_length=1)]]] = Field(default_factory=list)
 
 
 class Round(_Part):
@@ -116,8 +116,8 @@ class Study(_Part):
 
     flow: Text
     source: str = ""
-    people: dict[str, Group]
-    rounds: Annotated[list[Round], Field(min_length=1), Expected("a list of rounds")]
+    people: dict[Text, Group]
+    rounds: Annotated[list[Round], Field(min_length=1)]
     qualification: Annotated[int, Field(ge=0)] = 0
     seniors: Annotated[int, Field(ge=0)] = 0
     training: Text | None = None
@@ -129,17 +129,21 @@ class Study(_Part):
         return [one for one in self.rounds if not one.final]
 
     @property
+    def final(self) -> list[str]:
+        """The names of the rounds that check final values."""
+        return [one.name for one in self.rounds if one.final]
+
+    @property
     def learners(self) -> int:
         """The number of people who label training, qualification and gold items."""
         return self.people[self.rounds[0].people].count
 
     def apart(self, stage: str) -> list[str]:
         """Return a stage and the rounds whose people may not label the same item in it."""
-        for number, one in enumerate(self.rounds):
-            if one.name == stage:
-                earlier = [other.name for other in self.rounds[:number]]
-                return [stage, *(earlier if one.apart is None else one.apart)]
-        return [stage]
+        names = [one.name for one in self.rounds]
+        default = {name: names[:number] for number, name in enumerate(names)}
+        earlier = {one.name: default[one.name] if one.apart is None else one.apart for one in self.rounds}
+        return [stage, *earlier.get(stage, ()), *(name for name in names if stage in earlier[name])]
 
     def names(self) -> Iterator[tuple[str, str, str | None]]:
         """Yield the name, the group and the displayed name of all people but the lead and the seniors."""
@@ -203,12 +207,13 @@ def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int
     if study.qualification and len(study.deciding) > 1:
         problems.append("qualification: only possible for items with a single stage")
     if study.qualification >= num_items:
-        problems.append(
-            f"qualification {study.qualification}: there are only {num_items} items; choose fewer, or 0 for none"
-        )
-    called = [name for _, _, name in study.names() if name]
+        problems.append(f"qualification {study.qualification}: there are only {num_items} items; choose fewer, or 0")
+    called = [name for person, _, called in study.names() for name in (person, called) if name]
     if len({*called}) < len(called):
         problems.append("people: two people have the same name")
+    for name, group in study.people.items():
+        if name in ("lead", "senior") or max(len(group.names), len(group.limits)) > group.count:
+            problems.append(f"people, {name}: use another name than lead or senior, and at most count names and limits")
     refuse(problems, "study: ", "The study has these problems:")
 
 
@@ -219,7 +224,8 @@ def _round_problems(study: Study, one: Round, num_items: int) -> Iterator[str]:
     if unknown := {*study.apart(one.name)} - {other.name for other in study.rounds}:
         yield f"apart: no round {join_list(sorted(unknown))}"
     group = study.people[one.people].count
-    apart = [other for other in study.rounds if other.name in study.apart(one.name) and other.people == one.people]
+    until = study.rounds[: study.rounds.index(one) + 1]
+    apart = [other for other in until if other.name in study.apart(one.name) and other.people == one.people]
     if (needed := sum(other.per_item for other in apart)) > group:
         options = "--annotators, or " * (one.people == ANNOTATOR)
         yield f"{options}count {group} of {one.people}: each item needs {needed} different people; increase the number"
@@ -241,6 +247,8 @@ def read_known(path: str) -> dict[str, dict[str, Any]]:
         if record.item in known:
             raise LmmsEgoplanError(f"{where}: item: {record.item!r} has an earlier line; remove one")
         known[record.item] = record.values
+    if not known:
+        raise LmmsEgoplanError(f"{path}: no known values; add a line, or drop the file from the study")
     return known
 
 

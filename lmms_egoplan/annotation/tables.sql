@@ -19,6 +19,8 @@ CREATE INDEX slots_by ON slots (person);
 CREATE INDEX slots_of ON slots (person, label);
 CREATE INDEX open_slots ON slots (person) WHERE label IS NULL AND skipped IS NULL AND released IS NULL;
 CREATE INDEX slots_on ON slots (item, person);
+CREATE INDEX in_rounds ON slots (person, stage, released, skipped)
+    WHERE released IS NULL AND skipped IS NULL AND stage NOT IN ('training', 'qualification', 'gold');
 CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
 CREATE TABLE places (
     item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
@@ -51,6 +53,7 @@ CREATE VIEW failed AS
     SELECT DISTINCT person FROM verdicts WHERE NOT passed AND id = (
         SELECT max(id) FROM verdicts AS own WHERE own.person = verdicts.person AND own.senior = verdicts.senior
     );
+CREATE VIEW valid AS SELECT * FROM counting WHERE person NOT IN (SELECT person FROM failed);
 CREATE VIEW taken AS
     SELECT * FROM slots WHERE released IS NULL AND skipped IS NULL AND person NOT IN (SELECT person FROM failed);
 CREATE TRIGGER labelled AFTER INSERT ON labels BEGIN
@@ -63,7 +66,7 @@ CREATE TRIGGER labels_are_kept BEFORE DELETE ON labels BEGIN SELECT raise(ABORT,
 CREATE TRIGGER count_at_INSERT AFTER INSERT ON slots BEGIN
     UPDATE places SET
         taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
-        given = (SELECT count(*) FROM counting WHERE counting.item = places.item AND counting.stage = places.stage)
+        given = (SELECT count(*) FROM valid WHERE valid.item = places.item AND valid.stage = places.stage)
     WHERE item = NEW.item;
     UPDATE places SET is_free = taken < needed AND iif(
         EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),
@@ -76,7 +79,7 @@ END;
 CREATE TRIGGER count_at_UPDATE AFTER UPDATE ON slots BEGIN
     UPDATE places SET
         taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
-        given = (SELECT count(*) FROM counting WHERE counting.item = places.item AND counting.stage = places.stage)
+        given = (SELECT count(*) FROM valid WHERE valid.item = places.item AND valid.stage = places.stage)
     WHERE item = NEW.item;
     UPDATE places SET is_free = taken < needed AND iif(
         EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),

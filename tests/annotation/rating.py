@@ -1,12 +1,13 @@
 """A small flow for tests: rate texts 0 or 1."""
 
 import json
+from dataclasses import replace
 
 from lmms_egoplan.annotation.database import Database, create
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
 from lmms_egoplan.annotation.store import Store
-from lmms_egoplan.annotation.study import Group, Round, Stage, Study, check_study, default_study
+from lmms_egoplan.annotation.study import GOLD, Group, Round, Stage, Study, check_study, default_study
 
 LEVELS = ("0", "1")
 
@@ -39,10 +40,10 @@ class Rating(Flow):
         return texts(3)
 
 
-def study_of(flow, annotators, per_item, **others):
+def study_of(flow, annotators, per_item, **settings):
     """Return a study of one group."""
     study = default_study(flow.name, flow.stages, annotators, per_item)
-    return study.model_copy(update=others)
+    return study.model_copy(update=settings)
 
 
 def raise_annotators(store, count):
@@ -92,3 +93,9 @@ def texts(count):
     return [
         Item(f"text/{number}", {"text": f"<b>text {number}</b>"}, {"model": "secret-model"}) for number in range(count)
     ]
+
+
+def known_texts(count, known):
+    """Return texts, the first of them as gold items, and the parts of these."""
+    items = [replace(item, known={"rating": "1"}) for item in texts(known)]
+    return [*items, *texts(known + count)[known:]], dict.fromkeys([item.id for item in items], GOLD)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,25 +15,37 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from annotation.rating import Rating, new_store, study_of, texts
+from annotation.rating import Rating, Studied, known_texts, new_store, study_of
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.store import Store
+from lmms_egoplan.annotation.study import Gold, Group, Round, Study
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
 from ports import free_port
 
 PEOPLE = 10
+# Three rounds, one of them on a sample, gold items and a quota. Final checks wait for the lead where labels differ.
+STUDY = Study(
+    flow="studied",
+    people={"annotator": Group(count=7, quota=300), "reviewer": Group(count=3)},
+    rounds=[
+        Round(name="rate", per_item=2),
+        Round(name="check", people="reviewer", sample=10),
+        Round(name="audit", people="reviewer", final=True),
+    ],
+    gold=Gold(labels="known.jsonl", every=4),
+)
 
 
-def label_all(address, store, name):
+def label_all(address, store, name, levels="01"):
     """Label everything that a person gets. Return the slots, and the seconds of each response."""
     client, slots, times = enter(address, store, name), [], []
     while 'id="label"' in client.page.text:
         where, _ = form_in(client.page.text)
         start = time.perf_counter()
-        assert post(client, rating=random.choice("01")).status_code == 200
+        assert post(client, rating=random.choice(levels)).status_code == 200
         times.append(time.perf_counter() - start)
         slots.append(int(where.rpartition("/")[2]))
     return slots, times
@@ -55,14 +68,42 @@ def test_ten_concurrent_annotators(tmp_path, count, per_item):
     print(f"answer to a label, with the next page: 95 % under {1000 * times[int(0.95 * len(times))]:.0f} ms")
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.whole)])
+def test_ten_people_in_a_study_of_three_rounds(tmp_path, count):
+    path = tmp_path / "labels.sqlite"
+    create(path, STUDY, *known_texts(count, 3))
+    store = Store(Database(path, exclusive=True), Studied())
+    names = [name for name, _, _ in STUDY.names()]
+    slots = []
+    with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
+        while new_slots := [
+            slot for slots, _ in pool.map(lambda name: label_all(address, store, name, "1"), names) for slot in slots
+        ]:
+            slots += new_slots
+    assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM labels"))
+    rows = store.database.rows("SELECT stage, item, person FROM slots")
+    stages = Counter(stage for stage, _, _ in rows)
+    assert {**stages, "gold": None} == {"rate": 2 * count, "check": 10, "audit": count, "gold": None}
+    assert {person.partition("-")[0] for stage, _, person in rows if stage in ("check", "audit")} == {"reviewer"}
+    for name in names:
+        stages_of_person = [stage for stage, _, person in rows if person == name]
+        count_other = len(stages_of_person) - stages_of_person.count("gold")
+        assert stages_of_person.count("gold") == (0 if name.startswith("reviewer") else min(3, count_other // 4))
+    assert max(Counter((item, person) for _, item, person in rows).values()) == 1
+    assert {progress.state for progress in store.progress()} == {"finished"}
+    store.close()
+
+
 _SERVER = """
 import sys
 from pathlib import Path
-from annotation.rating import Rating, study_of
+from annotation.rating import Rating, Studied
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.serve import serve
 from lmms_egoplan.annotation.store import Store
-serve(Store(Database(Path(sys.argv[1]), exclusive=True), Rating()), "127.0.0.1", int(sys.argv[2]))
+database = Database(Path(sys.argv[1]), exclusive=True)
+flow = Studied() if database.study.flow == "studied" else Rating()
+serve(Store(database, flow), "127.0.0.1", int(sys.argv[2]))
 """
 
 
@@ -95,8 +136,8 @@ def server_of(path):
         server.stdout.close()
 
 
-def new_database(path, items, annotators=1):
-    create(path, study_of(Rating, annotators, annotators), texts(items))
+def new_database(path, items, annotators=1, study=None):
+    create(path, study or study_of(Rating, annotators, annotators), *known_texts(items, 3 if study else 0))
     with closing(Store(Database(path), Rating())) as store:
         return [person.token for person in store.people() if person.role == "annotator"]
 
@@ -169,9 +210,10 @@ def test_backup_while_people_label(tmp_path):
 
 
 @pytest.mark.whole
-def test_killed_servers_lose_no_confirmed_label(tmp_path):
+@pytest.mark.parametrize("study", [None, STUDY], ids=["without study", "study"])
+def test_killed_servers_lose_no_confirmed_label(tmp_path, study):
     path = tmp_path / "labels.sqlite"
-    tokens = new_database(path, 2000, 4)
+    tokens = new_database(path, 2000, 4, study)
     saved = []
     rng = random.Random(0)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What a study needs, as printed before the page opens."""
+"""The plan that is printed before the page opens: labels, people and hours."""
 
 import re
 from statistics import median
