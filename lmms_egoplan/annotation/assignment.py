@@ -181,7 +181,7 @@ class Assignments:
         return {one.name: needed[one.name] for one in self._database.study.deciding if one.name in needed}
 
     def _group(self, person: str) -> str:
-        return self._database.rows("SELECT team FROM people WHERE name = ?", person)[0][0]
+        return person.rpartition("-")[0]
 
     def _num(self, query: str, *values: str | int) -> int:
         """Return the number that a query counts."""

@@ -163,28 +163,26 @@ def plan(store: Store) -> Iterator[str]:
 
     Seconds are those measured in the database if there are `_FEWEST_TIMED` labels, else those in the study file.
     """
-    study, total, is_known = store.database.study, 0.0, True
+    study, all_hours = store.database.study, []
     counts = [*stage_counts(store.labelled(), store)][-len(study.rounds) :]
     for one, (title, number, needed) in zip(study.rounds, counts, strict=True):
         times = [seconds for (seconds,) in store.database.rows(QUERIES["timed"], one.name)]
-        people, left = study.people[one.people].count, needed - number
+        people, missing = study.people[one.people].count, needed - number
         seconds = median(times) if len(times) >= _FEWEST_TIMED else one.seconds
         hours = f"hours unknown until {_FEWEST_TIMED} labels are timed"
         if seconds is not None:
-            hours = f"{left * seconds / 3600:,.1f} hours at {seconds:.1f} s per label ({len(times):,} timed)"
-        total, is_known = total + left * (seconds or 0) / 3600, is_known and seconds is not None
-        yield (
-            f"{title}: {number:,} of {needed:,} labels; {one.people}s: {people}, with {left / people:,.0f} more labels "
-            f"each; {hours}"
-        )
+            all_hours.append(missing * seconds / 3600)
+            hours = f"{all_hours[-1]:,.1f} hours at {seconds:.1f} s per label ({len(times):,} timed)"
+        each = f"{one.people}s: {people}, with {missing / people:,.0f} more labels each"
+        yield f"{title}: {number:,} of {needed:,} labels; {each}; {hours}"
     for part, number in store.database.rows(QUERIES["parts"]):
         yield f"{part.capitalize()}: {number:,} items, each labelled by all {study.learners} {study.rounds[0].people}s"
     for name, group in study.people.items():
         needed = sum(each for one, (_, _, each) in zip(study.rounds, counts, strict=True) if one.people == name)
         if group.quota and (allowed := group.quota * group.count) < needed:
             yield f"The quota of the {name}s allows {allowed:,} of {needed:,} labels; raise quota or count"
-    if is_known:
-        yield f"Left in all: {total:,.1f} hours of labelling"
+    if len(all_hours) == len(study.rounds):
+        yield f"In all: {sum(all_hours):,.1f} hours of labelling"
 
 
 def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int = HEIGHT) -> None:

@@ -272,9 +272,9 @@ class Store:
         is_aside = any(map(self.flow.sets_aside, values))
         needed = [(0 if is_aside else one.per_item, position, one.name) for one in study.rounds[1:]]
         connection.executemany("UPDATE places SET needed = ? WHERE item = ? AND stage = ?", needed)
-        is_complete = not is_aside and len(values) >= sum(rounds.values())
-        is_held = is_complete and self.flow.differ(self.assignments.item(position), values)
-        connection.execute(QUERIES["hold"], (ADJUDICATION if is_held else [*rounds][-1], position))
+        is_settled = not is_aside and len(values) >= sum(rounds.values())
+        is_settled = is_settled and not self.flow.differ(self.assignments.item(position), values)
+        connection.execute(QUERIES["hold"], ([*rounds][-1] if is_settled else ADJUDICATION, position))
         connection.execute("UPDATE slots SET since = since WHERE item = ?", (position,))
 
     def undo_decision(self, position: int) -> bool:
