@@ -9,19 +9,8 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import (
-    Contents,
-    Earlier,
-    Export,
-    ExportedFile,
-    Flow,
-    Item,
-    Label,
-    Labelled,
-    Scale,
-    Stage,
-)
-from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.reply import official_steps

@@ -5,8 +5,8 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines

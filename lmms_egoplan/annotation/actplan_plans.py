@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Label, Labelled, Stage
-from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
+from lmms_egoplan.annotation.forms import Contents, Earlier, Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps

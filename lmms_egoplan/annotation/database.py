@@ -67,11 +67,7 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
             connection.executescript(
                 f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
             )
-            stored = {
-                "study": study.model_dump(),
-                "secret": secrets.token_hex(32),
-                "made": now(),
-            }
+            stored = {"study": study.model_dump(), "secret": secrets.token_hex(32), "made": now()}
             connection.executemany(
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
             )

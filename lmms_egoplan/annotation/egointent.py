@@ -18,8 +18,8 @@ from statistics import fmean, median
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.flow import ADJUDICATION, Contents, Export, ExportedFile, Flow, Item, Labelled, Scale
-from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Prose, Values, Words
+from lmms_egoplan.annotation.flow import ADJUDICATION, Export, ExportedFile, Flow, Item, Labelled, Scale
+from lmms_egoplan.annotation.forms import Choice, Contents, Field, Film, Form, Moment, Option, Prose, Values, Words
 from lmms_egoplan.annotation.study import Stage
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Part, Picture, Prose, Values
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Film, Form, Option, Part, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Contents, Earlier, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Values
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Prose, Values
 from lmms_egoplan.benchmarks.egoplan.failures import FAILURES, LABELS, PEOPLE
 from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 from lmms_egoplan.errors import LmmsEgoplanError

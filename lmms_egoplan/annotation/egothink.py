@@ -8,19 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import (
-    Contents,
-    Earlier,
-    Export,
-    ExportedFile,
-    Flow,
-    Item,
-    Label,
-    Labelled,
-    Scale,
-    Stage,
-)
-from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.forms import Form, Values
+from lmms_egoplan.annotation.forms import Contents, Earlier, Form, Values
 from lmms_egoplan.annotation.study import Stage, Study
 from lmms_egoplan.paths import module_yaml
 
@@ -19,11 +19,6 @@ FLOWS = (*LABELLED, "egoplan-failures", "egothink-questions", "actplan-circumsta
 ADJUDICATION = "adjudication"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
 """The annotators' guides, as paragraphs by flow name."""
-
-Contents = Mapping[str, Any]
-"""Contents of an item's form, as in `Item`."""
-Earlier = Sequence[Values]
-"""Values of an item's earlier rounds, as in `Flow.form`."""
 
 
 @dataclass(frozen=True)

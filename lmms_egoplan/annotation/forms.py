@@ -16,6 +16,10 @@ LONGEST = 4000
 
 Values = dict[str, Any]
 """Values by field name. Fields that do not apply are absent."""
+Contents = Mapping[str, Any]
+"""Contents of an item's form, as in `Item`."""
+Earlier = Sequence[Values]
+"""Values of an item's earlier rounds, as in `Flow.form`."""
 
 
 class FormError(LmmsEgoplanError):

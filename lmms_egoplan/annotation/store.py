@@ -337,10 +337,8 @@ class Store:
         """Return all items with the labels that count."""
         with self.database.snapshot():
             labels: dict[str, list[Label]] = {}
-            first = self.database.study.rounds[0].name
-            for item, stage, person, values, comment, seconds, at, initial in self.database.rows(
-                QUERIES["labelled"], first
-            ):
+            rows = self.database.rows(QUERIES["labelled"], self.database.study.rounds[0].name)
+            for item, stage, person, values, comment, seconds, at, initial in rows:
                 label = Label(item, stage, person, json.loads(values), comment, seconds, at, json.loads(initial))
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
