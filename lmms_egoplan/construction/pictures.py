@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, read_image, scan_video_frames
+from lmms_egoplan.media.image_files import check_image
 
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -33,9 +35,10 @@ def read_pictures(files: Sequence[Path], numbers: Sequence[int]) -> Iterator[tup
         return
     for number in numbers:
         try:
+            check_image(files[number].read_bytes(), str(files[number]))
             yield number, ImageOps.exif_transpose(read_image(files[number]))
-        except FrameError as error:
-            yield number, error
+        except (LmmsEgoplanError, OSError) as error:
+            yield number, FrameError(str(error))
 
 
 def sharpness(image: Image.Image) -> float:
