@@ -198,8 +198,9 @@ def _resampled(kinds: np.ndarray, counts: np.ndarray, statistic: Callable[[np.nd
 def _kappas(counts: np.ndarray) -> np.ndarray:
     """Compute Cohen's kappa of flattened tables of two annotators' levels. See `PeopleAgreement` for NaN."""
     size = round(counts.shape[1] ** 0.5)
-    tables = counts.reshape(-1, size, size) / counts.sum(axis=1)[:, None, None]
+    tables, items = counts.reshape(-1, size, size), counts.sum(axis=1)
     first, second = tables.sum(axis=2), tables.sum(axis=1)
-    equal, expected = np.trace(tables, axis1=1, axis2=2), (first * second).sum(axis=1)
-    is_defined = (first.max(axis=1) < 1) & (second.max(axis=1) < 1) & (counts.sum(axis=1) >= MIN_ITEMS)
+    equal, expected = np.trace(tables, axis1=1, axis2=2) / items, (first * second).sum(axis=1) / items**2
+    # Whole numbers: the sum of a person's shares is not always exactly 1.
+    is_defined = (first.max(axis=1) < items) & (second.max(axis=1) < items) & (items >= MIN_ITEMS)
     return np.divide(equal - expected, 1 - expected, out=np.full(len(tables), np.nan), where=is_defined)

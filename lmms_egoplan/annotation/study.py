@@ -202,8 +202,9 @@ def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int
         problems.append(f"rounds, {names[0]}: the first round has all items and is not final; drop sample and final")
     if [one.final for one in study.rounds] != sorted(one.final for one in study.rounds):
         problems.append("rounds: final rounds must be the last ones")
+    in_rounds = num_items - study.qualification
     for one in study.rounds:
-        problems += [f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, num_items)]
+        problems += [f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, in_rounds)]
     if study.qualification and len(study.deciding) > 1:
         problems.append("qualification: only possible for items with a single stage")
     if study.qualification >= num_items:

@@ -56,6 +56,12 @@ def test_constant_annotator_has_no_kappa():
     assert (agreement.percent, agreement.cohen, agreement.cohen_pairs_skipped) == (90, None, 1)
 
 
+def test_constant_annotator_has_no_kappa_despite_rounding_errors():
+    # With floats, 1/21 + 10/21 + 10/21 is less than 1.
+    units = [{"A": 0, "B": level} for level, count in enumerate((1, 10, 10)) for _ in range(count)]
+    assert measure_people(scale((0, 1, 2)), units)[-1].kappa is None
+
+
 def planted(seed, items, reliabilities, levels=3):
     """Return labels of annotators who know the truth with their reliability, else guess. Each labels most items."""
     source = np.random.default_rng(seed)

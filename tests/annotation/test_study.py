@@ -18,7 +18,9 @@ from lmms_egoplan.annotation.database import StoreError
 from lmms_egoplan.annotation.export import export
 from lmms_egoplan.annotation.flow import FLOWS, Item, load_flow
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose
+from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.store import kept_predictions
 from lmms_egoplan.annotation.study import _FOLDER, STUDIES, read_study
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
@@ -139,6 +141,10 @@ WRONG = {
     "another flow": (RATING.replace("flow: rating", "flow: egoplan"), "flow: egoplan"),
     "negative qualification": (RATING + "qualification: -1\n", "qualification: .*-1"),
     "too large a qualification": (RATING + "qualification: 6\n", "qualification 6: .*only 6"),
+    "too large a sample without the qualification": (
+        FINAL.replace("check,", "check, sample: 6,") + "qualification: 1",
+        "rounds, check, sample 6: .*only 5",
+    ),
     "qualification of two rounds": (FINAL.replace("check, final: true", "check") + "qualification: 1", "single stage"),
     "missing training": (RATING + "training: known.jsonl\n", "known.jsonl: cannot read the known values"),
     "training is a list": (RATING + "training: [known.jsonl]\n", "training: expected a text"),
@@ -311,6 +317,21 @@ def test_gold_items_look_like_others_and_are_not_exported(start, tmp_path):
     exported = [json.loads(line) for line in read_text(out / "labels.jsonl").splitlines()]
     golden_ids = {f"text/{number}" for number in golden}
     assert {row["item"] for row in exported} == {item for ratings in rated.values() for item in ratings} - golden_ids
+
+
+def test_gold_items_have_predictions_and_no_position(start, tmp_path):
+    store = start(GOLD, count=12, known=known(2, 5, 8))
+    lines = [json.dumps({"item": item.id, "values": {"rating": "1"}}) for item in store.items()]
+    (tmp_path / "predictions.jsonl").write_text("\n".join(lines))
+    assert import_file(store, tmp_path / "predictions.jsonl")[-1].endswith("12 predicted and 0 not imported")
+    with visited(store) as client:
+        for stage in ("rate", "rate", "rate", "gold"):
+            assert "The form starts with a prediction." in client.page.text
+            assert slots_of(store, "annotator-1")[-1][0] == stage
+            number = re.search(r"label/(\d+)", client.page.text)[1]
+            assert f'data-draft="{store.database.mark} {number}"' in client.page.text
+            post(client, rating="1")
+        assert kept_predictions(store.labelled()) == ["Labels that started with a prediction: 3, kept unchanged: 3"]
 
 
 def test_skipped_gold_items_are_not_exported_as_skipped(start, tmp_path):
