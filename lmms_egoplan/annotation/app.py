@@ -373,8 +373,7 @@ def item(position: Number, session: Visit) -> HTMLResponse:
 def item_media(position: Number, index: Number, session: Visit) -> Response:
     """Send a picture or clip of an item."""
     session.allow(LEAD, SENIOR)
-    site = session.site
-    return site.send(site.flow.form(site.store.assignments.item(position).contents).media, index)
+    return session.site.send(session.site.pages.viewed(position).media, index)
 
 
 @router.get("/media/{number}/{index}")

@@ -89,7 +89,7 @@ class Assignments:
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...], str] | None:
         """Return the item that a person would get next, with earlier values and its stage. Does not assign it."""
         free = self._free(person)
-        return None if free is None else (self.item(free[0]), self._earlier(*free), free[1])
+        return None if free is None else (self.item(free[0]), self.earlier(*free), free[1])
 
     def slot(self, number: int, person: str) -> Slot:
         """Return a slot of a person.
@@ -105,7 +105,7 @@ class Assignments:
             raise NotYoursError(_RELEASED)
         last = self._database.rows(QUERIES["last_label"], number)
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
-        labelled_item, earlier = as_item(*item), self._earlier(position, stage)
+        labelled_item, earlier = as_item(*item), self.earlier(position, stage)
         if not last and stage in (self._database.study.rounds[0].name, GOLD):
             values = labelled_item.initial
         return Slot(number, position, labelled_item, stage, person, earlier, values, comment, newest or 0, skipped)
@@ -188,10 +188,11 @@ class Assignments:
         ((number,),) = self._database.rows(query, *values)
         return number
 
-    def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
+    def earlier(self, position: int, stage: str = "") -> tuple[Values, ...]:
+        """Return the values of an item that a stage's form shows, see `Flow.form`. Without a stage, return all."""
         names = [*self.rounds(position)]
         before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
-        before = [*names, ADJUDICATION] if stage in self._database.study.final else before
+        before = [*names, ADJUDICATION] if stage in ("", *self._database.study.final) else before
         rows = self._database.rows("SELECT stage, choices FROM valid WHERE item = ? ORDER BY id", position)
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)

@@ -102,7 +102,12 @@ class Pages:
     def view(self, person: Person, position: int) -> str:
         """Show an item without a form."""
         item = self._store.assignments.item(position)
-        return self._render("view", person, item=item, form=self._flow.form(item.contents), position=position)
+        return self._render("view", person, item=item, form=self.viewed(position), position=position)
+
+    def viewed(self, position: int) -> Form:
+        """Return the form of an item after its latest labels."""
+        assignments = self._store.assignments
+        return self._flow.form(assignments.item(position).contents, assignments.earlier(position))
 
     def agreement(self, person: Person) -> str:
         """Show agreement. Computing its intervals takes time."""

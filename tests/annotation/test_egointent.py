@@ -85,6 +85,7 @@ def test_only_the_first_person_sees_frames_after_the_cut(source):
         second = enter(address, store, "annotator-2")
         assert "clip continues after it" not in second.page.text
         assert frames_at(second, clip_on(second.page), source) == list(range(15, 24))
+        assert frames_at(lead, clip_on(lead.get("/item/0")), source) == list(range(15, 24))
         # The numbers of another person's slots lead nowhere.
         assert second.get(clip_on(first.get("/label/1"))).status_code == 403
         assert second.get("/media/1/0").status_code == 403
