@@ -3,7 +3,8 @@
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, team TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
-    is_closed INTEGER NOT NULL DEFAULT 0
+    is_closed INTEGER NOT NULL DEFAULT 0, num_labelled INTEGER NOT NULL DEFAULT 0,
+    num_in_rounds INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE items (
     position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL,
@@ -19,8 +20,6 @@ CREATE INDEX slots_by ON slots (person);
 CREATE INDEX slots_of ON slots (person, label);
 CREATE INDEX open_slots ON slots (person) WHERE label IS NULL AND skipped IS NULL AND released IS NULL;
 CREATE INDEX slots_on ON slots (item, person);
-CREATE INDEX in_rounds ON slots (person, stage, released, skipped)
-    WHERE released IS NULL AND skipped IS NULL AND stage NOT IN ('training', 'qualification', 'gold');
 CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
 CREATE TABLE places (
     item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
@@ -58,6 +57,18 @@ CREATE VIEW taken AS
     SELECT * FROM slots WHERE released IS NULL AND skipped IS NULL AND person NOT IN (SELECT person FROM failed);
 CREATE TRIGGER labelled AFTER INSERT ON labels BEGIN
     UPDATE slots SET label = iif(NEW.choices IS NULL, NULL, NEW.id), skipped = NEW.skipped WHERE id = NEW.slot;
+END;
+-- Labels of a person, and labelled or open items in the rounds.
+CREATE TRIGGER counted_at_INSERT AFTER INSERT ON slots BEGIN
+    UPDATE people SET num_in_rounds = num_in_rounds + (NEW.stage NOT IN ('training', 'qualification', 'gold'))
+    WHERE name = NEW.person;
+END;
+CREATE TRIGGER counted_at_UPDATE AFTER UPDATE OF label, skipped, released ON slots BEGIN
+    UPDATE people SET
+        num_labelled = num_labelled + (NEW.label IS NOT NULL) - (OLD.label IS NOT NULL),
+        num_in_rounds = num_in_rounds + (NEW.stage NOT IN ('training', 'qualification', 'gold'))
+            * ((NEW.released IS NULL AND NEW.skipped IS NULL) - (OLD.released IS NULL AND OLD.skipped IS NULL))
+    WHERE name = NEW.person;
 END;
 CREATE TRIGGER judged AFTER INSERT ON verdicts BEGIN UPDATE slots SET since = since WHERE person = NEW.person; END;
 CREATE TRIGGER labels_stay BEFORE UPDATE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;

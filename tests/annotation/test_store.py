@@ -265,6 +265,16 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             assert stored == recount(connection, store.database.study, sampled)
             needed = dict(connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage"))
             assert store.totals() == needed
+            counts = connection.execute("SELECT name, num_labelled, num_in_rounds FROM people").fetchall()
+            slots = connection.execute("SELECT person, label, released, skipped, stage FROM slots").fetchall()
+            assert counts == [
+                (
+                    name,
+                    sum(slot[0] == name and slot[1] is not None for slot in slots),
+                    sum(slot[0] == name and slot[2:4] == (None, None) and slot[4] != "qualification" for slot in slots),
+                )
+                for name, *_ in counts
+            ]
         for name in people:
             # The remembered search positions hide no free item.
             remembered = store.assignments._free(name)
