@@ -66,9 +66,7 @@ class Assignments:
         Raises:
             NotYoursError: There is no such item.
         """
-        for row in self._database.rows(
-            "SELECT id, shown, hidden, known, initial FROM items WHERE position = ?", position
-        ):
+        for row in self._database.rows(QUERIES["item"], position):
             return as_item(*row)
         raise NotYoursError("this item does not exist")
 

@@ -405,9 +405,7 @@ def annotate_plans(
     items: Annotated[Path, typer.Argument(metavar="FILE", help="`instances.jsonl` from `data build actplan`.")],
     db: _Db,
     annotators: _Annotators = None,
-    per_item: Annotated[
-        int | None, typer.Option(min=2, help=f"Number of people who write a plan for each instance; 2 {_FIXED}")
-    ] = None,
+    per_item: Annotated[int | None, typer.Option(min=2, help=f"Plans per instance; 2 {_FIXED}")] = None,
     study: _StudyFile = None,
     more: _More = False,
     host: _Host = _HOST,

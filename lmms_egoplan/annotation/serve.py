@@ -90,9 +90,6 @@ def open_store(
         if stored.flow != flow.name:
             raise StoreError(f"{db}: contains labels of {stored.flow}, not of {flow.name}; use another --db")
         items = read_items(media_folder(db)) if items is None else items
-        added = store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
-        if team.more:
-            typer.echo(f"Items added: {added}")
         fixed = {
             "--per-item": (None if flow.stages[0].per_item else team.per_item, stored.rounds[0].per_item),
             "--qualification": (team.qualification, stored.qualification),
@@ -104,9 +101,11 @@ def open_store(
         if study:
             check_study(study, flow.name, flow.stages, sum(item.known is None for item in store.items()))
             if _fixed(study, _with_known(study, flow, store.items())[1]) != _fixed(stored, store.items()):
-                raise StoreError(
-                    f"--study {team.study}: {db} has another study or known values; only people can change"
-                )
+                raise StoreError(f"--study {team.study}: {db} has another study or known values; change only people")
+        added = store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
+        if team.more:
+            typer.echo(f"Items added: {added}")
+        if study:
             store.change_people(study.people)
         elif team.annotators is not None:
             group = stored.people[ANNOTATOR].model_copy(update={"count": team.annotators})
@@ -137,10 +136,9 @@ def _with_known(study: Study, flow: Flow, items: Sequence[Item]) -> tuple[dict[s
     """
     first = study.rounds[0]
     limits = [limit for name, group in study.people.items() if name == first.people for limit in group.limits]
-    fields = [
-        field for item in (items if limits else ()) for field in flow.form(item.contents, (), 0, first.name).fields
-    ]
-    options = {(field.name, one.value) for field in fields if isinstance(field, Choice) for one in field.options}
+    forms = [flow.form(item.contents, (), 0, first.name) for item in (items if limits else ())]
+    choices = [field for form in forms for field in form.fields if isinstance(field, Choice)]
+    options = {(field.name, one.value) for field in choices for one in field.options}
     allowed = {(name, value) for limit in limits for name, values in limit.items() for value in values}
     for name, value in sorted(allowed - options):
         raise LmmsEgoplanError(f"study: people, {first.people}, limits, {name}: there is no option {value!r}")
@@ -153,7 +151,7 @@ def _with_known(study: Study, flow: Flow, items: Sequence[Item]) -> tuple[dict[s
             if name not in by_id or name in parts:
                 problem = f"is also in {study.training}" if name in parts else "is not one of the items"
                 raise LmmsEgoplanError(f"{where}: {problem}; remove the line")
-            check_values(flow.form(by_id[name].contents, (), 0, study.rounds[0].name), values, where)
+            check_values(flow.form(by_id[name].contents, (), 0, first.name), values, where)
             parts[name], known[name] = part, values
     return parts, [replace(item, known=known.get(item.id)) for item in items]
 
