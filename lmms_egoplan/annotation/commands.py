@@ -343,7 +343,7 @@ def annotate_egointent(
 ) -> None:
     """Revise the labels and cuts of EgoIntent steps with human annotators, and check them for hindsight.
 
-    Opens a local web page. One person revises a step and another reviews it. The lead decides where they differ.
+    Opens a local web page. One person revises a step and another verifies it. The lead decides where people differ.
 
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
     """
