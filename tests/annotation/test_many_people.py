@@ -51,8 +51,8 @@ def label_all(address, store, name, levels="01"):
     return slots, times
 
 
-@pytest.mark.parametrize(("count", "per_item"), [(20, 3), pytest.param(500, 2, marks=pytest.mark.whole)])
-def test_ten_concurrent_annotators(tmp_path, count, per_item):
+def test_ten_concurrent_annotators(tmp_path):
+    count, per_item = 20, 3
     store = new_store(tmp_path / "labels.sqlite", count, PEOPLE, per_item)
     with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         names = [f"annotator-{number}" for number in range(1, PEOPLE + 1)]
@@ -210,10 +210,9 @@ def test_backup_while_people_label(tmp_path):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("study", [None, STUDY], ids=["without study", "study"])
-def test_killed_servers_lose_no_confirmed_label(tmp_path, study):
+def test_killed_servers_lose_no_confirmed_label(tmp_path):
     path = tmp_path / "labels.sqlite"
-    tokens = new_database(path, 2000, 4, study)
+    tokens = new_database(path, 2000, 4, STUDY)
     saved = []
     rng = random.Random(0)
     for _ in range(20):
