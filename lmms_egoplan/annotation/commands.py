@@ -27,7 +27,7 @@ from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store, kept_predictions
-from lmms_egoplan.annotation.study import STUDIES
+from lmms_egoplan.annotation.study import STUDIES, read_study
 from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens, Runs, Sample
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
@@ -285,6 +285,8 @@ def annotate_egothink(
     """
     if by and sample is None:
         raise LmmsEgoplanError(f"--by {by}: requires --sample, the number of answers to draw")
+    if sample and study and (read_study(study).training or read_study(study).gold):
+        raise LmmsEgoplanError(f"--sample {sample}: not possible with the training or gold items of {study}; drop one")
 
     def read(folder: MediaFolder) -> list[Item]:
         answers = egothink.read_items(items, folder, judge or ())

@@ -322,6 +322,11 @@ def test_samples_that_cannot_be_drawn_name_a_remedy(prepared, tmp_path, command,
         assert (code, "--by" in output) == (2, True)
     assert not (tmp_path / "labels.sqlite").exists()
     assert "--sample" in command(answers, by="dimension")
+    # Known items are not labelled at random, so the rest would be no random sample.
+    study = tmp_path / "study.yaml"
+    study.write_text("flow: egothink\npeople: {annotator: {count: 2}}\nrounds: [{name: rate}]\ntraining: known.jsonl\n")
+    assert re.search(r"--sample 6.*study\.yaml", command(answers, sample=6, by="dimension", study=str(study)))
+    assert not (tmp_path / "labels.sqlite").exists()
 
 
 def test_annotators_and_label_studio_do_not_see_probabilities(prepared, tmp_path, command):
