@@ -50,9 +50,13 @@ def browser():
         browser.close()
 
 
+_FIRST_TIER = "not whole and not nightly"  # as in pyproject.toml
+_SLOW_TIERS = ("whole", "nightly")
+
+
 def pytest_configure(config):
-    """Run a test that is selected by name, even if it is marked `whole`."""
-    if config.option.markexpr == "not whole" and any("::" in argument for argument in config.args):
+    """Run a test that is selected by name, whatever its tier."""
+    if config.option.markexpr == _FIRST_TIER and any("::" in argument for argument in config.args):
         config.option.markexpr = ""
 
 
@@ -66,8 +70,12 @@ def pytest_sessionfinish():
     gc.unfreeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # before other tiers are deselected
 def pytest_collection_modifyitems(items):
-    """Start with the long files (harness runs, demo, pull requests), so that no process runs one alone at the end."""
+    """Require one tier per test. Start with the long files, so that no process runs one alone at the end."""
+    of_two = [item.nodeid for item in items if all(map(item.get_closest_marker, _SLOW_TIERS))]
+    if of_two:
+        raise pytest.UsageError(f"{of_two[0]} is marked whole and nightly; mark it as one of them")
     items.sort(
         key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
     )
