@@ -1,18 +1,25 @@
 """Write the reference pages from the command tree and the tasks' YAML: `python docs/generate.py`.
 
+In judges.md, only the table of verdicts between the marks is written; it counts the tests' golden set of verdicts.
 `tests/test_docs.py` fails if a page is out of date.
 """
 
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 
 DOCS = Path(__file__).parent
+VERDICTS = DOCS.parent / "tests" / "benchmarks" / "golden_verdicts.yaml"
+BEGIN, END = "<!-- verdicts: python docs/generate.py -->\n", "<!-- end of verdicts -->\n"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _EXAMPLE = re.compile(r"\s*Example: `([^`]+)`", re.DOTALL)
 
 
@@ -71,11 +78,44 @@ def _task_row(name: str, task: dict[str, Any]) -> str:
     return f"| `{name}` | {task['metadata']['version']} | `{task['output_type']}` | {limit} | {metrics} |"
 
 
+def judges_page() -> str:
+    """Return the page on judges with the current table of verdicts."""
+    before, rest = (DOCS / "judges.md").read_text(encoding="utf-8").split(BEGIN)
+    return f"{before}{BEGIN}\n{_verdicts_table()}\n{END}{rest.partition(END)[2]}"
+
+
+def _verdicts_table() -> str:
+    """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict."""
+    counts: dict[str, Counter[str]] = {}
+    for row in yaml.load(VERDICTS.read_text(encoding="utf-8"), _LOADER):
+        if row["benchmark"] == "egothink":
+            right, published = row["rating"], row["authors"]
+            differences = {
+                "here: none read": row.get("reads", right) != right,
+                "published: wrong rating": published not in (None, right),
+                "published: none read": published is None and right is not None,
+            }
+            counts.setdefault(row["kind"], Counter()).update({"replies": 1, **differences})
+    groups: dict[str, Counter[str]] = {}
+    for kind, count in counts.items():
+        groups.setdefault(kind if count["published: wrong rating"] else "all others", Counter()).update(count)
+    kinds = sorted(groups, key=lambda kind: (kind == "all others", -groups[kind]["published: wrong rating"], kind))
+    groups["**total**"] = sum(groups.values(), Counter())
+    columns = ["replies", "here: none read", "published: wrong rating", "published: none read"]
+    lines = [
+        "| kind of verdict | replies | EgoThink here: none read | published: wrong rating | published: none read |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in [*kinds, "**total**"]:
+        lines.append(f"| {' | '.join([kind, *(str(groups[kind][column]) for column in columns)])} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES = {"commands.md": commands_page, "tasks.md": tasks_page}
+PAGES = {"commands.md": commands_page, "tasks.md": tasks_page, "judges.md": judges_page}
 
 
 if __name__ == "__main__":
