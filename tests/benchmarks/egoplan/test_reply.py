@@ -1,5 +1,6 @@
 """Test how a written answer is read."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,45 +10,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter, parse_reasoned
-from patience import processor_time_below
 
 CORPUS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8")))
-ALIKE = [(alike["choices"], *reply) for alike in CORPUS.alike for reply in alike["replies"]]
 
 
-@pytest.mark.parametrize("reply", CORPUS.claims)
-def test_claims(reply):
-    assert parse_letter(reply) == "B"
+def test_claims():
+    assert [reply for reply in CORPUS.claims if parse_letter(reply) != "B"] == []
+    assert len(CORPUS.claims) > 20
 
 
-@pytest.mark.parametrize("reply", CORPUS.unclear)
-def test_no_clear_claim(reply):
-    assert parse_letter(reply) is None
+def test_no_clear_claim():
+    assert [reply for reply in CORPUS.unclear if parse_letter(reply) is not None] == []
+    assert len(CORPUS.unclear) > 20
 
 
-@pytest.mark.parametrize("around", CORPUS.around)
-@pytest.mark.parametrize("letter", "ABCD")
-def test_claims_are_read(around, letter):
-    """In the answers, {l}, {s} and {f} are the letter in upper case, lower case and full width; {t} is its choice."""
-    choice = CORPUS.choices["ABCD".index(letter)]
-    letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
-    answers = CORPUS.answers
-    if around in CORPUS.boxes:
-        answers = [answer for answer in answers if not ("\n" in answer or "boxed" in answer or "<answer>" in answer)]
-    replies = [CORPUS.around[around].format(answer.format(**letters)) for answer in answers]
-    assert [reply for reply in replies if parse_letter(reply, CORPUS.choices) != letter] == []
-    assert len(replies) > 100
+def test_claims_are_read():
+    """Read each answer with each letter, and each answer within each text that surrounds it.
+
+    In the answers, {l}, {s} and {f} are the letter in upper case, lower case and full width; {t} is its choice.
+    """
+    wrong, count = [], 0
+    for position, (around, text) in enumerate(CORPUS.around.items()):
+        for number, answer in enumerate(CORPUS.answers):
+            if around in CORPUS.boxes and ("\n" in answer or "boxed" in answer or "<answer>" in answer):
+                continue
+            for letter in "ABCD" if around == "plain" else "ABCD"[(position + number) % 4]:
+                choice = CORPUS.choices["ABCD".index(letter)]
+                letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
+                reply = text.format(answer.format(**letters))
+                wrong += [(letter, reply)] if parse_letter(reply, CORPUS.choices) != letter else []
+                count += 1
+    assert wrong == []
+    assert count > 2000
 
 
-@pytest.mark.parametrize("reply", CORPUS.no_claim)
-def test_no_claim_is_read(reply):
+def test_no_claim_is_read():
     choices = ["take bag", "open the drawer", "cut the bread", "wash a cup"]
-    assert parse_letter(reply, choices) is None
+    assert [reply for reply in CORPUS.no_claim if parse_letter(reply, choices) is not None] == []
+    assert len(CORPUS.no_claim) > 200
 
 
-@pytest.mark.parametrize(("choices", "reply", "letter"), ALIKE)
-def test_choices_that_begin_alike(choices, reply, letter):
-    assert parse_letter(reply, choices) == letter
+def test_choices_that_begin_alike():
+    cases = [(alike["choices"], *reply) for alike in CORPUS.alike for reply in alike["replies"]]
+    assert [case for case in cases if parse_letter(case[1], case[0]) != case[2]] == []
+    assert len(cases) > 20
 
 
 DONE, SEEN = "The lid is off. The answer is C.", "A hand holds a spoon."
@@ -114,7 +120,11 @@ PARTS = ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"]
 MARKS = ["<think>", "</think>", "<answer>", "\\boxed{", "{", "}"]
 
 
-@pytest.mark.parametrize("piece", PARTS + MARKS)
-def test_time_is_linear(piece):
-    with processor_time_below(6):
-        parse_letter(piece * (200_000 // len(piece)))
+@pytest.mark.parametrize("length", [40_000, pytest.param(200_000, marks=pytest.mark.nightly)])
+def test_time_is_linear(length):
+    slow = []
+    for piece in PARTS + MARKS:
+        start = time.thread_time()
+        parse_letter(piece * (length // len(piece)))
+        slow += [piece] if time.thread_time() - start > 6 else []
+    assert slow == []
