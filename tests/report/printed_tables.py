@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +26,7 @@ def load(stem):
     return load_table(*stem.split("_"))
 
 
+@cache
 def printed(stem):
     """Read the cells as texts, with the printed digits."""
     return pd.read_csv(FILES[stem], dtype=str, keep_default_na=False, encoding="utf-8")
