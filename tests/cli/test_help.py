@@ -39,41 +39,58 @@ def test_every_subpackage_has_commands_in_known_groups():
     assert not GROUPS.keys() & COMMANDS.keys()
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_names_a_function_with_help(path):
-    parent, _, name = path.rpartition(" ")
-    group = CommandGroup(name=parent)
-    group.path = parent
-    assert name in group.list_commands(None)
-    assert load_command(path).help.partition("\n\n")[0] == group.get_command(None, name).help != ""
+def test_every_command_names_a_function_with_help():
+    failures = []
+    for path in COMMANDS:
+        parent, _, name = path.rpartition(" ")
+        group = CommandGroup(name=parent)
+        group.path = parent
+        summary = load_command(path).help.partition("\n\n")[0]
+        if name not in group.list_commands(None) or not summary or group.get_command(None, name).help != summary:
+            failures.append(path)
+    assert failures == []
 
 
-@pytest.mark.parametrize("path", WITH_HELP)
-def test_help_is_complete_and_has_an_example(path):
+def missing_in_help(path):
+    """Return what is wrong with the help of a group or command; an empty list if it is complete."""
     result = run(*path.split(), "-h")
-    assert result.exit_code == 0, result.output
-    assert max(map(len, result.stdout.splitlines())) <= COLUMNS
-    assert "<bool>" not in result.stdout
-    assert "…" not in result.stdout
+    if result.exit_code != 0:
+        return [result.output]
     texts = [GROUPS[path]] if path in GROUPS else [app.registered_callback.callback.__doc__] if not path else []
     if path in COMMANDS:
         command = load_command(path)
         texts = [command.help, *(param.help for param in command.params if param.help and not param.hidden)]
     printed_words = words(result.stdout)
-    assert "Example:" in printed_words
     # A list's dashes are printed as bullets.
-    assert [word for word in words("\n".join(texts)) if word != "-" and word not in printed_words] == []
+    missing = [word for word in words("\n".join(texts)) if word != "-" and word not in printed_words]
+    too_long = [line for line in result.stdout.splitlines() if len(line) > COLUMNS]
+    cut = [sign for sign in ("<bool>", "…") if sign in result.stdout]
+    no_example = [] if "Example:" in printed_words else ["no example"]
+    return [*missing, *too_long, *cut, *no_example]
 
 
-@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS])
-def test_examples_are_commands_with_their_options(path):
-    text = GROUPS[path] if path in GROUPS else load_command(path).help
-    examples = [re.split(r"\s+", example) for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)]
-    for _, *typed in examples:
-        (command,) = [path_ for path_ in COMMANDS if typed[: len(path_.split())] == path_.split()]
-        options = {option for param in load_command(command).params for option in param.opts}
-        typed = typed[: typed.index("--")] if "--" in typed else typed  # options of a harness follow
-        assert {word for word in typed if word.startswith("--")} <= options or command == "lm-eval", typed
+def test_help_is_complete_and_has_an_example():
+    failures = {path: missing for path in WITH_HELP if (missing := missing_in_help(path))}
+    assert failures == {}
+
+
+def test_examples_are_commands_with_their_options():
+    failures = []
+    for path in (*GROUPS, *COMMANDS):
+        text = GROUPS[path] if path in GROUPS else load_command(path).help
+        examples = [re.split(r"\s+", example) for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)]
+        for _, *typed in examples:
+            commands = [path_ for path_ in COMMANDS if typed[: len(path_.split())] == path_.split()]
+            if len(commands) != 1:
+                failures.append((path, typed, commands))
+                continue
+            (command,) = commands
+            options = {option for param in load_command(command).params for option in param.opts}
+            typed = typed[: typed.index("--")] if "--" in typed else typed  # options of a harness follow
+            unknown = {word for word in typed if word.startswith("--")} - options
+            if unknown and command != "lm-eval":
+                failures.append((path, typed, unknown))
+    assert failures == []
 
 
 def test_long_and_short_option_give_the_same_help():
