@@ -17,7 +17,7 @@ from report.answers import Answers
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
-COUNT, STEPS = 12, 36
+COUNT, STEPS = 4, 12
 UNRATED = {"rating": None, "judgement": None, "judge": None, "error": "no judge is set"}
 
 
