@@ -92,7 +92,7 @@ def test_data_take_at_most_two_megabytes():
     assert sum(path.stat().st_size for path in DATA.rglob("*")) < 2e6
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_script_makes_the_same_questions(tmp_path):
     """Only texts: the bytes of images and videos depend on the versions of libraries."""
     subprocess.run([sys.executable, ROOT / "perf" / "demo" / "render.py", tmp_path / "data"], check=True)

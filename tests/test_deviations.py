@@ -11,7 +11,7 @@ from benchmarks.egoplan.derived_questions import DATA, available
 SCRIPT = Path(__file__).parents[1] / "docs" / "deviations.py"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}")
 def test_the_table_is_up_to_date():
     script = runpy.run_path(str(SCRIPT))

@@ -82,7 +82,7 @@ def python_without(package, code, data, commands=()):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_without_lmms_eval(data):
     commands = [
         *(["--help"], ["tasks-path", "--harness", "lm-eval"], ["data", "status"]),
@@ -119,7 +119,7 @@ def test_without_lm_eval(data):
     assert backend == "HFVLM"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_plain_run_loads_only_what_it_uses(data):
     """It loads task and backend, but no libraries for commands, judges and metrics, unless the harness does."""
     harness = loaded_by("import lmms_eval.__main__")

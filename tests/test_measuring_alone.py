@@ -18,7 +18,7 @@ SKIPPED = (*BENCHMARKS, "harnesses", "judging", "media", "ranking", "runs", "tes
 PAGES = ("annotation", "building-*", "overlap", "planning", "tuning-on-egoplan-it")
 
 pytestmark = [
-    pytest.mark.whole,
+    pytest.mark.nightly,
     pytest.mark.skipif(not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="these rooms are already removed"),
 ]
 
