@@ -197,67 +197,76 @@ def test_facts_agree_with_the_registry():
         assert size == sizes.get(subset.removeprefix("planning: "))
 
 
-@pytest.mark.parametrize("benchmark", [x for x in BENCHMARKS if x.name in FACTS], ids=lambda x: x.name)
-def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist(benchmark):
-    spec = benchmark.load_report().SPEC
-    tasks = Path(__file__).parents[2] / "tasks" / "lmms_eval" / benchmark.name
-    names = {path.stem for path in tasks.glob("*.yaml")}
-    has_presets = any("__" in name for name in names)
-    for field in spec.ledger_fields:
-        task, _, preset = field.partition("+")
-        assert task in names or ("__" in task and not has_presets)
-        assert preset in ("", *benchmark.presets)
-    assert set(benchmark.tasks) <= spec.ledger_fields.keys()
-    assert all(fields.keys() <= set(FACTS[benchmark.name]["fields"]) for fields in spec.ledger_fields.values())
-    assert spec.subsets.keys() <= FACTS[benchmark.name]["subsets"].keys()
-    assert all(isinstance(text, str) for fields in spec.ledger_fields.values() for text in fields.values())
+def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist():
+    for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in FACTS):
+        spec, facts = benchmark.load_report().SPEC, FACTS[benchmark.name]
+        tasks = Path(__file__).parents[2] / "tasks" / "lmms_eval" / benchmark.name
+        names = {path.stem for path in tasks.glob("*.yaml")}
+        has_presets = any("__" in name for name in names)
+        for field in spec.ledger_fields:
+            task, _, preset = field.partition("+")
+            assert task in names or ("__" in task and not has_presets), field
+            assert preset in ("", *benchmark.presets), field
+        assert set(benchmark.tasks) <= spec.ledger_fields.keys(), benchmark.name
+        assert all(fields.keys() <= set(facts["fields"]) for fields in spec.ledger_fields.values()), benchmark.name
+        assert spec.subsets.keys() <= facts["subsets"].keys(), benchmark.name
+        texts = [text for fields in spec.ledger_fields.values() for text in fields.values()]
+        assert all(isinstance(text, str) for text in texts), benchmark.name
 
 
-def changed(folder, **cells):
-    """Write the ledger with changed cells in its second row, and return its path."""
+def changed(path, **cells):
+    """Write a ledger with changed cells in its second row, and return its path. Each ledger is read once."""
     rows = [ROWS[0], ROWS[1] | cells, *ROWS[2:4]]
-    path = folder / "ledger.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     return path
 
 
-@pytest.mark.parametrize(
-    ("cells", "facts"),
-    [
-        ({"benchmark": "EgoPlan"}, ("'EgoPlan'", "ledger.yaml")),
-        ({"split_or_subset": "Sport"}, ("'EgoPlan-Bench2'", "'Sport'", "ledger.yaml")),
-        ({"metric": "judge score %"}, ("'judge score %'",)),
-        ({"model": " "}, ("model", "' '")),
-        ({"score": "101"}, ("score", "'101'")),
-        ({"score": "43.05 %"}, ("score", "'43.05 %'")),
-        ({"score": "-1"}, ("score", "'-1'")),
-        ({"score": ""}, ("score", "''")),
-        ({"score": "nan"}, ("score", "'nan'")),
-        ({"date": "2025-13"}, ("date", "'2025-13'")),
-        ({"date": "July 2025"}, ("date", "'July 2025'")),
-        ({"source": ""}, ("source", "''")),
-        ({"reference": ""}, ("reference", "''")),
-        ({"source_kind": "blog"}, ("source_kind", "'blog'")),
-        ({"questions": "0"}, ("questions", "'0'")),
-        ({"questions": "all"}, ("questions", "'all'")),
-        ({"read_in": ""}, ("read_in", "''")),
-    ],
+WRONG_CELLS = (
+    ({"benchmark": "EgoPlan"}, ("'EgoPlan'", "ledger.yaml")),
+    ({"split_or_subset": "Sport"}, ("'EgoPlan-Bench2'", "'Sport'", "ledger.yaml")),
+    ({"metric": "judge score %"}, ("'judge score %'",)),
+    ({"model": " "}, ("model", "' '")),
+    ({"score": "101"}, ("score", "'101'")),
+    ({"score": "43.05 %"}, ("score", "'43.05 %'")),
+    ({"score": "-1"}, ("score", "'-1'")),
+    ({"score": ""}, ("score", "''")),
+    ({"score": "nan"}, ("score", "'nan'")),
+    ({"date": "2025-13"}, ("date", "'2025-13'")),
+    ({"date": "July 2025"}, ("date", "'July 2025'")),
+    ({"source": ""}, ("source", "''")),
+    ({"reference": ""}, ("reference", "''")),
+    ({"source_kind": "blog"}, ("source_kind", "'blog'")),
+    ({"questions": "0"}, ("questions", "'0'")),
+    ({"questions": "all"}, ("questions", "'all'")),
+    ({"read_in": ""}, ("read_in", "''")),
 )
-def test_a_wrong_cell_is_an_error_that_names_file_line_and_column(tmp_path, cells, facts):
-    path = changed(tmp_path, **cells)
-    with pytest.raises(LmmsEgoplanError) as error:
-        read_ledger(path)
-    assert str(error.value).startswith(f"{path}, line 3")
-    assert all(fact in str(error.value) for fact in facts)
 
 
-@pytest.mark.parametrize("edit", [lambda line: line + ",more", lambda line: line.rpartition(",")[0]])
-def test_a_row_with_more_or_fewer_cells_is_an_error(tmp_path, edit):
-    path = changed(tmp_path)
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:2], edit(lines[2]), *lines[3:]]))
-    with pytest.raises(LmmsEgoplanError, match=r"line 3, .*commas"):
+def error_in(path):
+    """Return the error of reading a ledger, or nothing if there is none."""
+    try:
         read_ledger(path)
+    except LmmsEgoplanError as error:
+        return str(error)
+    return ""
+
+
+def test_a_wrong_cell_is_an_error_that_names_file_line_and_column(tmp_path):
+    unexplained = []
+    for number, (cells, facts) in enumerate(WRONG_CELLS):
+        path = changed(tmp_path / f"{number}.csv", **cells)
+        error = error_in(path)
+        if not (error.startswith(f"{path}, line 3") and all(fact in error for fact in facts)):
+            unexplained.append((cells, error))
+    assert unexplained == []
+
+
+def test_a_row_with_more_or_fewer_cells_is_an_error(tmp_path):
+    for name, edit in (("more", lambda line: line + ",more"), ("fewer", lambda line: line.rpartition(",")[0])):
+        path = changed(tmp_path / f"{name}.csv")
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([*lines[:2], edit(lines[2]), *lines[3:]]))
+        assert re.search(r"line 3, .*commas", error_in(path)), name
 
 
 def test_a_missing_column_is_an_error(tmp_path):
@@ -267,21 +276,20 @@ def test_a_missing_column_is_an_error(tmp_path):
         read_ledger(path)
 
 
-@pytest.mark.parametrize(
-    ("cells", "marks"),
-    [
-        ({"split_or_subset": "Daily life", "score": "44.2", "date": "2026-01"}, ("copy",)),
-        ({"split_or_subset": "Daily life", "score": "44.2", "date": "2025-07"}, ()),
-        ({"split_or_subset": "Daily life", "score": "44.2", "date": ""}, ()),
-        ({"split_or_subset": "Daily life", "score": "44.2", "date": "2026-01", "model": "Other"}, ()),
+def test_a_new_row_gets_its_marks(tmp_path):
+    daily = {"split_or_subset": "Daily life", "score": "44.2"}
+    cases = (
+        (daily | {"date": "2026-01"}, ("copy",)),
+        (daily | {"date": "2025-07"}, ()),
+        (daily | {"date": ""}, ()),
+        (daily | {"date": "2026-01", "model": "Other"}, ()),
         ({"score": "43.05", "note": "equal to a report"}, ("copy",)),
         ({"score": "1.23"}, ("not whole", "below chance")),
         ({"score": "24.75", "read_in": "quoted"}, ("below chance", "quoted")),
-    ],
-)
-def test_a_new_row_gets_its_marks(tmp_path, cells, marks):
-    path = changed(tmp_path, source="New", **cells)
-    assert [score.marks for score in read_ledger(path) if score.cells["source"] == "New"] == [marks]
+    )
+    for number, (cells, marks) in enumerate(cases):
+        path = changed(tmp_path / f"{number}.csv", source="New", **cells)
+        assert [score.marks for score in read_ledger(path) if score.cells["source"] == "New"] == [marks], cells
 
 
 def run(*arguments):
@@ -294,10 +302,14 @@ def printed(*arguments):
     return list(csv.DictReader(io.StringIO(result.stdout))), result.stderr
 
 
-@pytest.mark.parametrize("benchmark", [None, *FACTS])
-def test_the_command_prints_every_row_best_first_with_counts(benchmark):
-    rows, notes = printed(*(["--benchmark", benchmark] if benchmark else []))
-    expected = [row for row in ROWS if benchmark is None or row["benchmark"] == FACTS[benchmark]["title"]]
+def test_the_command_prints_every_row_best_first_with_counts():
+    check_printed_rows(*printed(), ROWS)
+    for benchmark, facts in FACTS.items():
+        expected = [row for row in ROWS if row["benchmark"] == facts["title"]]
+        check_printed_rows(*printed("--benchmark", benchmark), expected)
+
+
+def check_printed_rows(rows, notes, expected):
     key = ("model", "score", "source")
     assert Counter(tuple(row[name] for name in key) for row in rows) == Counter(
         tuple(row[name] for name in key) for row in expected
@@ -324,12 +336,12 @@ def test_protocols_have_the_known_fields_and_name_the_unknown_ones():
     assert row["protocol"] == "prompt: official EgoThink API prompt; unknown: frames, thinking, questions, judge"
 
 
-@pytest.mark.parametrize("name", ["qwen2.5-vl-7b", "QWEN25VL7B", "Qwen/Qwen2.5 VL_7B", "Qwen2.5-VL-7B/"])
-def test_a_name_matches_without_case_and_separators(name):
-    rows, _ = printed("--model", name)
+def test_a_name_matches_without_case_and_separators():
     expected = {row["model"] for row in ROWS if re.search(r"qwen2\.?5-?vl-?7b", row["model"], re.IGNORECASE)}
-    assert {row["model"] for row in rows} == expected
     assert {"Qwen2.5VL-7B", "Qwen2.5-VL-7B SFT on SEED-Bench-R1"} <= expected
+    for name in ("qwen2.5-vl-7b", "QWEN25VL7B", "Qwen/Qwen2.5 VL_7B", "Qwen2.5-VL-7B/"):
+        rows, _ = printed("--model", name)
+        assert {row["model"] for row in rows} == expected, name
 
 
 def test_a_name_finds_the_instructed_checkpoint():
@@ -359,13 +371,12 @@ def test_the_spread_is_from_the_lowest_to_the_highest_score_that_is_no_copy():
     assert "GRPO" not in notes  # One score in each subset.
 
 
-@pytest.mark.parametrize(("name", "close"), [("qwen3-vl-80b", "Qwen3-VL-8B"), ("RoboBrian2", "RoboBrain2"), ("", "")])
-def test_an_unknown_model_is_an_error_with_the_closest_names(name, close):
-    result = run("--model", name)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert close in result.stderr.partition("closest")[2]
-    assert "Traceback" not in result.stderr
+def test_an_unknown_model_is_an_error_with_the_closest_names():
+    for name, close in (("qwen3-vl-80b", "Qwen3-VL-8B"), ("RoboBrian2", "RoboBrain2"), ("", "")):
+        result = run("--model", name)
+        assert (result.exit_code, result.stdout) == (1, ""), name
+        assert close in result.stderr.partition("closest")[2], name
+        assert "Traceback" not in result.stderr, name
 
 
 @pytest.mark.parametrize("form", ["text", "md"])
@@ -380,26 +391,30 @@ def test_text_and_markdown_have_the_same_scores_and_end_with_the_counts(form, mo
     assert "marked below chance" in last
 
 
-@pytest.mark.parametrize(
-    ("run_model", "name", "is_same"),
-    [
-        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-7B", True),
-        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5VL-7B", True),
-        ("/models/qwen2.5-vl-7b/", "Qwen2.5-VL-7B", True),
-        ("llava-hf/llava-1.5-7b-hf", "LLaVA-1.5-7B", True),
-        ("BAAI/RoboBrain2.0-7B", "RoboBrain-7B-2.0", True),
-        ("Qwen/Qwen3-VL-8B-Instruct", "Qwen3-VL-8B-Instruct", True),
-        ("Qwen/Qwen3-VL-8B", "Qwen3-VL-8B-Instruct", False),
-        ("Qwen/Qwen3-VL-8B-Thinking", "Qwen3-VL-8B", False),
-        ("Qwen/Qwen2.5-VL-72B-Instruct", "Qwen2.5-VL-7B", False),
-        ("Qwen/Qwen2.5-VL-7B-Instruct-AWQ", "Qwen2.5-VL-7B", False),
-        ("out/Qwen2.5-VL-7B/checkpoint-200", "Qwen2.5-VL-7B", False),
-        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-7B fine-tuned by ThinkAct (marked *)", False),
-        ("Qwen/Qwen2-VL-7B-Instruct", "Qwen2-VL-7B SFT on SEED-Bench-R1", False),
-    ],
+CHECKPOINTS = (
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-7B", True),
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5VL-7B", True),
+    ("/models/qwen2.5-vl-7b/", "Qwen2.5-VL-7B", True),
+    ("llava-hf/llava-1.5-7b-hf", "LLaVA-1.5-7B", True),
+    ("BAAI/RoboBrain2.0-7B", "RoboBrain-7B-2.0", True),
+    ("Qwen/Qwen3-VL-8B-Instruct", "Qwen3-VL-8B-Instruct", True),
+    ("Qwen/Qwen3-VL-8B", "Qwen3-VL-8B-Instruct", False),
+    ("Qwen/Qwen3-VL-8B-Thinking", "Qwen3-VL-8B", False),
+    ("Qwen/Qwen2.5-VL-72B-Instruct", "Qwen2.5-VL-7B", False),
+    ("Qwen/Qwen2.5-VL-7B-Instruct-AWQ", "Qwen2.5-VL-7B", False),
+    ("out/Qwen2.5-VL-7B/checkpoint-200", "Qwen2.5-VL-7B", False),
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL-7B fine-tuned by ThinkAct (marked *)", False),
+    ("Qwen/Qwen2-VL-7B-Instruct", "Qwen2-VL-7B SFT on SEED-Bench-R1", False),
 )
-def test_a_checkpoint_is_the_same_with_the_same_name_or_an_added_end(run_model, name, is_same):
-    assert (checkpoint_names(name)[0] in checkpoint_names(run_model)) == is_same
+
+
+def test_a_checkpoint_is_the_same_with_the_same_name_or_an_added_end():
+    wrong = [
+        (run_model, name)
+        for run_model, name, is_same in CHECKPOINTS
+        if (checkpoint_names(name)[0] in checkpoint_names(run_model)) != is_same
+    ]
+    assert wrong == []
 
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
@@ -412,6 +427,10 @@ def tables_of(folder, benchmark, model, tasks, edit=lambda content: None, harnes
     content = json.loads(path.read_text())
     edit(content)
     path.write_text(json.dumps(content))
+    return ledger_tables(folder, benchmark)
+
+
+def ledger_tables(folder, benchmark):
     (report,) = [x.load_report() for x in BENCHMARKS if x.name == benchmark]
     tables = report(read_runs([folder]).runs).section().tables
     return [table for table in tables if table.key.startswith(f"{benchmark}_ledger")]
@@ -463,27 +482,35 @@ def test_equal_fields_are_the_same_and_missing_ones_are_unknown(tmp_path):
     assert (row["different"], row["unknown"], row["marks"]) == (None, "prompt, frames", "not whole")
 
 
-@pytest.mark.parametrize(
-    "kind", ["version", "instruction", "system_prompt", "reasoning_prompt", "instruction in lm-eval"]
-)
-def test_a_changed_task_has_unknown_fields(tmp_path, kind):
-    def edit(content):
-        if kind == "version":
-            content["versions"]["egoplan_val_published"] = 0.5
-            content["configs"]["egoplan_val_published"]["metadata"]["version"] = 0.5
-        elif kind.endswith("_prompt"):
-            content["config"]["model_args"] = f"pretrained=org/PLLaVA-7B,{kind}=Be brief."
-        elif kind == "instruction":
-            content["config"]["system_instruction"] = "Be brief."
-        else:
-            content["system_instruction"] = "Be brief."
+def test_a_changed_task_has_unknown_fields(tmp_path):
+    def other_version(content):
+        content["versions"]["egoplan_val_published"] = 0.5
+        content["configs"]["egoplan_val_published"]["metadata"]["version"] = 0.5
 
-    harness = "lm-eval" if kind.endswith("lm-eval") else "lmms-eval"
+    def with_argument(name):
+        return lambda content: content["config"].update(model_args=f"pretrained=org/PLLaVA-7B,{name}=Be brief.")
+
+    edits = (
+        ("lmms-eval", other_version),
+        ("lmms-eval", lambda content: content["config"].update(system_instruction="Be brief.")),
+        ("lmms-eval", with_argument("system_prompt")),
+        ("lmms-eval", with_argument("reasoning_prompt")),
+        ("lm-eval", lambda content: content.update(system_instruction="Be brief.")),
+    )
     tasks = {"egoplan_val_published": egoplan_answers(3355, 0.4, 1)}
-    (table,) = tables_of(tmp_path, "egoplan", "org/PLLaVA-7B", tasks, edit, harness)
-    (row,) = rows_of(table)
-    assert (row["same"], row["different"]) == ("questions: 3355", None)
-    assert {"thinking", "parser"} <= set(row["unknown"].split(", "))
+    paths = {
+        harness: write_run(tmp_path / harness, harness, "org/PLLaVA-7B", tasks, log_samples=False)
+        for harness in ("lmms-eval", "lm-eval")
+    }
+    texts = {harness: path.read_text() for harness, path in paths.items()}
+    for number, (harness, edit) in enumerate(edits):
+        content = json.loads(texts[harness])
+        edit(content)
+        paths[harness].write_text(json.dumps(content))
+        (table,) = ledger_tables(tmp_path / harness, "egoplan")
+        (row,) = rows_of(table)
+        assert (row["same"], row["different"]) == ("questions: 3355", None), number
+        assert {"thinking", "parser"} <= set(row["unknown"].split(", ")), number
 
 
 @pytest.mark.parametrize("preset", ["physbrain-1.0", "official"])
@@ -544,21 +571,22 @@ def test_rows_of_a_run_over_some_questions_have_the_reason(tmp_path):
     assert any("Spread" in note for note in table.notes)
 
 
-@pytest.mark.parametrize(
-    ("model", "arguments"),
-    [
-        ("org/Model-7B", ""),
-        (MODEL, ",peft=out/adapter"),
-        (MODEL, ",lora_local_path=out/adapter"),
-        (MODEL, ",delta=out/delta"),
-        ("out/Qwen2.5-VL-7B/checkpoint-9", ""),
-    ],
-)
-def test_other_weights_have_no_rows(tmp_path, model, arguments):
-    def edit(content):
-        content["config"]["model_args"] = f"pretrained={model}{arguments}"
+def test_other_weights_have_no_rows(tmp_path):
+    for number, (model, arguments) in enumerate(
+        (
+            ("org/Model-7B", ""),
+            (MODEL, ",peft=out/adapter"),
+            (MODEL, ",lora_local_path=out/adapter"),
+            (MODEL, ",delta=out/delta"),
+            ("out/Qwen2.5-VL-7B/checkpoint-9", ""),
+        )
+    ):
 
-    assert tables_of(tmp_path, "egoplan", model, {"egoplan_val": egoplan_answers(20, 0.4, 1)}, edit) == []
+        def edit(content, model_args=f"pretrained={model}{arguments}"):
+            content["config"]["model_args"] = model_args
+
+        tasks = {"egoplan_val": egoplan_answers(20, 0.4, 1)}
+        assert tables_of(tmp_path / str(number), "egoplan", model, tasks, edit) == [], (model, arguments)
 
 
 def test_judged_answers_are_compared_by_capability_and_judge(tmp_path):
