@@ -99,8 +99,8 @@ def _renumber(record: Record, new_numbers: dict[int, int]) -> Record:
 
 
 def _draw(number: int, count: int) -> Iterator[Image.Image]:
-    photographs = _photographs()
-    background = photographs[number % len(photographs)]
+    paths = _photographs()
+    background = _photograph(paths[number % len(paths)])
     width, height = SIZE
     for index in range(count):
         image = background.copy()
@@ -109,10 +109,12 @@ def _draw(number: int, count: int) -> Iterator[Image.Image]:
 
 
 @cache
-def _photographs() -> list[Image.Image]:
-    """Return first-person photographs of EgoThink in the order of their file names."""
-    images = []
-    for path in sorted(_PHOTOGRAPHS.iterdir()):
-        with Image.open(path) as image:
-            images.append(image.convert("RGB").resize(SIZE))
-    return images
+def _photographs() -> list[Path]:
+    """Return EgoThink's first-person photographs in the order of their file names."""
+    return sorted(_PHOTOGRAPHS.iterdir())
+
+
+@cache
+def _photograph(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        return image.convert("RGB").resize(SIZE)

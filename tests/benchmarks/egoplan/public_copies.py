@@ -2,25 +2,73 @@
 
 import io
 import json
+import random
 import shutil
+from functools import cache
 
 import pyarrow as pa
 from pyarrow import parquet
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.bench2_questions import as_bench2
-from benchmarks.egoplan.derived_questions import derive, render_media
+from benchmarks.egoplan.derived_questions import render_media
 from lmms_egoplan.cli import app
 from lmms_egoplan.media.frames import read_frame_folder, read_video_frames, write_video
 
 CHOICES = [f"choice_{letter}" for letter in "abcd"]
-COUNT = 40
 RATES = {"Ego4D": 30, "EpicKitchens": 60}
+# Source, video, goal and steps. Step 5 of the flatbread is a step that was done before.
+TASKS = [
+    (
+        *("Ego4D", "28bc1ee7-b0c1-4f30", "adding cabbage to the vegetables in the baking pan"),
+        ["cut out the leaves", "wash the cabbage", "peel the cabbage", "slice the cabbage", "add it to the pan"],
+    ),
+    (
+        *("Ego4D", "b2a1b8ca-99d6-4f26", "prepare flatbread"),
+        ["mold dough with flour", "roll out the dough", "flip flatbread", "cook flatbread", "roll out the dough"],
+    ),
+    (
+        *("EpicKitchens", "P27_05", "deal with wash knife and knife"),
+        ["take and wash knives", "put down knives", "wash spoons", "put down spoons", "pick up baking pan"],
+    ),
+    (
+        *("EpicKitchens", "P20_07", "deal with bowl and fork"),
+        ["wipe fork with rag", "put down fork", "pick up bowls", "wipe bowl with rag", "put down bowl"],
+    ),
+]
+COUNT = 20
+
+
+def official_records():
+    """Return questions after zero to four steps of each task, with other steps of the task as wrong choices."""
+    records = []
+    for source, video, goal, steps in TASKS:
+        for number, answer in enumerate(steps):
+            chance = random.Random(f"{video} {answer}")
+            choices = chance.sample([answer, *chance.sample(sorted({*steps, "clean the table"} - {answer}), 3)], 4)
+            records.append(
+                {
+                    "sample_id": len(records),
+                    "video_source": source,
+                    "video_id": video,
+                    "task_goal": goal,
+                    "question": f"What action should I take next in order to {goal}?",
+                    **dict(zip(CHOICES, choices, strict=True)),
+                    "golden_choice_idx": "ABCD"[choices.index(answer)],
+                    "answer": answer,
+                    "current_observation_frame": 100 * number + 1,
+                    "task_progress_metadata": [
+                        {"narration_text": step, "start_frame": 100 * i + 2, "stop_frame": 100 * i + 70}
+                        for i, step in enumerate(steps[:number])
+                    ],
+                }
+            )
+    return records
 
 
 def write_official(folder):
-    """Write questions made from other annotations, as in the official file."""
-    return render_media([without(record, "origin") for record in derive(COUNT)], folder)
+    """Write questions in the official layout, with their videos."""
+    return render_media(official_records(), folder)
 
 
 def without(record, *names):
@@ -37,9 +85,14 @@ def source_frames(official, record):
     numbers = range(first_frame(record), record["current_observation_frame"] + 1)
     if record.get("video_source") == "EpicKitchens":
         video = record["video_id"]
-        return read_frame_folder(official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers)
+        return read_frames(official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers)
     video = record.get("video_id") or record["sample_id"].split("_")[0]
-    return read_video_frames(official.ego4d / f"{video}.mp4", numbers)
+    return read_frames(official.ego4d / f"{video}.mp4", numbers)
+
+
+@cache
+def read_frames(path, numbers):
+    return (read_frame_folder if path.is_dir() else read_video_frames)(path, numbers)
 
 
 def observation_of(official, record):

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annot
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory):
-    """Questions made from other annotations, as in the official file; some have no past actions."""
+    """Questions in the official layout; some have no past actions."""
     rendered = write_official(tmp_path_factory.mktemp("official"))
     assert any(not record["task_progress_metadata"] for record in rendered.records)
     return rendered
@@ -176,10 +176,11 @@ def test_copies_of_bench2_with_images(official, folder, name, make_row, fields):
     _, report = report_of("egoplan_bench2", "test")
     contents = Counter(tuple(record[name] for name in ("task_goal", *CHOICES, "answer", *fields)) for record in records)
     equal = sum(count for count in contents.values() if count > 1)
+    assert equal == (0 if fields else 2)
     assert differences(report) == NOTHING | {"ambiguous": equal, "missing": equal}
     rows = EGOPLAN_BENCH2.load("test")
     by_id = {record["sample_id"]: record for record in records}
-    assert len(rows) == len(records) - equal > 10
+    assert len(rows) == len(records) - equal > 5
     for row in rows:
         progress, observation = images_of(official, by_id[row["sample_id"]])
         images = BENCH2_VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
@@ -263,49 +264,48 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("field", DAMAGES)
-def test_rows_with_wrong_fields(official, seed_bench, folder, field):
+def test_rows_with_wrong_fields(official, seed_bench, folder):
     rows = seed_bench_rows(official.records)
-    rows[7] |= DAMAGES[field]
+    lines = {field: line for line, field in enumerate(DAMAGES, 8)}
+    for field, line in lines.items():
+        rows[line - 1] |= DAMAGES[field]
     copy = with_rows(folder, seed_bench, rows)
     result = prepare(official, "seed-bench-r1", copy)
     assert result.exit_code == 0, result.output
     _, report = report_of()
-    assert differences(report) == NOTHING | {"unreadable": 1, "missing": 1}
-    assert report["missing"] == [official.records[7]["sample_id"]]
-    (text,) = report["unreadable"]
-    assert "validation_L1.jsonl, line 8" in text
-    assert field in text
+    assert differences(report) == NOTHING | {"unreadable": len(DAMAGES), "missing": len(DAMAGES)}
+    assert report["missing"] == [official.records[line - 1]["sample_id"] for line in lines.values()]
+    for text, (field, line) in zip(report["unreadable"], lines.items(), strict=True):
+        assert f"validation_L1.jsonl, line {line}" in text
+        assert field in text
 
 
-def damage(copy, official, kind):
-    """Damage the media of one question; return a part of the expected message."""
-    record = next(record for record in official.records if record["task_progress_metadata"])
-    video = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
-    image = copy / "images" / record["video_source"] / f"{record['sample_id']}.png"
-    path = image if "image" in kind else video
-    if "missing" in kind:
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return record["sample_id"], path.name
-
-
-@pytest.mark.parametrize("kind", ["missing video", "truncated video", "missing image", "truncated image"])
-def test_missing_and_damaged_media(official, seed_bench, folder, kind):
+def test_missing_and_damaged_media(official, seed_bench, folder):
+    """Damage the media of one question in each way."""
     copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
-    sample_id, name = damage(copy, official, kind)
+    kinds = ("missing video", "truncated video", "missing image", "truncated image")
+    damaged = dict(zip(kinds, [x for x in official.records if x["task_progress_metadata"]], strict=False))
+    names = []
+    for kind, record in damaged.items():
+        part, extension = ("images", "png") if "image" in kind else ("videos", "mp4")
+        path = copy / part / record["video_source"] / f"{record['sample_id']}.{extension}"
+        names.append(f"/{path.name}")
+        if "missing" in kind:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     refused = prepare(official, "seed-bench-r1", copy)
     assert refused.exit_code == 1
     assert load_summary("egoplan", "val") is None
-    for text in (name, f"sample_id {sample_id}", "validation_L1.jsonl, line", "--skip-missing"):
+    ids = [record["sample_id"] for record in damaged.values()]
+    for text in (*names, *(f"sample_id {number}" for number in ids), "validation_L1.jsonl, line", "--skip-missing"):
         assert text in refused.output
     result = prepare(official, "seed-bench-r1", copy, "--skip-missing")
     assert result.exit_code == 0, result.output
     summary, report = report_of()
     assert differences(report) == NOTHING
-    assert (report["matched"], summary["questions"]) == (COUNT, COUNT - 1)
-    assert [lost["sample_ids"] for lost in summary["missing"]] == [[sample_id]]
+    assert (report["matched"], summary["questions"]) == (COUNT, COUNT - len(kinds))
+    assert sorted(sample_id for lost in summary["missing"] for sample_id in lost["sample_ids"]) == ids
 
 
 def test_clips_need_the_times_of_actions(official, seed_bench, folder):
@@ -352,27 +352,30 @@ def test_tables_without_a_question(official, folder, content):
     assert load_summary("egoplan", "val") is None
 
 
-DAMAGED_ROWS = {
-    "options": ["unreadable", lambda row: {"options": ["B" + row["options"][0][1:], *row["options"][1:]]}],
-    "options[2]": ["unreadable", lambda row: {"options": [*row["options"][:2], None, row["options"][3]]}],
-    "answer": ["unreadable", lambda _: {"answer": "E"}],
-    "question": ["unreadable", lambda _: {"question": " "}],
-    "image[0]": ["missing media", lambda _: {"image": None}],
-    "image": ["missing media", lambda _: {"video": [], "image": []}],
-    "video[1]": ["missing media", lambda row: {"video": [row["video"][0], "train.jsonl"]}],
-    "expected a text": ["missing media", lambda row: {"image": [row["video"]]}],
-    "not an image": ["missing media", lambda _: {"image": {"bytes": "iVBORw0KGgo=", "path": None}}],
-    "nowhere.png": ["missing media", lambda _: {"image": {"bytes": None, "path": "images/nowhere.png"}}],
-    "must be a relative path": ["missing media", lambda _: {"image": "../secret.png"}],
+UNREADABLE = {
+    "options": lambda row: {"options": ["B" + row["options"][0][1:], *row["options"][1:]]},
+    "options[2]": lambda row: {"options": [*row["options"][:2], None, row["options"][3]]},
+    "answer": lambda _: {"answer": "E"},
+    "question": lambda _: {"question": " "},
+}
+WITHOUT_MEDIA = {
+    "image[0]": lambda _: {"image": None},
+    "image": lambda _: {"video": [], "image": []},
+    "video[1]": lambda row: {"video": [row["video"][0], "train.jsonl"]},
+    "expected a text": lambda row: {"image": [row["video"]]},
+    "not an image": lambda _: {"image": {"bytes": "iVBORw0KGgo=", "path": None}},
+    "nowhere.png": lambda _: {"image": {"bytes": None, "path": "images/nowhere.png"}},
+    "must be a relative path": lambda _: {"image": "../secret.png"},
 }
 
 
-@pytest.mark.parametrize("part", DAMAGED_ROWS)
-def test_json_rows_with_paths_and_one_wrong_row(official, folder, part):
-    """Write images as files, with their paths in JSON lines."""
-    kind, change = DAMAGED_ROWS[part]
-    records = bench2(official, folder)[:8]
-    (folder / "bench2.json").write_text(json.dumps(records))
+def write_json_rows(official, folder, changes):
+    """Write questions of EgoPlan-Bench2 with a copy in JSON lines, whose images are files.
+
+    Change one row by each of the `changes`, but none of those that are ambiguous. Return the records, and the changed
+    rows' records by their line.
+    """
+    records = bench2(official, folder)
     rows = [iffyuan_row(official, record, number) for number, record in enumerate(records)]
     (folder / "copy" / "images").mkdir(parents=True)
     for number, row in enumerate(rows):
@@ -381,25 +384,44 @@ def test_json_rows_with_paths_and_one_wrong_row(official, folder, part):
             path.write_bytes(image["bytes"])
             image |= {"bytes": None, "path": str(path.relative_to(folder / "copy"))}
         row["video"] = [image["path"] for image in row["video"]]
-    wrong = next(number for number, row in enumerate(rows) if len({*row["video"]}) == len(row["video"]))
-    rows[wrong] |= change(rows[wrong])
+    answers = Counter(record["answer"] for record in records)
+    changed = [number for number, record in enumerate(records) if answers[record["answer"]] == 1][: len(changes)]
+    for number, change in zip(changed, changes, strict=True):
+        rows[number] |= change(rows[number])
     write_lines(folder / "copy" / "train.jsonl", rows)
+    return records, {number + 1: records[number] for number in changed}
+
+
+def test_json_rows_with_paths_and_wrong_fields(official, folder):
+    records, changed = write_json_rows(official, folder, UNREADABLE.values())
     options = {"benchmark": "egoplan_bench2", "annotations": folder / "bench2.json"}
     result = prepare(official, "iffyuan", folder / "copy", **options)
-    if kind == "missing media":
-        assert result.exit_code == 1
-        for text in (part, f"train.jsonl, line {wrong + 1}", "--skip-missing"):
-            assert text in result.output
-        result = prepare(official, "iffyuan", folder / "copy", "--skip-missing", **options)
     assert result.exit_code == 0, result.output
     summary, report = report_of("egoplan_bench2", "test")
-    assert summary["questions"] == len(records) - 1 - len(report["ambiguous"])
-    if kind == "unreadable":
-        assert part.partition("[")[0] in report["unreadable"][0]
-        assert f"train.jsonl, line {wrong + 1}" in report["unreadable"][0]
-    else:
-        assert "Skipped 1 questions" in result.output
-    assert records[wrong]["sample_id"] not in EGOPLAN_BENCH2.load("test")["sample_id"]
+    assert summary["questions"] == len(records) - len(UNREADABLE) - len(report["ambiguous"]) > 0
+    for part, line, text in zip(UNREADABLE, changed, report["unreadable"], strict=True):
+        assert part.partition("[")[0] in text
+        assert f"train.jsonl, line {line}," in text
+    excluded = {record["sample_id"] for record in changed.values()}
+    assert not excluded & {*EGOPLAN_BENCH2.load("test")["sample_id"]}
+
+
+def test_json_rows_with_paths_and_without_some_media(official, folder):
+    records, changed = write_json_rows(official, folder, WITHOUT_MEDIA.values())
+    options = {"benchmark": "egoplan_bench2", "annotations": folder / "bench2.json"}
+    result = prepare(official, "iffyuan", folder / "copy", **options)
+    assert result.exit_code == 1
+    problems = [text for text in result.output.splitlines() if "train.jsonl" in text]
+    for part, line in zip(WITHOUT_MEDIA, changed, strict=True):
+        assert [part in text for text in problems if f"train.jsonl, line {line}," in text] == [True], part
+    assert "--skip-missing" in result.output
+    result = prepare(official, "iffyuan", folder / "copy", "--skip-missing", **options)
+    assert result.exit_code == 0, result.output
+    assert f"Skipped {len(WITHOUT_MEDIA)} questions" in result.output
+    summary, report = report_of("egoplan_bench2", "test")
+    assert summary["questions"] == len(records) - len(WITHOUT_MEDIA) - len(report["ambiguous"]) > 0
+    excluded = {record["sample_id"] for record in changed.values()}
+    assert not excluded & {*EGOPLAN_BENCH2.load("test")["sample_id"]}
 
 
 def test_videos_next_to_the_table_and_fields_of_the_other_benchmark(official, folder):
