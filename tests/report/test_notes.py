@@ -33,9 +33,9 @@ def test_every_use_provides_the_values_of_the_sentence():
         module = import_module(module_name(path)) if uses else None
         for use in uses:
             names = [keyword.arg for keyword in use.keywords]
-            if isinstance(use.args[0], ast.Constant) and None not in names:
-                if "{" in module.note(use.args[0].value, **dict.fromkeys(names, 1)):
-                    missing.append((str(path), use.lineno))
+            is_checkable = isinstance(use.args[0], ast.Constant) and None not in names
+            if is_checkable and "{" in module.note(use.args[0].value, **dict.fromkeys(names, 1)):
+                missing.append((str(path), use.lineno))
     assert missing == []
 
 
