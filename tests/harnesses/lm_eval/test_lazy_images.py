@@ -87,13 +87,13 @@ def test_another_version_of_the_task_gets_no_earlier_response(data, task):
     assert first == again != other
 
 
-def test_requests_are_read_in_another_process(data):
+def test_requests_are_read_in_another_process(data, tmp_path):
     """The images are the same there, as with lm-eval's request cache."""
     tasks = ["egoplan_val", "egothink_planning_navigation", "egointent"]
     requested = [images_of(instance) for task in tasks for instance in build(task).instances]
     requested.append(LazyImages("views", partial(stored_images, ACTPLAN, "test", fingerprint(), 3, "images")))
-    (data / "requests").write_bytes(dill.dumps(requested))
-    command = [sys.executable, "-c", DESCRIBE, str(data / "requests")]
+    (tmp_path / "requests").write_bytes(dill.dumps(requested))
+    command = [sys.executable, "-c", DESCRIBE, str(tmp_path / "requests")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=FOREVER_S)
     digests = [[sha256(image.tobytes()).hexdigest() for image in images] for images in requested]
     expected = [" ".join([images.lower(), *hashes]) for images, hashes in zip(requested, digests, strict=True)]

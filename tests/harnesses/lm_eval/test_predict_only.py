@@ -6,19 +6,18 @@ from lm_eval import simple_evaluate
 from harnesses.lm_eval.prepared_sets import load, manager
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
-from zoo import save
 
 TASKS = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_object_existence", "egointent"]
 
 
 @pytest.fixture(scope="module")
-def run(data):
+def run(data, checkpoint):
     """Return a run's results, its tasks, and the prompts sent to a judge that is set after the tasks are loaded."""
     with JudgeServer(lambda *_: Reply()) as server, pytest.MonkeyPatch.context() as patch:
         tasks = [load(name, num_frames=2, max_frames=2) for name in TASKS]
         patch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "nobody")
-        model = HFVLMRanker(str(save("llava", data / "llava")), device="cpu", dtype="float32", batch_size=4)
+        model = HFVLMRanker(checkpoint["llava"], device="cpu", dtype="float32", batch_size=4)
         results = simple_evaluate(
             model, tasks=tasks, predict_only=True, num_fewshot=3, apply_chat_template=True, bootstrap_iters=0,
             gen_kwargs={"max_gen_toks": 4}, task_manager=manager(),
