@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a separate process.
 
-from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
 from lmms_egoplan.report.document import Section
@@ -43,6 +41,10 @@ class SmallReport(NamedTuple):
 
 def write_small_report(name: str, folder: Path) -> SmallReport:
     """Write the runs that the module ``synthetic_runs`` of a benchmark's tests describes, and report on them."""
+    import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a process.
+
+    from benchmarks.actplan.tiny_encoder import write_encoder
+
     case = import_module(f"benchmarks.{name}.report.synthetic_runs")
     (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
     write_encoder(folder / "bert")

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.actplan.tiny_encoder import write_encoder
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
@@ -59,6 +58,8 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     """Return the folder, the built report and the reported progress."""
+    from benchmarks.actplan.tiny_encoder import write_encoder
+
     folder, progress = tmp_path_factory.mktemp("whole"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))

@@ -20,6 +20,7 @@ def count(page) -> str:
     return page.locator("#count").inner_text()
 
 
+@pytest.mark.nightly
 def test_the_gallery_filters_by_verdict(tab):
     assert count(tab) == "121 of 121 questions"
     tab.select_option("[name=show]", "wrong")
@@ -35,6 +36,7 @@ def test_the_gallery_filters_by_verdict(tab):
     assert count(tab) == "24 of 121 questions"
 
 
+@pytest.mark.nightly
 def test_the_gallery_filters_by_benchmark_fact_and_text(tab):
     assert tab.locator("#facts select").count() == 0
     tab.select_option("[name=benchmark]", "egoplan")
@@ -49,6 +51,7 @@ def test_the_gallery_filters_by_benchmark_fact_and_text(tab):
     assert count(tab) == "1 of 121 questions"
 
 
+@pytest.mark.nightly
 def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
     tab.fill("[name=text]", "egoplan/115")
     assert count(tab) == "1 of 121 questions"
@@ -91,6 +94,7 @@ def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written)
     tab.wait_for_function("document.querySelector('.frames img.only').naturalWidth === 720")
 
 
+@pytest.mark.nightly
 def test_a_link_to_a_missing_question_shows_a_message(tab, written):
     tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egoplan/9999")
     tab.reload()
@@ -98,6 +102,7 @@ def test_a_link_to_a_missing_question_shows_a_message(tab, written):
     assert not tab.locator("dialog").is_visible()
 
 
+@pytest.mark.nightly
 def test_a_question_opens_while_another_is_closing(tab):
     tab.evaluate("location.hash = '#gallery/egoplan/3'")
     tab.locator(".choices").wait_for()
@@ -110,6 +115,7 @@ def test_a_question_opens_while_another_is_closing(tab):
     assert tab.url.endswith("#gallery/egoplan/5")
 
 
+@pytest.mark.nightly
 def test_the_gallery_works_with_the_keyboard(tab):
     focused = "document.activeElement.getAttribute('href')"
     tab.keyboard.press("/")

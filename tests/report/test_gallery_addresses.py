@@ -15,6 +15,7 @@ from lmms_egoplan.report.run import Run
 from report.conftest import watched_tab
 from report.test_gallery import count
 
+pytestmark = pytest.mark.nightly
 COUNT = 230
 ONE, TWO, OTHER = "org/One & co", "Two #2 <b>x</b>?", "Other"
 MARKUP = "<img src=x onerror='hit=1'> & \"q\""

@@ -27,6 +27,7 @@ def rows_of(tab, number):
     return [[cell.split("\n") for cell in row.locator("th, td").all_inner_texts()] for row in rows.all()]
 
 
+@pytest.mark.nightly
 def test_the_summary_has_the_scores_and_says_what_is_missing(tab):
     first, second = rows_of(tab, 1)
     assert first[0] == [LONG, "3,355 questions \u00b7 100\u202f% covered"]
@@ -41,6 +42,7 @@ def test_the_summary_has_the_scores_and_says_what_is_missing(tab):
     assert "results/old: killed, no results file" in tab.locator("#summary").inner_text()
 
 
+@pytest.mark.nightly
 def test_a_table_marks_own_rows_best_and_second_best(tab):
     assert tab.locator("#table-egoplan_table1 tr.own").count() == 2
     assert tab.locator("#table-egoplan_table1 tr.own .own-mark").all_inner_texts() == ["own", "own"]
@@ -54,6 +56,7 @@ def test_a_table_marks_own_rows_best_and_second_best(tab):
     ) == ["tables/egoplan_table1.csv", "tables/egoplan_table1.md"]
 
 
+@pytest.mark.nightly
 def test_a_table_of_only_own_runs_marks_no_rows(tab):
     assert column(tab, "egoplan_scores", 2)[:2] == ["egoplan_val", "egoplan_val_generate"]
     assert tab.locator("#table-egoplan_scores :is(tr.own, .own-mark)").count() == 0
@@ -79,6 +82,7 @@ def test_the_ends_of_an_interval_are_below_their_value(tmp_path):
     assert csv_of(table).splitlines()[0] == "run,low,acc,n,high,other_low,own"
 
 
+@pytest.mark.nightly
 def test_p_values_are_0_only_if_exactly_0(tab):
     assert column(tab, "egoplan_scores", 11)[:3] == ["0.0000", "<0.0001", "0.0001"]
     assert column(tab, "egoplan_scores", 12)[:3] == ["1.0000", "<0.0001", "0.0312"]
@@ -86,6 +90,7 @@ def test_p_values_are_0_only_if_exactly_0(tab):
     assert column(tab, "egoplan_scores", 11)[::2] == ["0.0001", "<0.0001", "0.0000"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "tab", [{"viewport": {"width": width, "height": 900}} for width in (1440, 400)], indirect=True, ids=["1440", "400"]
 )
@@ -104,6 +109,7 @@ def test_no_word_is_broken_in_a_table(tab):
     assert tab.evaluate(broken) == []
 
 
+@pytest.mark.nightly
 def test_rows_of_a_wide_table_are_at_most_two_lines_high(tab):
     measured = tab.locator("#table-egoplan_scores tbody tr").evaluate_all(
         "rows => rows.map((row) => [row.getBoundingClientRect().height, parseFloat(getComputedStyle(row).lineHeight)])"
@@ -112,6 +118,7 @@ def test_rows_of_a_wide_table_are_at_most_two_lines_high(tab):
     assert all(height < 3 * line for height, line in measured)
 
 
+@pytest.mark.nightly
 def test_a_column_sorts_with_missing_values_last_and_back(tab):
     before = column(tab, "egoplan_table1", 4)
     head = tab.locator("#table-egoplan_table1 thead th:nth-child(4)")
@@ -127,6 +134,7 @@ def test_a_column_sorts_with_missing_values_last_and_back(tab):
     assert column(tab, "egoplan_table1", 4) == before
 
 
+@pytest.mark.nightly
 def test_columns_with_lower_is_better_and_texts_sort_ascending_first(tab):
     tab.locator("#table-egoplan_table1 thead th:nth-child(5) button").click()
     assert column(tab, "egoplan_table1", 5)[:3] == ["3", "12", "\u2013"]
@@ -134,6 +142,7 @@ def test_columns_with_lower_is_better_and_texts_sort_ascending_first(tab):
     assert [name.split()[0] for name in column(tab, "egoplan_table1", 1)][:3] == ["AnyMAL", "BLIP-2", "GPT-4V"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tab", [{"viewport": {"width": 1440, "height": 300}}], indirect=True, ids=["low window"])
 def test_the_head_of_a_table_stays_in_view(tab):
     tab.wait_for_selector("#table-egoplan_table1 .fits")
@@ -143,6 +152,7 @@ def test_the_head_of_a_table_stays_in_view(tab):
     assert head["y"] == pytest.approx(tab.locator(".top").bounding_box()["height"], abs=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "tab",
     [
@@ -169,6 +179,7 @@ def test_nothing_overflows_the_page(tab):
         tab.keyboard.press("Escape")
 
 
+@pytest.mark.nightly
 def test_print_shows_whole_tables_and_no_controls(tab):
     tab.set_viewport_size({"width": 680, "height": 960})
     tab.emulate_media(media="print")
@@ -187,6 +198,7 @@ def test_print_shows_whole_tables_and_no_controls(tab):
     assert max(ends) <= 1000
 
 
+@pytest.mark.nightly
 def test_print_breaks_no_word_of_a_column_into_letters(tab):
     tab.set_viewport_size({"width": 1000, "height": 680})
     tab.emulate_media(media="print")
@@ -202,6 +214,7 @@ def test_print_breaks_no_word_of_a_column_into_letters(tab):
     assert [text for text, count in lines if len(text) / count < 4 and count > 1] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=str)
 def test_a_pdf_has_the_marks_of_the_charts(tab, tmp_path):
     tab.evaluate(
@@ -232,6 +245,7 @@ def fills(content, colour):
     return sum(tuple(map(float, rgb)) == pytest.approx(channels, abs=2e-3) for rgb in colours)
 
 
+@pytest.mark.nightly
 def test_the_theme_can_be_chosen_and_is_stored(tab):
     colour = "getComputedStyle(document.body).backgroundColor"
     system = tab.evaluate(colour)

@@ -9,7 +9,6 @@ from axe import flaws, skip_without_axe
 from patience import FOREVER_S
 from report.four_runs import MODELS, QUESTIONS, write_report
 
-pytestmark = pytest.mark.whole
 WIDTHS = (1440, 1024, 400)
 MOST_WORDS = 6000
 
@@ -48,6 +47,7 @@ def content(out):
     return json.loads((out / "report.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.whole
 def test_a_bar_opens_the_gallery_filtered_to_its_questions(tab, out):
     groups = {
         (part["attribute"], group["name"], group["run"]): group["questions"]
@@ -72,6 +72,7 @@ def test_a_bar_opens_the_gallery_filtered_to_its_questions(tab, out):
     tab.wait_for_function("document.querySelector('#gallery').getBoundingClientRect().top < 900")
 
 
+@pytest.mark.nightly
 def test_tokens_of_ranked_answers_are_shown(tab):
     tab.evaluate("location.hash = '#gallery/egoplan/1'")
     heads = tab.locator("#item-body .choices thead th")
@@ -81,6 +82,7 @@ def test_tokens_of_ranked_answers_are_shown(tab):
         assert ("360 tokens in, 120 out" in heads.filter(has_text=name).inner_text()) == has_counts
 
 
+@pytest.mark.nightly
 def test_one_attribute_is_shown_at_a_time(tab):
     box = tab.locator("#egothink .slices")
     names = box.locator("select option").all_inner_texts()
@@ -93,6 +95,7 @@ def test_one_attribute_is_shown_at_a_time(tab):
     assert box.locator(".slice:visible tbody").count() == 12
 
 
+@pytest.mark.nightly
 def test_the_navigation_marks_the_current_section(tab):
     current = tab.locator(".top nav a[aria-current]")
     assert current.all_inner_texts() == ["Summary"]
@@ -103,12 +106,14 @@ def test_the_navigation_marks_the_current_section(tab):
         assert tab.locator(".top").evaluate("(top) => top.getBoundingClientRect().top") == 0
 
 
+@pytest.mark.nightly
 def test_a_link_to_a_folded_part_unfolds_it(tab):
     assert not tab.locator("#table-egoplan_table1").is_visible()
     tab.evaluate("location.hash = '#table-egoplan_table1'")
     tab.locator("#table-egoplan_table1").wait_for(state="visible")
 
 
+@pytest.mark.nightly
 def test_folded_parts_are_printed(tab):
     folded = tab.locator("main details:not([open])").count()
     assert folded > 20
@@ -132,10 +137,12 @@ def long_names(tmp_path_factory, request):
         return write_report(folder, 60, [f"org/{name.format(number)}" for number in range(request.param)])
 
 
+@pytest.mark.nightly
 def test_everything_fits_a_printed_page(tab):
     check_print(tab)
 
 
+@pytest.mark.nightly
 def test_long_names_fit_a_printed_page(browser, long_names):
     page = browser.new_page()
     page.set_default_timeout(1000 * FOREVER_S)
@@ -161,6 +168,7 @@ def check_print(tab):
     assert max(heights) < 160 / 25.4 * 96  # in landscape
 
 
+@pytest.mark.nightly
 def test_figures_are_dark_in_a_dark_theme(tab):
     def colours():
         return tab.evaluate(
@@ -183,11 +191,13 @@ def test_figures_are_dark_in_a_dark_theme(tab):
             assert (light(text) > 450) == is_dark, text
 
 
+@pytest.mark.nightly
 def test_the_unfolded_page_is_short(tab):
     words = tab.evaluate("document.body.innerText.split(/\\s+/).filter(Boolean).length")
     assert 300 < words <= MOST_WORDS
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible(tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
@@ -206,6 +216,7 @@ def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible
     assert suffix.startswith('"n = ') == (width == 400)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(tab, scheme):
     skip_without_axe()
@@ -221,6 +232,7 @@ def test_axe_finds_nothing(tab, scheme):
         tab.click("#item-close")
 
 
+@pytest.mark.nightly
 def test_a_run_with_the_demo_judge_is_named_at_the_top_and_not_compared(tab, out):
     (egothink,) = (part for part in content(out)["benchmarks"] if part["key"] == "egothink")
     assert {score["run"] for score in egothink["scores"] if score["is_demo"]} == {"One-7B"}

@@ -5,7 +5,6 @@ import shlex
 import sys
 
 import pytest
-from lm_eval._cli.harness import HarnessCLI
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.paths import LM_EVAL_TASKS
@@ -26,6 +25,8 @@ def provenance_of(folder, harness, edit=lambda content: None):
 
 
 def test_lm_eval_reads_the_command_that_repeats_a_run(tmp_path, monkeypatch):
+    from lm_eval._cli.harness import HarnessCLI
+
     def edit(content):
         content["config"] |= {"model": "hf-vlm-ranker", "batch_size": 4, "limit": 5.0, "device": "cuda:0"}
         content["config"]["model_args"] = {"pretrained": "org/Model 7B", "dtype": "bfloat16", "trust": True}
