@@ -3,15 +3,16 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
-from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
+from lmms_egoplan.cli import app
 from lmms_egoplan.demo.sets import copy_set
 
 CHECKPOINT, DATA, ENCODER = "checkpoint", "data", "encoder"
@@ -37,6 +38,8 @@ class Mistake:
 
 def prepare_folder(folder: Path) -> None:
     """Write a tiny checkpoint, an encoder, and the demo's EgoPlan, EgoThink and ActPlan sets, prepared."""
+    from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder  # imports torch
+
     folder.mkdir(parents=True, exist_ok=True)
     write_checkpoint(folder / CHECKPOINT)
     write_encoder(folder / ENCODER)
@@ -46,8 +49,20 @@ def prepare_folder(folder: Path) -> None:
 
 
 def prepare(folder: Path, name: str) -> None:
-    command = [sys.executable, "-m", "lmms_egoplan", "data", "prepare", *DEMO_SETS[name].prepare]
-    subprocess.run(command, cwd=folder, env=environment_of(folder), check=True, capture_output=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for variable, value in environment_of(folder).items():
+            patch.setenv(variable, value)
+        result = CliRunner().invoke(app, ["data", "prepare", *DEMO_SETS[name].prepare])
+    assert result.exit_code == 0, result.output
+
+
+def copy_folder(folder: Path, copy: Path) -> None:
+    """Copy a prepared folder. Folders of media that no mistake changes are linked, because they have many files."""
+    media = [folder / name for name in ("egoplan/epic-kitchens", "egothink", "actplan-annotation")]
+    shutil.copytree(folder, copy, ignore=lambda path, names: [name for name in names if Path(path, name) in media])
+    for path in media:
+        (copy / path.relative_to(folder)).symlink_to(path)
 
 
 def environment_of(folder: Path) -> dict[str, str]:

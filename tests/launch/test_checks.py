@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from launch.mistakes import CHECKPOINT
-from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
@@ -44,6 +43,15 @@ def test_only_visible_gpus_count(gpus, monkeypatch, visible, expected):
     assert gpu_memory() == [mib * 2**20 for mib in expected]
 
 
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Write a checkpoint of 0.8 MB, and return the path of its weights."""
+    from lmms_egoplan.demo.checkpoint import write_checkpoint  # imports torch
+
+    write_checkpoint(tmp_path / CHECKPOINT)
+    return tmp_path / CHECKPOINT / "model.safetensors"
+
+
 def plan(folder, **changes):
     values = {
         **{"model": str(folder / CHECKPOINT), "backend_name": "hf_vlm", "model_args": {}, "harness": "lmms-eval"},
@@ -52,8 +60,8 @@ def plan(folder, **changes):
     return Plan(**values | {"out": folder / "out"} | changes)
 
 
+@pytest.mark.usefixtures("checkpoint")
 def test_weights_must_fit_into_the_memory_of_one_gpu_or_of_all(gpus, tmp_path):
-    write_checkpoint(tmp_path / CHECKPOINT)  # 0.8 MB
     gpus("0, GPU-a, 0\n1, GPU-b, 0\n")
     (line,) = find_problems(plan(tmp_path))
     assert "largest free memory of a GPU is 0.0 GiB" in line
@@ -65,9 +73,8 @@ def test_weights_must_fit_into_the_memory_of_one_gpu_or_of_all(gpus, tmp_path):
     assert find_problems(plan(tmp_path, launcher="slurm", processes=8)) == []  # another machine runs the script
 
 
-def test_dtype_scales_the_needed_memory(gpus, tmp_path, monkeypatch):
-    write_checkpoint(tmp_path / CHECKPOINT)
-    size = (tmp_path / CHECKPOINT / "model.safetensors").stat().st_size
+def test_dtype_scales_the_needed_memory(checkpoint, tmp_path, monkeypatch):
+    size = checkpoint.stat().st_size
     monkeypatch.setattr("lmms_egoplan.launch.checks.gpu_memory", lambda: [int(0.75 * size)])
     assert len(find_problems(plan(tmp_path))) == 1
     assert find_problems(plan(tmp_path, model_args={"dtype": "bfloat16"})) == []

@@ -1,13 +1,12 @@
 """``lmms-egoplan run --check`` names each mistake in one line, before a model class is imported."""
 
 import shlex
-import shutil
 
 import pytest
 from loguru import logger
 from typer.testing import CliRunner
 
-from launch.mistakes import CHECKPOINT, MISTAKES, environment_of, prepare_folder
+from launch.mistakes import CHECKPOINT, MISTAKES, copy_folder, environment_of, prepare_folder
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.tasks import choose_tasks
@@ -24,7 +23,7 @@ def folder(tmp_path_factory):
 def run(folder, tmp_path, monkeypatch):
     """Return a function that runs the command in a copy of the folder."""
     copy = tmp_path / "copy"
-    shutil.copytree(folder, copy, symlinks=True)
+    copy_folder(folder, copy)
 
     def run(*arguments, environment=None, make=None):
         if make is not None:
