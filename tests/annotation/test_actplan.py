@@ -9,7 +9,7 @@ from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, read_instance
-from lmms_egoplan.benchmarks.actplan.plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.errors import LmmsEgoplanError
 from shared_data import DATA
@@ -62,25 +62,39 @@ def test_page_shows_task_pictures_and_numbered_steps(release, tmp_path):
         assert all(client.get(picture).headers["content-type"].startswith("image/") for picture in pictures)
 
 
-def test_score_actplan_reads_the_export(release, tmp_path, real_encoder):
+def label_plans_of_two_models(release, tmp_path):
+    """Label and export the plans of two models. Return the export's records and output."""
     samples = [write_plans(tmp_path / f"{name}.jsonl", release) for name in ("one", "two")]
     store = start(tmp_path, samples, release)
     label_all(store, lambda person, page: {"correct": "1", "commonsense": "0", "errors": ["object:2", "form:0"]})
     store.close()
-    records, output = exported(store)
+    return exported(store)
+
+
+def test_exported_plans_have_labels_models_and_errors(release, tmp_path):
+    records, output = label_plans_of_two_models(release, tmp_path)
     assert "8 of 8" in output
-    assert {(record["model"], record["correct"], record["commonsense"]) for record in records} == {
-        ("one", True, False),
-        ("two", True, False),
-    }
+    labels = {(record["model"], record["correct"], record["commonsense"]) for record in records}
+    assert labels == {("one", True, False), ("two", True, False)}
     assert records[0]["errors"] == {"object": [2], "form": [0]}
+    errors = (tmp_path / "out" / "errors.csv").read_text().splitlines()
+    assert f"one,{ERRORS['form']},4,4,50.0" in errors
+    # `score actplan` reads the same.
+    plans = read_plans(tmp_path / "out" / "plans.jsonl")
+    assert len({(plan.model, plan.plan.id) for plan in plans}) == 8
+    assert [(plan.model, plan.labels, plan.errors) for plan in plans] == [
+        (record["model"], {"correct": True, "commonsense": False}, record["errors"]) for record in records
+    ]
+
+
+@pytest.mark.nightly
+def test_score_actplan_scores_the_export(release, tmp_path, real_encoder):
+    label_plans_of_two_models(release, tmp_path)
     code, output = run("score", "actplan", tmp_path / "out" / "plans.jsonl", "--out", tmp_path / "scores.json")
     assert code == 0, output
     summary = json.loads((tmp_path / "scores.json").read_text())["summary"]
     assert (summary["correct"], summary["commonsense"], summary["repeated_ids"]) == (1.0, 0.0, 0)
     assert summary["by_model"]["one"]["labelled"] == {"correct": 4, "commonsense": 4}
-    errors = (tmp_path / "out" / "errors.csv").read_text().splitlines()
-    assert f"one,{ERRORS['form']},4,4,50.0" in errors
 
 
 def test_lead_decides_where_verdicts_differ(release, tmp_path):
