@@ -1,4 +1,4 @@
-"""A browser that fails on foreign requests and script errors."""
+"""Videos of steps, and a browser that fails on foreign requests and script errors."""
 
 from contextlib import contextmanager
 
@@ -33,6 +33,14 @@ class Browser:
         assert [message for message in messages if not refused or f"status of {refused}" not in message] == []
         assert page.evaluate("window.hit") is None
         context.close()
+
+
+@pytest.fixture(scope="session")
+def numbered_videos(tmp_path_factory):
+    """Write the videos of EgoIntent's steps, which no test changes."""
+    from benchmarks.egointent.source import write_videos
+
+    return write_videos(tmp_path_factory.mktemp("egointent") / "videos")
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,13 @@
 import json
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, served, visited
-from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
+from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
@@ -17,9 +18,9 @@ from media.files import read_number
 
 
 @pytest.fixture
-def source(tmp_path, monkeypatch):
+def source(tmp_path, monkeypatch, numbered_videos):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    write_videos(tmp_path / "videos")
+    shutil.copytree(numbered_videos, tmp_path / "videos")
     write_annotations(tmp_path / "steps.jsonl", raw_records())
     return tmp_path
 
@@ -232,10 +233,9 @@ def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
     assert {*record} - {"unverified"} <= json.loads(line).keys()
 
 
-@pytest.mark.parametrize(
-    "change", [{"local_intent": "  "}, {"end_sec": "nan"}, {"end_sec": "9"}, {"supported_local_intent": ""}]
-)
-def test_invalid_values_are_refused(source, change):
+def test_invalid_values_are_refused(source):
     store = start(source)
+    changes = ({"local_intent": "  "}, {"end_sec": "nan"}, {"end_sec": "9"}, {"supported_local_intent": ""})
     with visited(store) as client:
-        assert post(client, **unchanged(client.page.text) | change).status_code == 422
+        initial = unchanged(client.page.text)
+        assert [change for change in changes if post(client, **initial | change).status_code != 422] == []

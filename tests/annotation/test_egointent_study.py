@@ -11,7 +11,7 @@ import yaml
 
 from annotation.egointent_labelling import export, unchanged
 from annotation.serving import enter, post, served
-from benchmarks.egointent.source import FPS, raw_record, write_annotations, write_videos
+from benchmarks.egointent.source import FPS, raw_record, write_annotations
 from lmms_egoplan.annotation.agreement import measure
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
@@ -50,9 +50,8 @@ def test_study_has_the_numbers_of_the_paper():
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path, numbered_videos):
     """Create a database for the study with smaller samples. Each clip has 12 frames and 6 more up to the outcome."""
-    write_videos(tmp_path / "videos")
     records = [
         raw_record(number, start_sec=time(number), end_sec=time(number + 2), outcome_sec=time(number + 3))
         for number in range(STEPS)
@@ -63,9 +62,7 @@ def store(tmp_path):
         one["sample"] = SAMPLES.get(one["name"])
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
     team = Team(study=str(tmp_path / "study.yaml"))
-    store = open_store(
-        FLOW, tmp_path / "labels.sqlite", lambda _: read_items(steps, tmp_path / "videos"), "steps", team
-    )
+    store = open_store(FLOW, tmp_path / "labels.sqlite", lambda _: read_items(steps, numbered_videos), "steps", team)
     yield store
     store.close()
 
