@@ -64,7 +64,7 @@ def test_frames_equal_the_reference(made, benchmark):
     for condition in [None, *SEEING]:
         asked = asked_questions(rows, condition)
         assert len(asked) > 2
-        for doc, count in product(asked, (1, 2, 8)):
+        for doc, count in product(asked, (1, 8)):
             media_settings = {"media": "frames", "num_frames": count, "shortcut": condition}
             record = records[doc["sample_id"]]
             partner = records[doc["partner"]["sample_id"]] if condition in PARTNERS else None
@@ -148,7 +148,7 @@ def test_partners_differ_in_the_video_and_depend_only_on_the_questions(made, ben
     for sample_id, other_id in partners.items():
         assert video_of(by[sample_id]) != video_of(by[other_id])
         assert (goal_of(by[sample_id]) == goal_of(by[other_id])) == (condition == "same_goal_video")
-    for seed in range(5):
+    for seed in range(2):
         order = random.Random(seed).sample(range(len(rows)), len(rows))
         again = asked_questions(rows.select(order).flatten_indices(keep_in_memory=True), condition)
         assert {doc["sample_id"]: doc["partner"]["sample_id"] for doc in again} == partners
