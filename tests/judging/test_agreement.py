@@ -88,7 +88,7 @@ def test_intervals_are_percentiles_of_a_paired_bootstrap():
     first, second = correlated(40)
     source = random.Random(1)
     pearsons, kappas, unweighted = [], [], []
-    for _ in range(1500):
+    for _ in range(800):
         drawn = [source.randrange(len(first)) for _ in first]
         sample = [first[index] for index in drawn], [second[index] for index in drawn]
         pearsons.append(slow_pearson(*sample))
@@ -198,7 +198,7 @@ def test_alpha_matches_a_slow_definition(units, is_ordered):
 def test_the_interval_of_alpha_is_a_bootstrap_over_items():
     source = random.Random(1)
     units = [unit[: 2 + source.randrange(2)] for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)]
-    values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(400)]
+    values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(250)]
     result = krippendorff_alpha(units, LEVELS, is_ordered=False)
     assert (result.low, result.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)
 

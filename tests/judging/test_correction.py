@@ -188,6 +188,7 @@ def test_each_stratum_has_its_share_and_the_sample_is_fixed():
             draw(strata, count)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("population", "judge", "size", "tolerance"),
     [

@@ -8,7 +8,7 @@ from lmms_egoplan.judging.judge import JudgeError
 
 pytestmark = pytest.mark.usefixtures("data")
 
-GOOD = [f"good {n}" for n in range(40)]
+GOOD = [f"good {n}" for n in range(15)]
 REPLY = Reply("Rating: [[1]]")
 
 
@@ -26,7 +26,7 @@ def test_a_refused_answer_has_the_endpoints_message_and_judging_continues(status
     assert [judgement.rating for judgement in good] == [1] * len(GOOD)
     assert (bad.rating, bad.reply) == (None, None)
     assert bad.error == f"the judge refuses this request: HTTP {status}: the filter said no to [API key]"
-    assert "40 now, 0 from the cache; 1 failed, 0 not reached" in log[-1]
+    assert "15 now, 0 from the cache; 1 failed, 0 not reached" in log[-1]
     assert "1 answers refused by the endpoint" in log[-1]
 
 
@@ -47,7 +47,7 @@ def test_new_prompts_are_sent_before_refused_ones():
 
 @pytest.mark.parametrize("concurrency", [1, 32])
 def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
-    prompts = [f"{n}" for n in range(150)]
+    prompts = [f"{n}" for n in range(100)]
     # Only the digits of the requests differ, not the refusals.
     server = JudgeServer(lambda prompt, _: Reply(f"request {prompt}: no such role", status=400))
     with server, pytest.raises(JudgeError, match=r"HTTP 400: request \d+: no such role \(the same for all") as raised:
@@ -55,7 +55,7 @@ def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
     # With concurrent requests, one of the first ten may be answered late.
     assert len(server.prompts) >= 10 if concurrency > 1 else len(server.prompts) == 10
     judgements = raised.value.judgements
-    assert len(judgements) == 150
+    assert len(judgements) == 100
     refused = sum(judgement.error.startswith("the judge refuses this request") for judgement in judgements)
     assert refused >= 10
     assert all("no such role" in judgement.error for judgement in judgements)
@@ -67,7 +67,7 @@ def test_ten_quick_refusals_among_slow_answers_do_not_end_the_run():
     slow = Reply("Rating: [[1]]", delay=0.3)
     with JudgeServer(lambda prompt, _: refusals.get(prompt, slow)) as server:
         judgements = judge(server.url, [GOOD[0], *refusals, *GOOD[1:]], concurrency=32)
-    assert [judgement.rating for judgement in judgements] == [1] + [None] * 15 + [1] * 39
+    assert [judgement.rating for judgement in judgements] == [1] + [None] * 15 + [1] * 14
 
 
 def test_different_refusals_of_the_first_ten_do_not_end_the_run():
@@ -83,7 +83,7 @@ def test_a_repeated_command_may_have_only_refused_answers():
         for _ in range(3):
             server.prompts.clear()
             judgements = judge(server.url, [*GOOD, *refusals], concurrency=4)
-            assert [judgement.rating for judgement in judgements] == [1] * 40 + [None] * 20
+            assert [judgement.rating for judgement in judgements] == [1] * 15 + [None] * 20
     assert sorted(server.prompts) == sorted(refusals)
 
 

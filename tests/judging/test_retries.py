@@ -1,5 +1,6 @@
 import json
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -88,40 +89,46 @@ def test_a_permanent_fault_affects_one_answer(log):
     assert "2 now, 0 from the cache; 1 failed" in log[-2]
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        (Reply(body=b'{"choices": [{"mess'), "not JSON"),
-        (Reply(body=b"<html>\xff</html>", headers={"Content-Type": "text/html"}), "not JSON"),
-        (Reply(choices=0), "no choices"),
-        (Reply(body=b'{"choices": [{"message": {"content": null}}]}'), "no text"),
-        (Reply("Rating: [[7]]"), "no rating"),
-        (Reply("<think>Rating: [[1]]"), "no rating"),
-    ],
-)
-def test_a_reply_without_a_rating_is_requested_two_more_times(reply, why):
-    with JudgeServer(lambda p, before: reply if p == "bad" or before < 2 else Reply("[[0]]")) as server:
-        bad, good = judge(server.url, ["bad", "good"])
-        assert server.prompts.count("bad") == server.prompts.count("good") == 3
-        assert (good.rating, good.error) == (0, None)
-        assert bad.rating is None
-        assert why in bad.error
-        assert bad.reply == (reply.text if why == "no rating" else None)
-        judge(server.url, ["bad", "good"])
-        assert server.prompts.count("bad") == 6
-        assert server.prompts.count("good") == 3
+WITHOUT_RATING = {
+    "cut JSON": (Reply(body=b'{"choices": [{"mess'), "not JSON"),
+    "a page": (Reply(body=b"<html>\xff</html>", headers={"Content-Type": "text/html"}), "not JSON"),
+    "no choices": (Reply(choices=0), "no choices"),
+    "no text": (Reply(body=b'{"choices": [{"message": {"content": null}}]}'), "no text"),
+    "off the scale": (Reply("Rating: [[7]]"), "no rating"),
+    "unfinished thought": (Reply("<think>Rating: [[1]]"), "no rating"),
+}
+
+
+def test_a_reply_without_a_rating_is_requested_two_more_times():
+    """Each reply is sent every time to a bad prompt, and twice to a good one."""
+    prompts = [f"{kind}: {name}" for name in WITHOUT_RATING for kind in ("bad", "good")]
+
+    def reply(prompt, before):
+        kind, name = prompt.split(": ")
+        return WITHOUT_RATING[name][0] if kind == "bad" or before < 2 else Reply("[[0]]")
+
+    with JudgeServer(reply) as server:
+        judgements = dict(zip(prompts, judge(server.url, prompts), strict=True))
+        assert Counter(server.prompts) == dict.fromkeys(prompts, 3)
+        for name, (reply_, why) in WITHOUT_RATING.items():
+            bad, good = judgements[f"bad: {name}"], judgements[f"good: {name}"]
+            assert (name, good.rating, good.error) == (name, 0, None)
+            assert (name, bad.rating, bad.reply) == (name, None, reply_.text if why == "no rating" else None)
+            assert why in bad.error, name
+        judge(server.url, prompts)
+    assert Counter(server.prompts) == {prompt: 6 if prompt.startswith("bad") else 3 for prompt in prompts}
 
 
 @pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), (4, 8), (6, 12)])
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
     unavailable = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
-    prompts = [str(n) for n in range(100)]
+    prompts = [str(n) for n in range(50)]
 
     def reply(prompt, before):
-        if int(prompt) < 20:
+        if int(prompt) < 10:
             return Reply()
-        wait_until(lambda: len(server.answered) >= 20)
+        wait_until(lambda: len(server.answered) >= 10)
         return unavailable
 
     with JudgeServer(reply) as server, pytest.raises(JudgeError) as raised:
@@ -131,14 +138,14 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
         "the judge: HTTP 503: gone). Check"
     )
     judgements = raised.value.judgements
-    assert [judgement.rating for judgement in judgements] == [1] * 20 + [None] * 80
-    failed = sum(judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[20:])
+    assert [judgement.rating for judgement in judgements] == [1] * 10 + [None] * 40
+    failed = sum(judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[10:])
     # A good reply in flight resets the count. Other requests may fail at the same moment.
     assert in_a_row <= failed <= in_a_row + 2 * (concurrency - 1)
     assert "not judged: The judge judge at" in judgements[-1].error
     with JudgeServer(lambda *_: Reply()) as server:
-        assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 100
-    assert len(server.prompts) == 80
+        assert [judgement.rating for judgement in judge(server.url, prompts)] == [1] * 50
+    assert len(server.prompts) == 40
 
 
 def test_a_reply_in_between_resets_the_count(monkeypatch):

@@ -20,21 +20,27 @@ pytestmark = pytest.mark.usefixtures("data")
 MUSING = "The answer would get [[1]]. But let me compare"
 
 
-@pytest.mark.parametrize(
-    "finish",
-    ["length", "content_filter", "content-filter", "max_tokens", "MAX_TOKENS", "model_length", "SAFETY", "error"],
-)
-@pytest.mark.parametrize("text", [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"])
-def test_a_reply_that_did_not_end_gives_no_rating(finish, text, log):
-    with JudgeServer(lambda *_: Reply(text, finish=finish)) as server:
-        for _ in range(2):  # it is not in the cache
-            (judgement,) = judge(server.url, ["a"])
-            assert (judgement.rating, judgement.reply) == (None, text)
-            assert f"finish_reason '{finish}'" in judgement.error
-        assert len(server.prompts) == 6
-    is_cut = finish.lower() in ("length", "max_tokens", "model_length")
-    assert ("LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error) is is_cut
-    assert ("3 replies cut off" in log[-1]) is is_cut
+CUT_OFF = ["length", "max_tokens", "MAX_TOKENS", "model_length"]
+INCOMPLETE = [*CUT_OFF, "content_filter", "content-filter", "SAFETY", "error"]
+COMPLETE = ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None, ""]
+
+
+def test_a_reply_that_did_not_end_gives_no_rating(log):
+    texts = [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"]
+    replies = {f"{finish} {text}": Reply(text, finish=finish) for finish in INCOMPLETE for text in texts}
+    failures = []
+    with JudgeServer(lambda prompt, _: replies[prompt]) as server:
+        for attempts in (3, 6):  # they are not in the cache
+            for prompt, judgement in zip(replies, judge(server.url, replies), strict=True):
+                reply = replies[prompt]
+                is_cut = reply.finish in CUT_OFF
+                is_named = f"finish_reason '{reply.finish}'" in judgement.error
+                has_hint = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error
+                result = (judgement.rating, judgement.reply, is_named, has_hint, server.prompts.count(prompt))
+                if result != (None, reply.text, True, is_cut, attempts):
+                    failures.append((prompt, result, judgement.error))
+    assert failures == []
+    assert f"{3 * len(texts) * len(CUT_OFF)} replies cut off" in log[-1]
 
 
 def test_a_complete_second_reply_is_rated():
@@ -43,11 +49,13 @@ def test_a_complete_second_reply_is_rated():
     assert (judgement.rating, len(server.prompts)) == (0, 2)
 
 
-@pytest.mark.parametrize("finish", ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None, ""])
-def test_a_complete_reply_is_read_as_a_whole(finish):
-    with JudgeServer(lambda *_: Reply("[[0.5]] is what it gets.", finish=finish)) as server:
-        assert [judge(server.url, ["a"])[0].rating for _ in range(2)] == [0.5, 0.5]
-        assert len(server.prompts) == 1
+def test_a_complete_reply_is_read_as_a_whole():
+    finishes = {f"ended by {finish!r}": finish for finish in COMPLETE}
+    with JudgeServer(lambda prompt, _: Reply("[[0.5]] is what it gets.", finish=finishes[prompt])) as server:
+        for _ in range(2):
+            ratings = [judgement.rating for judgement in judge(server.url, finishes)]
+            assert dict(zip(finishes, ratings, strict=True)) == dict.fromkeys(finishes, 0.5)
+        assert sorted(server.prompts) == sorted(finishes)
 
 
 @pytest.mark.parametrize(("text", "rating"), [(MUSING, None), ("Hence [[0.5]].", 0.5), ("[[0]] no, [[1]]\n", 1)])
