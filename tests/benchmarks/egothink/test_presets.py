@@ -6,18 +6,11 @@ import io
 import json
 from pathlib import Path
 
-import lm_eval
-import lmms_eval.tasks.egothink
 import pytest
 import yaml
-from lm_eval.models.dummy import DummyLM
-from lmms_eval import evaluator
-from lmms_eval.api.task import TaskConfig
-from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from benchmarks.egothink.source import write_source
-from harnesses.lm_eval.prepared_sets import build, load, manager
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
@@ -34,8 +27,6 @@ from lmms_egoplan.report.run import package_versions
 VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
 COUNT = 6  # questions per dimension
 TASK = "egothink_planning_assistance"
-EVALUATION = Path(lmms_eval.tasks.egothink.__file__).parent if lmms_eval.tasks.egothink.__file__ else None
-UPSTREAM = EVALUATION or Path(next(iter(lmms_eval.tasks.egothink.__path__)))
 PLANNING = ("assistance", "navigation")
 
 
@@ -58,13 +49,16 @@ def data(source, monkeypatch):
 
 def upstream_task(dimension):
     """Return the content of lmms-eval's own YAML file of a dimension, functions as names, and its module."""
+    module = importlib.import_module("lmms_eval.tasks.egothink.utils")
     name = {"comparison": "comparing"}.get(dimension.name, dimension.name)
-    text = (UPSTREAM / f"egothink_{name}.yaml").read_text(encoding="utf-8").replace("!function ", "")
-    return yaml.safe_load(text), importlib.import_module("lmms_eval.tasks.egothink.utils")
+    path = Path(module.__file__).with_name(f"egothink_{name}.yaml")
+    return yaml.safe_load(path.read_text(encoding="utf-8").replace("!function ", "")), module
 
 
 def sent_upstream(dimension, question):
     """Return the text and the generation arguments that lmms-eval's own task sends."""
+    from lmms_eval.api.task import TaskConfig
+
     task, module = upstream_task(dimension)
     text = module.egothink_doc_to_text({"question": question}, task["lmms_eval_specific_kwargs"]["default"])
     config = TaskConfig(task=task["task"], output_type="generate_until", generation_kwargs=task["generation_kwargs"])
@@ -93,6 +87,8 @@ def slow_reference(preset, dimension, question):
 
 
 def lmms_tasks(model):
+    from lmms_eval.tasks import TaskManager
+
     tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name=model)
     loaded = {}
     for dimension in DIMENSIONS:
@@ -101,50 +97,51 @@ def lmms_tasks(model):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("preset", PRESETS)
-def test_lmms_eval_asks_like_the_pipeline(data, monkeypatch, preset):
-    monkeypatch.setenv(VARIABLE, preset)
+def test_lmms_eval_asks_like_the_pipelines(data, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
-    simple, asked = lmms_tasks("llava"), 0
-    for dimension in DIMENSIONS:
-        task = simple[dimension.task]
-        assert task.config.metadata["asked_as"] == preset
-        for doc in task.test_docs():
-            system, text, is_first, arguments = slow_reference(preset, dimension, doc["question"])
-            assert task.config.generation_kwargs.items() >= arguments.items()
-            assert task.doc_to_text(doc) == (text if system is None else f"{system}\n{text}")
-            messages = task.config.doc_to_messages(doc, task.lmms_eval_specific_kwargs)
-            assert [message["role"] for message in messages] == ["system", "user"][system is None :]
-            assert system is None or messages[0]["content"] == [{"type": "text", "text": system}]
-            kinds = [item["type"] for item in messages[-1]["content"]]
-            assert kinds == (["image", "text"] if is_first else ["text", "image"])
-            assert messages[-1]["content"][kinds.index("text")]["text"] == text
-            asked += 1
-    assert asked == COUNT * len(DIMENSIONS) >= 60
+    for preset in PRESETS:
+        monkeypatch.setenv(VARIABLE, preset)
+        tasks, asked = lmms_tasks("llava"), 0
+        for dimension in DIMENSIONS:
+            task = tasks[dimension.task]
+            assert task.config.metadata["asked_as"] == preset
+            for doc in task.test_docs():
+                system, text, is_first, arguments = slow_reference(preset, dimension, doc["question"])
+                assert task.config.generation_kwargs.items() >= arguments.items()
+                assert task.doc_to_text(doc) == (text if system is None else f"{system}\n{text}")
+                messages = task.config.doc_to_messages(doc, task.lmms_eval_specific_kwargs)
+                assert [message["role"] for message in messages] == ["system", "user"][system is None :]
+                assert system is None or messages[0]["content"] == [{"type": "text", "text": system}]
+                kinds = [item["type"] for item in messages[-1]["content"]]
+                assert kinds == (["image", "text"] if is_first else ["text", "image"])
+                assert messages[-1]["content"][kinds.index("text")]["text"] == text
+                asked += 1
+        assert asked == COUNT * len(DIMENSIONS) >= 60
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("preset", PRESETS)
-def test_lm_eval_asks_like_the_pipeline(data, monkeypatch, preset):
-    monkeypatch.setenv(VARIABLE, preset)
+def test_lm_eval_asks_like_the_pipelines(data, monkeypatch):
+    from harnesses.lm_eval.prepared_sets import build
+
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
-    asked = 0
-    for dimension in DIMENSIONS:
-        task = build(dimension.task)
-        assert task.config.metadata["asked_as"] == preset
-        for instance in task.instances:
-            text, arguments = instance.args[:2]
-            system, expected, is_first, reference = slow_reference(preset, dimension, instance.doc["question"])
-            if "<image>" not in expected:  # else the image has this place in lm-eval
-                expected = f"<image>{expected}" if is_first else f"{expected}<image>"
-            assert text == (expected if system is None else f"{system}\n{expected}")
-            limit = reference.pop("max_new_tokens")
-            assert arguments.items() >= {**reference, "max_gen_toks": limit}.items()
-            asked += 1
-    assert asked == COUNT * len(DIMENSIONS) >= 60
+    for preset in PRESETS:
+        monkeypatch.setenv(VARIABLE, preset)
+        asked = 0
+        for dimension in DIMENSIONS:
+            task = build(dimension.task)
+            assert task.config.metadata["asked_as"] == preset
+            for instance in task.instances:
+                text, arguments = instance.args[:2]
+                system, expected, is_first, reference = slow_reference(preset, dimension, instance.doc["question"])
+                if "<image>" not in expected:  # else the image has this place in lm-eval
+                    expected = f"<image>{expected}" if is_first else f"{expected}<image>"
+                assert text == (expected if system is None else f"{system}\n{expected}")
+                limit = reference.pop("max_new_tokens")
+                assert arguments.items() >= {**reference, "max_gen_toks": limit}.items()
+                asked += 1
+        assert asked == COUNT * len(DIMENSIONS) >= 60
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     """The image precedes the text, ``<image>`` stays in it, and temperature and limit are sent."""
     monkeypatch.setenv(VARIABLE, "lmms-eval-0.7.3")
@@ -162,27 +159,40 @@ def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     assert all("USER: <image>\n" in text for text in by_text)
 
 
-class Model(DummyLM):
-    """A model of lm-eval that looks at no image and answers ``lol``."""
-
-    MULTIMODAL = True
-
-
 def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5]]"):
-    """Run a task; return the results, and the bodies of requests to the model."""
+    """Run a task; return the results, and the bodies of requests to the model, or to the judge in lm-eval."""
     with JudgeServer(lambda *_: Reply(judged)) as judge, JudgeServer(lambda *_: Reply(reply)) as model:
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt")
         if harness == "lm-eval":
-            done = lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(), bootstrap_iters=0)
-            return done, judge.bodies[1:]
-        tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
-        arguments = f"model=tiny,base_url={model.url},api_key=none,max_retries=1"
-        done = evaluator.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
-        return done, model.bodies
+            return evaluated_by_lm_eval(), judge.bodies[1:]
+        return evaluated_by_lmms_eval(model.url), model.bodies
 
 
-@pytest.mark.whole
+def evaluated_by_lm_eval():
+    import lm_eval
+    from lm_eval.models.dummy import DummyLM
+
+    from harnesses.lm_eval.prepared_sets import manager
+
+    class Model(DummyLM):
+        """A model that looks at no image and answers ``lol``."""
+
+        MULTIMODAL = True
+
+    return lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(), bootstrap_iters=0)
+
+
+def evaluated_by_lmms_eval(url):
+    from lmms_eval import evaluator
+    from lmms_eval.tasks import TaskManager
+
+    tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
+    arguments = f"model=tiny,base_url={url},api_key=none,max_retries=1"
+    return evaluator.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, preset):
@@ -196,7 +206,7 @@ def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, prese
     assert done["configs"][TASK]["metadata"]["asked_as"] == preset
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
     done, _ = evaluated(monkeypatch, harness)
@@ -207,7 +217,7 @@ def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
     assert (arguments["until"], arguments["do_sample"]) == ([], False)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
     monkeypatch.setenv(VARIABLE, "official")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "lmms-eval-0.7.3")
@@ -215,7 +225,7 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
     assert done["versions"][TASK] == f"{package_versions()[TASK]}-lmms-eval-0.7.3+official"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("preset", "judged"), [("official", "blue"), ("physbrain-1.0", "Well. Short Answer: blue"), (None, "Well. Short")]
 )
@@ -227,7 +237,7 @@ def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
     assert all(answer.startswith(judged) for answer in answers)
 
 
-@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+@pytest.mark.parametrize("harness", ["lm-eval", pytest.param("lmms-eval", marks=pytest.mark.nightly)])
 def test_an_unknown_preset_ends_the_run_before_any_request(data, monkeypatch, harness):
     monkeypatch.setenv(VARIABLE, "offical")
     with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=offical.*official, lmms-eval-0\.7\.3"):
@@ -235,12 +245,14 @@ def test_an_unknown_preset_ends_the_run_before_any_request(data, monkeypatch, ha
 
 
 def test_other_prompts_contradict_a_preset(data, monkeypatch):
+    from harnesses.lm_eval.prepared_sets import load
+
     monkeypatch.setenv(VARIABLE, "official")
     with pytest.raises(LmmsEgoplanError, match=rf"^{TASK}: .*prompts=llava.*official"):
         load(TASK, prompts="llava")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
     """The harness's key of a cached answer contains the task's configuration and the generation arguments."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -281,7 +293,7 @@ def test_blocks_without_a_preset_keep_their_messages():
     assert prompt_text(" Where? ", {"prompt": "{question}"}) == " Where? "
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     """Two presets of one model are in two parts, and unknown fields are named."""
     from lmms_egoplan.report.benchmark import read_reports

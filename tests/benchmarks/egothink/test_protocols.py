@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lmms_eval.tasks.egothink import utils as lmms_eval
 
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from judge_server import JudgeServer, Reply
@@ -75,6 +74,8 @@ def test_the_authors_messages_and_parameters():
 
 @pytest.mark.parametrize("verdict", ["So so. [[0.5]]", "[1] I think", "Rating: [[0]] or [[1]]", "no rating", "[[7]]"])
 def test_lmms_evals_own_code_sends_and_reads_the_same(monkeypatch, verdict):
+    from lmms_eval.tasks.egothink import utils as lmms_eval
+
     sent = {}
 
     def chat(model, messages, temperature, max_tokens):
