@@ -64,7 +64,7 @@ words = st.sampled_from(["take", "open", "cup", "box"])
 phrases = st.lists(words, min_size=1, max_size=3).map(" ".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(words, max_size=9).map(" ".join), st.lists(phrases, max_size=4))
 def test_actions_named_in_order_equal_a_slow_count(goal, actions):
     assert named_in_order(goal, actions) == longest(content(goal), actions)
