@@ -1,9 +1,12 @@
 """Judge the same prompts in several processes. Only one sends each prompt, and all replies are stored."""
 
 import asyncio
+import io
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +57,7 @@ def claims():
     return select("*", "claims")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_three_processes_send_no_duplicate_requests():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
         processes = [start(server, first, first + 60) for first in (0, 0, 40)]
@@ -91,6 +94,7 @@ def test_replies_are_stored_before_the_next_request():
     assert [len(prompts) for prompts in stored] == list(range(12))
 
 
+@pytest.mark.nightly
 def test_after_a_kill_stored_replies_are_reused_without_waiting():
     held = threading.Event()
 
@@ -133,8 +137,8 @@ def test_a_claim_that_is_not_renewed_is_free():
         assert ratings_of(stopped) == ["1.0"] * 8
 
 
-@pytest.mark.whole
-def test_a_claim_is_renewed_during_its_request(monkeypatch):
+@pytest.mark.nightly
+def test_a_renewed_claim_outlives_its_lease(monkeypatch):
     monkeypatch.setattr(cache_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
         first = start(server, 0, 1, lease=6.0)
@@ -145,14 +149,52 @@ def test_a_claim_is_renewed_during_its_request(monkeypatch):
     assert (judgement.rating, judgement.cached) == (1, True)
 
 
-def test_waiting_for_another_process_is_shown(monkeypatch, capfd):
+def test_a_claim_is_renewed_during_its_request(monkeypatch):
+    """The reply is sent when the claim expires later than at first."""
+    monkeypatch.setattr(cache_module, "LEASE_S", 0.3)
+    renewed = []
+
+    def reply(*_):
+        first = select("expires", "claims")
+        wait_until(lambda: select("expires", "claims") > first)
+        renewed.append(len(first))
+        return Reply()
+
+    with JudgeServer(reply) as server:
+        assert judge(server.url, ["a"])[0].rating == 1
+    assert renewed == [1]
+
+
+def test_a_claim_of_an_ended_process_is_free(monkeypatch):
+    monkeypatch.setattr(cache_module, "LEASE_S", FOREVER_S)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    expires = time.time() + FOREVER_S
+    claim("a", f"{cache_module._machine()} {ended.pid} x", expires)
+    with JudgeServer(lambda *_: Reply()) as server:
+        assert judge(server.url, ["a"])[0].rating == 1
+    assert time.time() < expires
+
+
+def test_waiting_for_another_process_is_shown(monkeypatch):
+    """The other process ends its claim when the bar shows it."""
     monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
-    claim("a", "another-machine 1 x", time.time() + 4)
+    monkeypatch.setattr(cache_module, "LEASE_S", FOREVER_S)
+    monkeypatch.setattr(sys, "stderr", bar := io.StringIO())
+    claim("a", "another-machine 1 x", time.time() + FOREVER_S)
+
+    def end_claim():
+        wait_until(lambda: "1 asked by another process" in bar.getvalue())
+        with JudgementCache(default_cache_path()) as cache:
+            cache.write("DELETE FROM claims WHERE owner = ?", [("another-machine 1 x",)])
+
+    other = threading.Thread(target=end_claim)
+    other.start()
     with JudgeServer(lambda *_: Reply()) as server:
         judgements = judge(server.url, ["a", "b"])
         assert server.prompts == ["b", "a"]
+    other.join()
     assert [judgement.rating for judgement in judgements] == [1, 1]
-    assert "1 asked by another process" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -174,22 +216,10 @@ def test_a_failed_run_leaves_no_claim():
         assert claims() == []
 
 
-def test_an_interrupted_run_leaves_no_claim():
-    with JudgeServer(lambda prompt, _: Reply(delay=0 if prompt < "prompt 3" else 30)) as server:
-        process = start(server, 20, 40)
-        wait_until(lambda: len(server.prompts) == 14, running(process))
-        assert len(claims()) == 4
-        os.kill(process.pid, signal.SIGINT)
-        process.communicate(timeout=FOREVER_S)
-        assert claims() == []
-        assert len(stored_prompts()) == 10
-
-
-def dispatched(cache, url, prompts, concurrency=1):
+def new_run(cache, url, prompts, concurrency=1):
     """Create a run over prompts, for tests with their own event loop."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
-    answers = {Prompt(prompt): [prompt] for prompt in prompts}
-    return asyncio.create_task(judge_module.Run(answers, SCALE, settings, cache).ask())
+    return judge_module.Run({Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -197,7 +227,7 @@ def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
     """Before Python 3.12, `asyncio.wait_for` loses a cancellation at that moment."""
 
     async def cancel_at_first_reply(cache, url):
-        run = dispatched(cache, url, map(str, range(40)), concurrency)
+        run = asyncio.create_task(new_run(cache, url, map(str, range(40)), concurrency).ask())
         monkeypatch.setattr(client_module, "read_reply", lambda *reply: run.cancel() and read_reply(*reply))
         with pytest.raises(asyncio.CancelledError):
             await run
@@ -208,22 +238,35 @@ def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
         assert claims() == []
 
 
-def test_a_run_cancelled_at_its_end_stores_its_replies():
+def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
+    """After two replies, a request is refused. The run is cancelled while the replies wait for the disk."""
+    is_closing = asyncio.Event()
+    close = cache_module.Claims.__aexit__
+    runs = []
+
+    async def announce_close(claims_, *error):
+        is_closing.set()
+        await close(claims_, *error)
+
+    monkeypatch.setattr(cache_module.Claims, "__aexit__", announce_close)
+
     def reply(prompt, _):
         if prompt == "0":
             holder.execute("BEGIN IMMEDIATE")
-        return Reply(status=401 if prompt == "2" else 200, delay=0.2 * int(prompt))
+        if prompt == "2":
+            wait_until(lambda: len(runs[0].judgements) == 2)
+            return Reply(status=401)
+        return Reply()
 
     async def cancel_at_end(cache, server):
-        run = dispatched(cache, server.url, "012", concurrency=3)
-        while len(server.answered) < 3:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)  # the request was refused, and its result waits for the disk
-        run.cancel()
+        runs.append(new_run(cache, server.url, "012", concurrency=3))
+        task = asyncio.create_task(runs[0].ask())
+        await is_closing.wait()
+        task.cancel()
         await asyncio.sleep(0.1)
         holder.execute("ROLLBACK")
         with pytest.raises(asyncio.CancelledError):
-            await run
+            await task
 
     holder = other_process()
     with closing(holder), JudgeServer(reply) as server, JudgementCache(default_cache_path()) as cache:
@@ -280,7 +323,7 @@ def test_a_cache_failure_loses_no_answer(log):
     assert stored_prompts() == {str(n) for n in range(12)}
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_locked_cache_does_not_delay_requests(monkeypatch, log):
     """Lookups in a locked file are slow. Requests must continue meanwhile."""
     monkeypatch.setattr(cache_module, "_BUSY_S", 2.0)

@@ -47,18 +47,13 @@ def reply(prompt, before):
     return Reply(f"Answer {number}. Rating: {number % 3 / 2}")
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Return the data and ratings of a process that was not killed."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    with JudgeServer(reply) as server:
-        ratings = result(start(server, folder, folder / "result.json"), folder / "result.json")
-        assert len(server.prompts) == COUNT
-    assert [row[0] for row in ratings] == [number % 3 / 2 for number in range(COUNT)]
-    return folder, ratings
+def undisturbed():
+    """Return the rows of a process that was not killed."""
+    return [[n % 3 / 2, f"Answer {n}. Rating: {n % 3 / 2}", "judge", None] for n in range(COUNT)]
 
 
-def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch, undisturbed):
+@pytest.mark.whole
+def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch):
     """Kill the process when all replies are stored and the maximum number of requests is in flight."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     path, cache = tmp_path / "result.json", default_cache_path()
@@ -82,7 +77,7 @@ def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch, undisturb
         killed.set()
         assert not path.exists()
 
-        assert result(start(server, tmp_path, path), path) == undisturbed[1]
+        assert result(start(server, tmp_path, path), path) == undisturbed()
         again = server.prompts[len(asked) :]
 
     assert len(arrived) >= COUNT // 2
@@ -91,8 +86,10 @@ def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch, undisturb
     assert len(again) == len(set(again))
 
 
-def test_a_second_run_sends_nothing(tmp_path, undisturbed):
-    folder, ratings = undisturbed
-    with JudgeServer(reply) as server:
-        assert result(start(server, folder, tmp_path / "result.json"), tmp_path / "result.json") == ratings
-        assert server.prompts == []
+@pytest.mark.nightly
+def test_a_second_run_sends_nothing(tmp_path):
+    path = tmp_path / "result.json"
+    for requests in (COUNT, 0):
+        with JudgeServer(reply) as server:
+            assert result(start(server, tmp_path, path), path) == undisturbed()
+            assert len(server.prompts) == requests

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from judge_server import JudgeServer, Reply
+from judgement_rows import select
 from judging.asked import judge, start
-from patience import FOREVER_S, wait_until
+from patience import FOREVER_S, running, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
 
 
-def test_ctrl_c_stops_immediately_and_stores_replies():
+def test_ctrl_c_stops_immediately_stores_replies_and_leaves_no_claim():
     """Twenty replies arrive. Four requests are in flight and get no reply before the process ends."""
     ended = threading.Event()
 
@@ -24,7 +25,7 @@ def test_ctrl_c_stops_immediately_and_stores_replies():
 
     with JudgeServer(reply) as server:
         process = start(server, 10, 60)
-        wait_until(lambda: len(server.prompts) == 24 or process.poll() is not None)
+        wait_until(lambda: len(server.prompts) == 24 and len(select("*", "claims")) == 4, running(process))
         process.send_signal(signal.SIGINT)
         try:
             _, err = process.communicate(timeout=FOREVER_S / 3)
@@ -35,17 +36,18 @@ def test_ctrl_c_stops_immediately_and_stores_replies():
         stopped = "Finished results are stored"
         assert err.count(stopped) == 1
         assert err.index("not reached") < err.index(stopped) < err.index("KeyboardInterrupt")
+        assert select("*", "claims") == []
         judgements = judge(server.url, [f"prompt {n}" for n in range(10, 30)])
         assert all(judgement.cached for judgement in judgements)
 
 
 def test_answers_from_the_cache_load_no_library(data):
     code = (
-        "import sys; sys.argv[1:] = ['http://127.0.0.1:1/v1', '0', '700', '30']; import runpy; "
+        "import sys; sys.argv[1:] = ['http://127.0.0.1:1/v1', '0', '20', '30']; import runpy; "
         f"runpy.run_path({str(Path(__file__).with_name('asked.py'))!r}, run_name='__main__'); "
         "print({'openai', 'torch', 'datasets', 'scipy', 'sklearn'} & set(sys.modules))"
     )
     with JudgeServer(lambda *_: Reply()) as server:
-        judge(server.url, [f"prompt {n}" for n in range(700)], concurrency=32)
+        judge(server.url, [f"prompt {n}" for n in range(20)])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=FOREVER_S)
     assert done.stdout.split("\n")[-2] == "set()"
