@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.protocol import ChatMessages
@@ -20,7 +19,7 @@ from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
-from lmms_egoplan.harnesses.lmms_eval import response_cache
+from lmms_egoplan.harnesses.lmms_eval import process_group, response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers
@@ -86,7 +85,7 @@ class HFVLM(RankingBackend):
         _, processor = load_config(self.NAME, pretrained, **loading)
         super().__init__()
         self.accelerator = Accelerator()
-        atexit.register(_leave_processes)
+        atexit.register(process_group.leave)
         self._rank = self.accelerator.process_index
         self._world_size = self.accelerator.num_processes
         device = chosen.device if self._world_size == 1 else None
@@ -183,12 +182,3 @@ class HFVLM(RankingBackend):
                 for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
             ]
         return messages
-
-
-def _leave_processes() -> None:
-    """Stop gloo's threads before Python exits: a remaining thread can abort a process that has finished its work.
-
-    The launcher would then stop all processes, possibly before the first one has saved the results.
-    """
-    if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
-        dist.destroy_process_group()

@@ -72,9 +72,11 @@ class _Command(ModuleType):
 
 
 def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> None:
-    evaluate_one, failures = command.cli_evaluate_single, []
+    evaluate_one = command.cli_evaluate_single
+    models, errors, audits = set(), [], []
 
     def noting_failures(arguments: Any) -> Any:
+        models.add(arguments.model)
         if arguments.model not in _PACKAGE_BACKENDS:
             return evaluate_one(arguments)
         try:
@@ -82,15 +84,22 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
         except LmmsEgoplanError as error:
             sys.exit(f"lmms-egoplan: the run failed: {error}")
         except Exception as error:
-            failures.append(str(error))
+            errors.append(str(error))
             raise
-        failures.extend(failed_audits((results or {}).get("results", {})))
+        audits.extend(failed_audits((results or {}).get("results", {})))
         return results, samples
 
     command.cli_evaluate_single = noting_failures
     with _one_index():
         cli_evaluate(*args)
-    if failures:
+    if not errors and models and models <= _PACKAGE_BACKENDS:
+        from lmms_egoplan.harnesses.lmms_eval import process_group  # loads torch, like the harness
+
+        try:
+            process_group.wait_and_leave()
+        except LmmsEgoplanError as error:
+            errors.append(str(error))
+    if failures := errors + audits:
         sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
 
 

@@ -1,0 +1,37 @@
+"""Leave the process group of a run on several CPU processes before Python exits."""
+
+import sys
+
+import torch.distributed as dist
+
+from lmms_egoplan.errors import LmmsEgoplanError
+
+
+def leave() -> None:
+    """Stop gloo's threads: a thread that outlives Python can abort a process that has finished its work."""
+    if _has_gloo():
+        dist.destroy_process_group()
+
+
+def wait_and_leave() -> None:
+    """Wait until all processes have saved and printed their results; then leave.
+
+    The harness does not wait after its last collective, and a launcher stops all processes as soon as one fails.
+
+    Raises:
+        LmmsEgoplanError: Another process ended first.
+    """
+    if not _has_gloo():
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        dist.barrier()
+    except RuntimeError as error:
+        raise LmmsEgoplanError(f"another process ended before it had saved its results: {error}") from error
+    leave()
+
+
+def _has_gloo() -> bool:
+    """Look at the group's configuration: `get_backend` returns ``undefined`` if nobody has named a backend."""
+    return dist.is_available() and dist.is_initialized() and "gloo" in dist.get_backend_config()
