@@ -111,14 +111,8 @@ def build_empty(family):
     raise error
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param(family, marks=[pytest.mark.whole] if family == "gemma3n" else [])
-        for family in TABLE
-        if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("family", [family for family in TABLE if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES])
 def test_parts_with_misleading_names(family):
     try:
         model = build_empty(family)
@@ -128,7 +122,7 @@ def test_parts_with_misleading_names(family):
     assert (parts.encoders, parts.joining) == TABLE[family]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("family", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 def test_decoder_layers_are_never_trained_whole(family):
     try:

@@ -196,7 +196,8 @@ def test_goals_without_a_plan_are_named(sources, served):
     path = sources / "bddl/storing_cups/problem0.bddl"
     path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
     with served(LanguageModel()):
-        output = build(sources)
+        code, output = run("data", "build", "actplan", sources / "bddl", "--out", sources / "built")
+    assert code == 0, output
     (line,) = [line for line in output.splitlines() if "No plan found" in line]
     assert "storing_cups/0" in line
     assert "(burnt ?cup.n.01_1)" in line
@@ -280,10 +281,10 @@ def test_only_one_process_uses_a_folder(sources, served):
         assert code == 1
         assert f"{sources / 'built'} is in use" in " ".join(output.split())
         assert server.prompts == []
-        build(sources)
+        assert run("data", "build", "actplan", *options)[0] == 0
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_same_output_after_a_kill(sources):
     """The process is killed twice: while it describes activities, and while it asks about views."""
 
@@ -306,7 +307,7 @@ def test_same_output_after_a_kill(sources):
     assert contents(sources / "killed") == contents(sources / "whole")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
 def test_all_released_problems(tmp_path, monkeypatch, served):
     """Build prepared data from the 153 released problems: 149 are valid, and 49 get a new counterfactual."""

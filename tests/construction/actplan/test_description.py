@@ -93,7 +93,7 @@ def test_a_negated_condition_needs_a_word_for_the_contrary(sentence, is_stated):
     assert (unnamed(problem, f"{sentence}.").conditions == ()) is is_stated
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_number_of_complete_released_descriptions():
     texts = [(read_problem(problem), text.read_text().partition("Generate")[0]) for text, problem in described()]

@@ -143,7 +143,7 @@ def test_a_search_finds_a_plan_or_names_unreached_conditions(goal, is_reached):
     assert all(condition in str(kitchen(goal=goal)) for condition in conditions)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_only_damaged_released_problems_have_flaws():
     problems = {f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()}

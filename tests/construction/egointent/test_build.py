@@ -346,7 +346,7 @@ def test_a_language_model_without_narrations_is_refused(tmp_path):
     assert "--narrations" in result.output
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_same_output_after_a_kill(tmp_path):
     narrations = tuple((0.25 + 0.25 * number, f"#C C does work {number}") for number in range(36))
     parts = [segment(0, 10, "Work")]

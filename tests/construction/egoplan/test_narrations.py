@@ -1,8 +1,9 @@
 import csv
 import re
+from functools import cache
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from construction.ego4d_files import narrated, write_narrations
@@ -49,6 +50,12 @@ def test_all_real_narrations_are_read():
     assert all(video.fps == 60 for video in videos)
 
 
+@cache
+def real_rows():
+    with EPIC.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def at_rate(rows, rate):
     """Change the frame numbers of rows to another rate."""
     for row in rows:
@@ -62,9 +69,9 @@ def at_rate(rows, rate):
 @pytest.mark.parametrize("rate", [30, 50, 59.94 / 2, 120])
 def test_a_real_video_at_another_frame_rate_is_rejected(tmp_path, video_id, rate):
     """All other videos are correct."""
-    with EPIC.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = [dict(row) for row in real_rows() if row["video_id"] in ("P01_12", "P18_10", video_id)]
     wrong = [row for row in rows if row["video_id"] == video_id]
+    assert 0 < len(wrong) < len(rows)
     at_rate(wrong, rate)
     path = write_epic(tmp_path / "n.csv", rows)
     with pytest.raises(LmmsEgoplanError) as error:
@@ -157,6 +164,7 @@ def test_the_published_row_of_egovlp():
     assert first == pytest.approx((2.967651, 3.721266), abs=1e-4)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text("abc", min_size=1), st.lists(st.floats(0, 1e5), min_size=2).map(sorted), min_size=1))
 def test_segments_are_centred_and_follow_the_formula(times):
     gaps = {

@@ -3,6 +3,7 @@ import json
 import math
 import random
 import re
+from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, permutations
 
@@ -175,20 +176,21 @@ def reference(records, narrations):
     }, {name: sum(values) / len(values) for name, values in points.items()}
 
 
-def built_from(tmp_path, narrations, drop=()):
+def built_from(folder, narrations, drop=()):
     """Build questions with goals made by rule. Return the records, the narrations and the summary."""
+    folder.mkdir(exist_ok=True)
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
-    (tmp_path / "goals.json").write_text(json.dumps(goals))
+    (folder / "goals.json").write_text(json.dumps(goals))
     source, asking = Narrations(narrations, "epic-kitchens"), Asking()
-    built = build(source, tmp_path / "goals.json", instruction_data=True, drop=drop, asking=asking)
-    write(built, tmp_path / "out")
-    rows = list(csv.DictReader((tmp_path / "out" / "narrations.csv").read_text(encoding="utf-8").splitlines()))
-    records = json.loads((tmp_path / "out" / "EgoPlan_validation.json").read_text(encoding="utf-8"))
-    return records, rows, json.loads((tmp_path / "out" / "summary.json").read_text())
+    built = build(source, folder / "goals.json", instruction_data=True, drop=drop, asking=asking)
+    write(built, folder / "out")
+    rows = list(csv.DictReader((folder / "out" / "narrations.csv").read_text(encoding="utf-8").splitlines()))
+    records = json.loads((folder / "out" / "EgoPlan_validation.json").read_text(encoding="utf-8"))
+    return records, rows, json.loads((folder / "out" / "summary.json").read_text())
 
 
-def invented(tmp_path, seed):
+def invent(path, seed):
     """Write videos of random actions, many of them simultaneous or near-equal."""
     generator = random.Random(seed)
     rows = []
@@ -199,28 +201,51 @@ def invented(tmp_path, seed):
             times = {"start_timestamp": timestamp(start), "stop_timestamp": timestamp(start + 200)}
             frames = {"start_frame": start * 60 // 100, "stop_frame": (start + 200) * 60 // 100}
             rows.append(epic_row(video_id, narration=generator.choice(TEXTS), **times, **frames))
-    return write_epic(tmp_path / "invented.csv", rows)
+    return write_epic(path, rows)
 
 
-@pytest.mark.parametrize("source", [0, 1, 2, pytest.param("real", marks=pytest.mark.whole)])
-def test_counts_and_baselines_match_a_slow_reference(tmp_path, source):
-    if source == "real" and not EPIC.exists():
-        pytest.skip(f"needs {EPIC}")
-    narrations = some_videos(tmp_path, EPIC, 6) if source == "real" else invented(tmp_path, source)
-    records, rows, summary = built_from(tmp_path, narrations)
+nightly = pytest.mark.nightly
+SEEDS = [0, pytest.param(1, marks=nightly), pytest.param(2, marks=nightly)]
+
+
+@pytest.fixture(scope="module")
+def invented(tmp_path_factory):
+    """Return a function from a seed to invented narrations, and to the questions that are built from all of them."""
+
+    @cache
+    def invented(seed):
+        folder = tmp_path_factory.mktemp("invented")
+        narrations = invent(folder / "invented.csv", seed)
+        return narrations, built_from(folder, narrations)
+
+    return invented
+
+
+def check_counts_and_baselines(records, rows, summary):
+    """Compare a summary with the slow reference, and return the reference's counts of kinds."""
     counts, accuracies = reference(records, rows)
     assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts
-    assert min(counts.values()) > 0 or source == "real"
     baselines = summary["accuracy_without_video"]
     assert (baselines["n"], baselines["chance"]) == (len(records), 0.25)
     assert {name: baselines[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
+    return counts
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_and_baselines_match_a_slow_reference(invented, seed):
+    assert min(check_counts_and_baselines(*invented(seed)[1]).values()) > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
+def test_counts_and_baselines_of_real_narrations_match_a_slow_reference(tmp_path):
+    check_counts_and_baselines(*built_from(tmp_path, some_videos(tmp_path, EPIC, 6)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["near-equal", "concurrent", "copies"])
-def test_only_dropped_kinds_are_absent(tmp_path, seed, kind):
-    narrations = invented(tmp_path, seed)
-    before, rows, _ = built_from(tmp_path, narrations)
+def test_only_dropped_kinds_are_absent(tmp_path, invented, seed, kind):
+    narrations, (before, rows, _) = invented(seed)
     after, _, summary = built_from(tmp_path, narrations, [kind])
     assert summary["kinds_to_drop"][kind] == 0 == reference(after, rows)[0][kind]
     assert summary["dropped"] == [kind]

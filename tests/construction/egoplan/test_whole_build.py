@@ -21,7 +21,7 @@ EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
 # Number of questions from each source.
 COUNT = 24
 
-pytestmark = [pytest.mark.whole, pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")]
+pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,7 @@ def prepared(folder):
         yield EGOPLAN.load("val")
 
 
+@pytest.mark.whole
 def test_no_visual_input_reaches_the_answers_action(prepared):
     """Rendered videos have other frame numbers, but in the same order."""
     for row in prepared:
@@ -76,6 +77,7 @@ def test_no_visual_input_reaches_the_answers_action(prepared):
         assert all(max(clip) <= observation for clip in clip_frames(past, observation))
 
 
+@pytest.mark.nightly
 def test_egoplan_val_scores_built_questions(prepared, folder):
     checkpoint = save_letter_lover("llava", folder / "llava")
     model = ("--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32")

@@ -212,7 +212,7 @@ def test_no_file_of_the_user_is_replaced(videos):
     assert (videos / "built/frames.jsonl").read_text() == "mine"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_killed_run_resumes(tmp_path):
     for number in range(6):
         film(tmp_path / f"videos/{number:02}.mp4", *(scene(100 * number + part) for part in range(8)), every=30)
@@ -237,7 +237,7 @@ def test_a_killed_run_resumes(tmp_path):
     assert killed == whole
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_almost_all_released_images_are_clear(tmp_path):
     if not RELEASED.is_dir():
         pytest.skip(f"{RELEASED} is absent")

@@ -172,7 +172,6 @@ def review(vote="yes"):
     return dict.fromkeys(CRITERIA, "yes") | {"right": vote}
 
 
-@pytest.mark.whole
 def test_the_lead_decides_where_reviewers_differ(few):
     store = start(few)
     rows = ["yes yes yes", "yes no yes", "no no yes", "no no no"]
