@@ -114,7 +114,7 @@ def test_a_careless_annotator_is_told_from_careful_ones():
     assert all(row.percent is not None for row in few)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_intervals_cover_the_true_values():
     """Two people are equal with probability r * s + (1 - r * s) / 3, and kappa is r * s for equally frequent levels."""
     reliabilities = {"A": 0.9, "B": 0.8, "C": 0.6}

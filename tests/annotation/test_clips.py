@@ -50,7 +50,7 @@ def test_clip_height_is_limited(video, tmp_path):
         assert folder.file(Cut(video, (1,), 10.0)) != MediaFolder(tmp_path / "media", 17).file(Cut(video, (1,), 10.0))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core")
 def test_clip_bytes_do_not_depend_on_the_number_of_cores(tmp_path):
     video, digests = str(tmp_path / "large.mp4"), set()

@@ -172,8 +172,7 @@ def expected_rates(sent, settled):
     return rates, moved
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.whole), pytest.param(2, marks=pytest.mark.nightly)])
 def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
     people, sent = Simulated(tmp_path, seed), None
     with served(store) as address:

@@ -305,7 +305,7 @@ def test_qualification_is_fixed(source, number):
     assert all(fact in output for fact in (f"--qualification {number}", "2"))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_cut_creates_all_clips_before_the_page_opens(source):
     frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
     frame.write_bytes(frame.read_bytes()[:50])

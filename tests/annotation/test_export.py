@@ -191,6 +191,7 @@ def test_tasks_fit_their_configuration(name, tmp_path):
     assert "secret-model" not in (out / "tasks.json").read_text()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LABELLED)
 def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
     interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from test_extras import python_without
 
-
-@pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
+@pytest.mark.parametrize("package", ["fastapi", pytest.param("uvicorn", marks=pytest.mark.nightly)])
 def test_missing_package_is_named_with_install_command(package, tmp_path):
     """Counting the labels of a database still works."""
+    from test_extras import python_without
+
     out = tmp_path / "out"
     commands = [["annotate", "demo", "actplan", "--out", str(out)]]
     commands += [["annotate", "status", str(out / "actplan.sqlite")]]

@@ -36,6 +36,7 @@ def press(page, key):
         page.keyboard.press(key)
 
 
+@pytest.mark.nightly
 def test_keys_save_open_and_comment(browser, start):
     store = start(texts(3))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
@@ -56,6 +57,7 @@ def test_keys_save_open_and_comment(browser, start):
     assert all(label.seconds is not None for label in labels)
 
 
+@pytest.mark.nightly
 def test_incomplete_form_is_not_sent(browser, start):
     store = start(texts(1))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
@@ -80,6 +82,7 @@ def test_draft_survives_a_reload_but_stays_with_its_item(browser, start):
     assert (label.values["rating"], label.comment) == ("1", "half a thought")
 
 
+@pytest.mark.nightly
 def test_held_key_acts_once(browser, start):
     store = start(texts(6))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
@@ -94,6 +97,7 @@ def test_held_key_acts_once(browser, start):
         assert page.locator("body[data-here]").count() == 1
 
 
+@pytest.mark.nightly
 def test_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
     """Serve two databases in turn at one address. Their items have the same numbers."""
     store = start(texts(2))
@@ -118,6 +122,7 @@ def test_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_pa
     other.close()
 
 
+@pytest.mark.nightly
 def test_input_survives_a_failed_save(browser, start):
     store = start(texts(1))
     with served(store) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
@@ -137,6 +142,7 @@ def test_input_survives_a_failed_save(browser, start):
     assert (label.values["rating"], label.comment) == ("1", "long thought")
 
 
+@pytest.mark.nightly
 def test_two_tabs_of_one_person_save_one_label(browser, start):
     store = start(texts(1))
     with (

@@ -8,7 +8,6 @@ from html import unescape
 import pytest
 
 from annotation import serving
-from benchmarks.egoplan.derived_questions import render_media
 from lmms_egoplan.annotation.egointent import FLOW as STEPS
 from lmms_egoplan.annotation.egointent import read_items as read_steps
 from lmms_egoplan.annotation.egoplan import FLOW as QUESTIONS
@@ -21,9 +20,6 @@ from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
-from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
-from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 from media.files import read_number, write_numbered_video
 from shared_data import DATA
@@ -62,7 +58,7 @@ def label(store, values_of):
     store.close()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_all_egothink_answers(tmp_path):
     run("data", "prepare", "egothink", needs(DATA / "egothink"))
     rows = [row for dimension in DIMENSIONS for row in EGOTHINK.load(dimension.name).remove_columns("image")]
@@ -92,7 +88,7 @@ def test_all_egothink_answers(tmp_path):
     assert "People, model" in (tmp_path / "report" / "index.html").read_text()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_goalstep_steps(tmp_path):
     content = json.loads(needs(GOALSTEP).read_text())
     (video,) = (video for video in content["videos"] if video["video_uid"].startswith(VIDEO))
@@ -122,9 +118,14 @@ def test_goalstep_steps(tmp_path):
     run("data", "prepare", "egointent", tmp_path / "out" / "steps.jsonl", "--videos", videos)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_questions_from_real_narrations(tmp_path):
     """Label questions whose goals are windows of EPIC-KITCHENS' narrations. The videos are rendered."""
+    from benchmarks.egoplan.derived_questions import render_media
+    from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
+    from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
+    from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
+
     needs(DATA / "egothink" / "Activity" / "images")
     goals = [
         Goal(video, SUBGOAL, f"deal with {video.actions[start].object}", video.actions[start : start + 8])
