@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.labelled_plans import PLANS
-from benchmarks.actplan.report.synthetic_runs import GOOD
+from benchmarks.actplan.report.synthetic_runs import GOOD, WEAK
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_plans
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport, marks
@@ -30,20 +30,25 @@ def plan(number, description, correct, commonsense, images=True, **changes):
     return fields | {"images": images, "errors": {}} | changes
 
 
-@pytest.fixture
-def labels(tmp_path):
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
     plans = [plan(0, 0, True, True), plan(1, 0, False, True, errors={"form": [2]}), plan(0, 1, False, False)]
     plans += [plan(0, 0, False, True, images=False), plan(0, 1, True, True, images=False)]
-    return write_labels(tmp_path / "labels", plans)
+    return write_labels(tmp_path_factory.mktemp("people") / "labels", plans)
 
 
-def section(runs, folder):
+def section_with(folder, runs=()):
     return ActPlanReport(runs, Inputs(labelled={folder: "actplan"})).section()
 
 
-def test_rows_of_people_in_tables_3_6_and_7(runs, labels):
-    report_section = section(runs, labels)
-    (row,) = [row for row in run_rows(report_section, "actplan_table3") if row["model"] == "mine (people)"]
+@pytest.fixture(scope="module")
+def labelled(runs, labels):
+    """The section with people's labels."""
+    return section_with(labels, runs)
+
+
+def test_rows_of_people_in_tables_3_6_and_7(labelled):
+    (row,) = [row for row in run_rows(labelled, "actplan_table3") if row["model"] == "mine (people)"]
     expected = {"normal_correctness": 50, "normal_commonsense": 100, "counterfactual_correctness": 0}
     expected |= {
         "counterfactual_commonsense": 0,
@@ -52,21 +57,21 @@ def test_rows_of_people_in_tables_3_6_and_7(runs, labels):
         "plans": 3,
     }
     assert {name: row[name] for name in expected} == near(expected)
-    rows = {row["model"]: row for row in run_rows(report_section, "actplan_table6")}
+    rows = {row["model"]: row for row in run_rows(labelled, "actplan_table6")}
     assert rows["mine (w, people)"]["correctness"] == near(100 / 3)
     assert (rows["mine (w/o, people)"]["correctness"], rows["mine (w/o, people)"]["avg_len"]) == (50, 2)
-    rows = {row["model"]: row for row in run_rows(report_section, "actplan_table7")}
+    rows = {row["model"]: row for row in run_rows(labelled, "actplan_table7")}
     assert rows["mine, w/o image, people"]["counterfactual_correctness"] == 100
     assert rows["mine, w image, people"]["normal_correctness"] == 50
 
 
-def test_correctness_by_length(runs, tmp_path):
+def test_correctness_by_length(tmp_path):
     """Fig. 5 from people's verdicts: gold plans of 2 and 12 steps, one of them on a single line; one plan without."""
     golds = {2: "walk_to(table)\n\ngrab(cup)", 12: " ".join(f"grab(cup_{number})" for number in range(12))}
     verdicts = [(2, True), (2, True), (2, False), (12, True), (12, False), (12, False), (12, False)]
     plans = [plan(number, 0, verdict, True, references=[golds[n]]) for number, (n, verdict) in enumerate(verdicts)]
     plans += [plan(8, 0, True, True, references=[]), plan(9, 0, False, True, images=False)]
-    report_section = section(runs, write_labels(tmp_path / "labels", plans))
+    report_section = section_with(write_labels(tmp_path / "labels", plans))
     rows = [(row["group"], row["model"], row["plans"], row["correct"]) for row in run_rows(
         report_section, "actplan_people_by_length"
     )]  # fmt: skip
@@ -100,8 +105,8 @@ def test_published_verdicts_by_length():
     assert means["GPT-4V"]["1-10"].value == pytest.approx(100 * short["correct"] / short["plans"])
 
 
-def test_types_of_errors_with_an_example(runs, labels):
-    rows = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
+def test_types_of_errors_with_an_example(labelled):
+    rows = {(row["error"], row["model"]): row for row in run_rows(labelled, "actplan_errors")}
     row = rows[ERRORS["form"], "mine, people"]
     assert (row["count"], row["share"], row["example"], row["steps"]) == (1, 100, "making tea", "grab(cup)")
 
@@ -109,6 +114,7 @@ def test_types_of_errors_with_an_example(runs, labels):
 def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     """People and classifier call the same plans of the run correct, with one exception."""
     samples = [sample for sample in logged[GOOD] if sample["Correct by classifier"] is not None]
+    runs = [run for run in runs if run.name == GOOD]
     (task,) = [task for task in ActPlanReport(runs).tasks if task.name == GOOD]
     answers = [answer for answer in task.answers.values() if answer.record.score.bleurt is not None]
     assert len(answers) == len(samples)
@@ -118,7 +124,8 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
         plan(0, 0, verdict, True) | {"id": answer.id, "candidate": "\n".join(answer.record.score.official)}
         for answer, verdict in zip(answers, verdicts, strict=True)
     ]
-    rows = {row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")}
+    report_section = section_with(write_labels(tmp_path / "own", plans), runs)
+    rows = {row["vlm"]: row for row in run_rows(report_section, "actplan_table5")}
     assert rows[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
     assert 0 < rows[GOOD]["mcc"] < 1
     assert rows[GOOD]["plans"] == len(answers)
@@ -129,33 +136,34 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     assert [row["mcc"] for row in marks.table5_rows([wrong], [task])] == [None]
 
 
-def test_without_labels_nothing_changes(runs):
-    report_section = ActPlanReport(runs).section()
-    assert not [table for table in report_section.tables if table.key == "actplan_errors"]
-    assert "people)" not in str(report_section.tables)
+def test_without_labels_nothing_changes(section):
+    assert not [table for table in section.tables if table.key == "actplan_errors"]
+    assert "people)" not in str(section.tables)
 
 
 def test_an_error_names_the_line_of_an_invalid_label(runs, tmp_path):
     folder = write_labels(tmp_path / "labels", [plan(0, 0, "yes", True)])
     with pytest.raises(LmmsEgoplanError, match=r"plans\.jsonl, line 1: correct"):
-        section(runs, folder)
+        section_with(folder, runs)
 
 
-def test_the_same_plan_in_two_folders_is_refused(runs, tmp_path):
+def test_the_same_plan_in_two_folders_is_refused(tmp_path):
     """Within one folder, they may be two answers of a model."""
     folders = [write_labels(tmp_path / name, [plan(0, 0, True, True)] * 2) for name in ("one", "two")]
     with pytest.raises(LmmsEgoplanError, match=r"two/plans\.jsonl, line 1: .*_0 of mine is labelled in .*one, too"):
-        ActPlanReport(runs, Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()
-    assert section(runs, folders[0]) is not None
+        ActPlanReport([], Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()
     other = write_labels(tmp_path / "three", [plan(0, 0, True, True, images=False)])
-    ActPlanReport(runs, Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))).section()
+    both = ActPlanReport([], Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))).section()
+    assert "mine (w/o, people)" in str(both.tables)
 
 
 def test_the_command_takes_exports_among_the_runs(written, labels, tmp_path):
-    arguments = ["report", str(written / "runs"), str(labels), "--out", str(tmp_path / "report")]
+    arguments = ["report", str(written / "runs" / f"org__{WEAK}"), str(labels), "--out", str(tmp_path / "report")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "mine (people)" in (tmp_path / "report" / "index.html").read_text()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mine (people)" in page
+    assert WEAK in page
 
 
 def test_labels_without_any_run(labels, tmp_path):
