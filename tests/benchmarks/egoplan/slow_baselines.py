@@ -2,8 +2,6 @@
 
 import re
 
-from nltk.stem import SnowballStemmer
-
 NAMES = ("most frequent action", "similarity to the goal", "not done yet", "longest candidate")
 ARTICLES = {"a", "an", "the"}
 LINKS = {
@@ -18,6 +16,8 @@ def plain(text):
 
 
 def stems(text):
+    from nltk.stem import SnowballStemmer
+
     return {SnowballStemmer("english").stem(word) for word in plain(text) if word not in LINKS}
 
 

@@ -4,8 +4,6 @@ import json
 import random
 from pathlib import Path
 
-from datasets import Dataset
-
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from media.files import write_epic_folder, write_numbered_video
 from report.answers import Answers
@@ -86,6 +84,8 @@ def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
 
 def prepare(folder: Path, count: int) -> None:
     """Prepare `count` questions in `folder`, which must be ``LMMS_EGOPLAN_DATA``."""
+    from datasets import Dataset
+
     media = {
         "EpicKitchens": write_epic_folder(folder / "media" / "frames", 1, _LAST_FRAME),
         "Ego4D": write_numbered_video(folder / "media" / "video.mp4", _LAST_FRAME + 1),

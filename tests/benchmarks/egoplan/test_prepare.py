@@ -6,7 +6,6 @@ import re
 from datetime import datetime
 
 import pytest
-from datasets import load_from_disk
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.bench2_questions import EXAMPLES
@@ -83,7 +82,7 @@ def prepare_bench2(folder, questions, **options):
 
 def test_writes_every_question(folders):
     summary = prepare(folders, QUESTIONS)
-    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    dataset = EGOPLAN.load("val")
     epic = folders / "epic" / "P01" / "rgb_frames" / "P01_02"
     assert dataset[0] == {
         "sample_id": 11,
@@ -151,7 +150,7 @@ def test_the_official_numbers_match(folders):
 def test_test_split_has_no_answers(folders):
     private = [record | {"golden_choice_idx": None, "answer": None} for record in QUESTIONS]
     summary = prepare(folders, private, split="test")
-    dataset = load_from_disk(split_dir("egoplan", "test"))["test"]
+    dataset = EGOPLAN.load("test")
     assert dataset["golden_choice_idx"][:] == dataset["answer"][:] == [None] * 3
     assert summary["counts"]["questions"]["paper"] == 1584
     assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 1, "paper": None, "matches": None}
@@ -205,7 +204,7 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
     assert all(video["reason"] in message for video in summary["missing"])
     assert load_summary("egoplan", "val") == summary
     assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 3, "paper": 923, "matches": False}
-    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    dataset = EGOPLAN.load("val")
     assert dataset["sample_id"][:] == [12, 20]
     assert dataset["split_size"][:] == [6, 6]
 
@@ -239,7 +238,7 @@ def test_verify_finds_damaged_frames(folders):
     summary = prepare(folders, questions, skip_missing=True, verify=True)
     assert summary["verified"] is True
     assert [entry["sample_ids"] for entry in summary["missing"]] == [[11], [20, 23]]
-    dataset = load_from_disk(split_dir("egoplan", "val"))["val"]
+    dataset = EGOPLAN.load("val")
     assert dataset["sample_id"][:] == [12, 21, 22]
 
 
@@ -330,7 +329,7 @@ def test_published_example(folders):
     write_epic_folder(folder, 36, 760)
     summary = prepare_egoplan(EXAMPLES, "val", Media({"EpicKitchens": folders / "epic", "Ego4D": None}))
     assert summary["questions"] == summary["split_size"] == 1
-    (row,) = load_from_disk(split_dir("egoplan", "val"))["val"]
+    (row,) = EGOPLAN.load("val")
     assert (row["sample_id"], row["answer"], len(row["past_actions"])) == (115, "put cereal box into cupboard", 5)
     assert row["media_path"] == str(folder.resolve())
 

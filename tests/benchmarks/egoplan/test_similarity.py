@@ -6,12 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
-from lmms_egoplan.demo.checkpoint import write_encoder as write_sentence_encoder
 from lmms_egoplan.encoder import ENCODER_VARIABLE, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -34,6 +31,14 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
+def write_sentence_encoder(data, monkeypatch):
+    """Write a small sentence encoder to ``encoder`` in the prepared data, and set it."""
+    from lmms_egoplan.demo.checkpoint import write_encoder
+
+    write_encoder(data / "encoder")
+    monkeypatch.setenv(ENCODER_VARIABLE, str(data / "encoder"))
+
+
 def cache_file(data):
     (path,) = (data / "egoplan" / "similarity").glob("*.json")
     return path
@@ -41,6 +46,9 @@ def cache_file(data):
 
 def tokens(folder, text):
     """Return the token vectors of one text, and a mask of those that are not special."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     ids = tokenizer(text)["input_ids"]
     with torch.no_grad():
@@ -132,9 +140,7 @@ def test_an_unavailable_model_is_named(data):
 
 
 def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
-    folder = data / "encoder"
-    write_sentence_encoder(folder)
-    monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
+    write_sentence_encoder(data, monkeypatch)
     load_encoder()
     values, measure = similarities(PAIRS)
     assert measure == f"cosine of the sentence embeddings of {data.name}/encoder"
@@ -146,9 +152,7 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
 
 @pytest.mark.whole
 def test_sentences_are_compared_in_a_separate_process(data, monkeypatch):
-    folder = data / "encoder"
-    write_sentence_encoder(folder)
-    monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
+    write_sentence_encoder(data, monkeypatch)
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "sentence_transformers", raising=False)
         measured = similarities(PAIRS)

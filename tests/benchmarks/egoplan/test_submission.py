@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -17,11 +16,17 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import MANIFEST
 
 
+def save(split, ids, summary):
+    from datasets import Dataset
+
+    EGOPLAN.save(split, Dataset.from_dict({"sample_id": ids}), **summary)
+
+
 @pytest.fixture
 def splits(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     for split, ids in {"test": [3, 1, 2], "val": [7, 8]}.items():
-        EGOPLAN.save(split, Dataset.from_dict({"sample_id": ids}), **SUMMARY)
+        save(split, ids, SUMMARY)
 
 
 def submit(folder, predictions, *options, name="samples.jsonl"):
@@ -89,7 +94,7 @@ def test_an_unprepared_or_incomplete_split_has_no_submission(tmp_path, monkeypat
     assert "lmms-egoplan data prepare egoplan EgoPlan_validation.json" in result.stderr
     missing = [{"video_source": "Ego4D", "video": "v", "reason": "no such file", "sample_ids": [4, 9]}]
     summary = SUMMARY | {"split_size": 4, "missing": missing}
-    EGOPLAN.save("val", Dataset.from_dict({"sample_id": [7, 8]}), **summary)
+    save("val", [7, 8], summary)
     result, labels = submit(tmp_path, [(8, "A"), (7, "C")], "--split", "val")
     assert (result.exit_code, labels) == (1, None)
     assert re.search(r"2 of 4 .*sample_ids 2 \(4 and 9\)", result.stderr)

@@ -24,7 +24,7 @@ ANSWERS = {
     "Big (lm-eval) (egoplan_val_blind)": egoplan_answers(COUNT, 0.3, 5),
     "Big (lm-eval) (egoplan_val_narrated)": egoplan_answers(COUNT, 0.8, 6),
 }
-BASELINES = {f"no model ({name})": points for name, points in slow_baselines.points(DOCS).items()}
+BASELINES = {f"no model ({name})": name for name in slow_baselines.NAMES}
 SOURCES = {"EpicKitchens": "EPIC-KITCHENS (in-domain)", "Ego4D": "Ego4D (out-of-domain)"}
 MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
 
@@ -41,8 +41,13 @@ def run_of(name):
 def scores(name, by="mean"):
     """Return the score of each question: 1, 0, or None if a choice has no likelihood. Baselines share points."""
     if name in BASELINES:
-        return BASELINES[name] if by == "mean" else [None] * COUNT
+        return _baseline_points()[BASELINES[name]] if by == "mean" else [None] * COUNT
     return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]
+
+
+@cache
+def _baseline_points():
+    return slow_baselines.points(DOCS)
 
 
 def _score(doc, response, by):

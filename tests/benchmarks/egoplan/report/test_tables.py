@@ -6,7 +6,6 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
-from matplotlib.text import Text
 
 from benchmarks.egoplan.report.synthetic_runs import (
     ANSWERS,
@@ -412,6 +411,8 @@ def test_the_figure_of_all_accuracies(section):
 
 
 def test_names_are_not_parsed_as_formulas(written, bert):
+    from matplotlib.text import Text
+
     (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
     report_section = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
     for report_figure in report_section.figures:
