@@ -251,6 +251,7 @@ def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
     monkeypatch.setattr(cache_module.Claims, "__aexit__", announce_close)
 
     def reply(prompt, _):
+        wait_until(lambda: len(server.prompts) == 3)
         if prompt == "0":
             holder.execute("BEGIN IMMEDIATE")
         if prompt == "2":

@@ -73,7 +73,7 @@ def test_probe_logs_the_endpoint_first(log):
 
 
 def test_a_silent_endpoint_is_reported(monkeypatch):
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1, read_s=0.2))
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1, read_s=1))
     message = r"does not answer: Request timed out. \(ReadTimeout\)"
     logged = threading.Event()
     with JudgeServer(lambda *_: logged.wait(FOREVER_S) and Reply()) as server:
