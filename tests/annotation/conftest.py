@@ -1,9 +1,13 @@
-"""Videos of steps, and a browser that fails on foreign requests and script errors."""
+"""Videos of steps, studies of texts, and a browser that fails on foreign requests and script errors."""
 
+import json
 from contextlib import contextmanager
 
 import pytest
 
+from annotation.rating import Rating, texts
+from benchmarks.egointent.source import write_videos
+from lmms_egoplan.annotation.serve import Team, open_store
 from patience import FOREVER_S
 
 
@@ -38,9 +42,27 @@ class Browser:
 @pytest.fixture(scope="session")
 def numbered_videos(tmp_path_factory):
     """Write the videos of EgoIntent's steps, which no test changes."""
-    from benchmarks.egointent.source import write_videos
-
     return write_videos(tmp_path_factory.mktemp("egointent") / "videos")
+
+
+@pytest.fixture
+def start_study(tmp_path):
+    """Return a function that opens a database of texts with a study."""
+    opened = []
+
+    def start(study, count=6, flow=Rating, **files):
+        """Write the study and its other files: known values by number of the text."""
+        for name, known in files.items():
+            lines = [json.dumps({"item": f"text/{number}", "values": values}) for number, values in known.items()]
+            (tmp_path / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        (tmp_path / "study.yaml").write_text(study)
+        team = Team(study=str(tmp_path / "study.yaml"))
+        opened.append(open_store(flow(), tmp_path / "labels.sqlite", lambda _: texts(count), "texts.json", team))
+        return opened[-1]
+
+    yield start
+    for store in opened:
+        store.close()
 
 
 @pytest.fixture(scope="module")

@@ -137,12 +137,7 @@ class Mouse:
             self.page.click(selector)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param((Keyboard, 1440, "light"), id="keyboard"),
-        pytest.param((Mouse, 400, "dark"), id="mouse", marks=pytest.mark.whole),
-    ]
-)
+@pytest.fixture
 def hand(request, browser):
     """Open a person's page with keyboard or mouse. No content may be wider than the screen."""
     kind, width, scheme = request.param
@@ -154,6 +149,15 @@ def hand(request, browser):
             return done
 
     return opened
+
+
+def by_hand(keyboard, mouse):
+    """Test by keyboard and by mouse, each in its tier."""
+    hands = [
+        pytest.param((Keyboard, 1440, "light"), id="keyboard", marks=keyboard),
+        pytest.param((Mouse, 400, "dark"), id="mouse", marks=mouse),
+    ]
+    return pytest.mark.parametrize("hand", hands, indirect=True)
 
 
 def until(page, expression):
@@ -173,7 +177,7 @@ def seen(page):
     until(page, "[...document.images].every((image) => image.complete && image.naturalWidth)")
 
 
-@pytest.mark.whole
+@by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.nightly)
 def test_egoplan(start, hand, tmp_path):
     store = start("egoplan")
     golden = {
@@ -214,6 +218,7 @@ def test_egoplan(start, hand, tmp_path):
     assert len(json.loads(read_text(tmp_path / "out" / "EgoPlan_validation.json"))["EgoPlan_validation"]) == 1
 
 
+@by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.nightly)
 def test_egothink(start, hand, tmp_path):
     store = start("egothink")
 
@@ -245,6 +250,7 @@ def test_egothink(start, hand, tmp_path):
     assert sorted(line.partition(",")[2] for line in lines[1:]) == ["0.0,0.5", "1.0,1.0"]
 
 
+@pytest.mark.nightly
 def test_pictures_are_next_to_the_numbered_steps(start, browser):
     store = start("actplan")
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
@@ -261,7 +267,7 @@ def test_pictures_are_next_to_the_numbered_steps(start, browser):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.whole
+@by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.whole)
 def test_actplan(start, hand, tmp_path):
     store = start("actplan")
 
@@ -300,7 +306,7 @@ def test_actplan(start, hand, tmp_path):
         assert labels == (False, True, {"missing_actions": [0], "form": [2]})
 
 
-@pytest.mark.whole
+@by_hand(keyboard=pytest.mark.whole, mouse=pytest.mark.nightly)
 def test_egointent(start, hand, tmp_path):
     store = start("egointent")
     (item,) = store.items()
@@ -330,6 +336,7 @@ def test_egointent(start, hand, tmp_path):
     assert step["end_sec"] == item.contents["times"][-2]
 
 
+@by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.nightly)
 def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     """Five fields have options, each with its own keys. The second person sees the choices of the first."""
     root = demo / "egointent-steps"
@@ -363,7 +370,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     assert (revised["environment"], revised["scenario"]) == ("outdoor", "yard")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LABELLED)
 def test_axe_finds_no_flaws(start, browser, name):
     skip_without_axe()
