@@ -16,6 +16,7 @@ from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import check_study
 from lmms_egoplan.errors import LmmsEgoplanError
+from patience import wait_until
 
 
 @pytest.fixture
@@ -487,9 +488,11 @@ store.renew_items(texts(8000), "items", more=True)
 @pytest.mark.whole
 def test_killed_additions_add_all_items_or_none(open_store):
     path = open_store().database.path
-    for milliseconds in (100, 250, 400):
+    journal = path.with_name(f"{path.name}-journal")
+    for milliseconds in (0, 100, 200):
         process = subprocess.Popen([sys.executable, "-c", ADD, str(path)], cwd="tests", stdout=subprocess.PIPE)
         process.stdout.readline()
+        wait_until(lambda process=process: journal.exists() or process.poll() is not None)
         with suppress(subprocess.TimeoutExpired):
             process.wait(milliseconds / 1000)
         process.kill()
