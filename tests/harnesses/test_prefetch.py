@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -11,10 +10,13 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 
 import joblib
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, Batching, num_workers, prefetch, processes_here
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
@@ -124,62 +126,69 @@ class Block:
         self.memory.add(-self.size)
 
 
-def random_run(seed, announces, batch_size=None):
-    """Prefetch items of random sizes, with random faults; check the order, the errors and the memory."""
-    rng = random.Random(seed)
-    sizes = [rng.randint(1, rng.choice([20, 100, 400, 900, 3000])) for _ in range(rng.randint(1, 40))]
-    sizes[0] = rng.choice([1, sizes[0]])  # a small one first
-    factor = rng.choice([1, 2, 4])
-    fault = rng.choice([None, rng.randrange(len(sizes))])
-    stop = rng.choice([None, rng.randrange(len(sizes))])
+@st.composite
+def runs(draw):
+    """Draw sizes of items, with a small one first, and the settings of a run."""
+    count = draw(st.sampled_from([1, 2, 5, 15, 40]))
+    largest = draw(st.sampled_from([20, 100, 400, 900, 3000]))
+    sizes = draw(st.lists(st.integers(1, largest), min_size=count, max_size=count))
+    sizes[0] = draw(st.sampled_from([1, sizes[0]]))
+    position = st.none() | st.integers(0, count - 1)
+    return SimpleNamespace(
+        sizes=sizes,
+        encoded_size=draw(st.sampled_from([1, 2, 4])),  # relative to the loaded one
+        workers=draw(st.integers(1, 16)),
+        batch_size=draw(st.sampled_from([None, 1, 3, 8])),
+        announces=draw(st.booleans()),
+        fault=draw(position),
+        stop=draw(position),
+    )
+
+
+@settings(max_examples=200)
+@given(runs())
+def test_order_memory_and_errors_of_any_run(run):
     memory = Memory()
 
     def load(item):
-        if item == fault:
+        if item == run.fault:
             raise ValueError("no such item")
-        if announces:
-            RESERVE.get()(sizes[item])
-        return "a", Block(memory, sizes[item]), item
+        if run.announces:
+            RESERVE.get()(run.sizes[item])
+        return "a", Block(memory, run.sizes[item]), item
 
     def encode(batch):
         items = [item for item, _ in batch]
-        return items, Block(memory, factor * sum(sizes[item] for item in items))
+        return items, Block(memory, run.encoded_size * sum(run.sizes[item] for item in items))
 
     def size(result):
         return result[1].size
 
     PEAK.num_bytes = 0
-    seen = []
-    workers = rng.randint(1, 16)
-    if batch_size:
-        results = batched(range(len(sizes)), load, batch_size, encode, workers, weight=size)
+    seen, items = [], range(len(run.sizes))
+    if run.batch_size:
+        results = batched(items, load, run.batch_size, encode, run.workers, weight=size)
     else:
-        results = prefetch(range(len(sizes)), lambda item: encode([(item, load(item))]), workers, size=size, limit=1000)
+        results = prefetch(items, lambda item: encode([(item, load(item))]), run.workers, size=size, limit=1000)
     try:
         while (result := next(results, None)) is not None:
-            seen += result[0] if batch_size else result[1][0]
+            seen += result[0] if run.batch_size else result[1][0]
             del result
-            if stop in seen:
+            if run.stop in seen:
                 results.close()
                 break
     except ValueError:
-        assert fault in range(len(seen), len(seen) + (batch_size or 1))
+        assert run.fault in range(len(seen), len(seen) + (run.batch_size or 1))
     else:
-        assert stop in seen or len(seen) == len(sizes)
+        assert run.stop in seen or seen == [*items]
+        assert run.fault not in seen
     assert seen == list(range(len(seen)))
-    if fault is None:  # otherwise the error refers to stack frames with the items
+    if run.fault is None:  # otherwise the error refers to stack frames with the items
         assert memory.now == 0
-    largest = (batch_size or 1) * (1 + factor) * max(sizes)
+    largest = (run.batch_size or 1) * (1 + run.encoded_size) * max(run.sizes)
     assert PEAK.num_bytes <= max(1000, 2 * largest)
     # A load that does not announce its size adds one item, which is dropped if it does not fit.
     assert memory.peak <= max(1000, largest) + largest
-
-
-@pytest.mark.parametrize("batch_size", [None, 1, 3, 8])
-@pytest.mark.parametrize("announces", [True, False])
-@pytest.mark.parametrize("seed", range(40))
-def test_random_sizes_never_exceed_the_limit_by_more_than_one_item_or_batch(seed, announces, batch_size):
-    random_run(seed, announces, batch_size)
 
 
 def test_a_small_item_first_and_big_ones_after_it():
@@ -282,7 +291,7 @@ raise KeyboardInterrupt
 """
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_interrupted_process_ends():
     process = subprocess.run([sys.executable, "-c", INTERRUPTED], stderr=subprocess.DEVNULL, timeout=FOREVER_S)
     assert process.returncode == -signal.SIGINT
@@ -293,7 +302,7 @@ READING = [sys.executable, Path(__file__).parents[2] / "perf" / "reading_ahead.p
 EXACT = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 # None of the larger items fits into 8 MiB.
 @pytest.mark.parametrize(("seed", "batch_size", "limit"), [(1, 0, 256), (2, 4, 256), (3, 0, 8), (1, 4, 8)])
 def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(seed, batch_size, limit):
@@ -306,7 +315,7 @@ def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(se
         assert figures["resident"] <= limit
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_each_process_of_a_machine_keeps_to_its_share_though_another_one_ends(sent):
     start = partial(

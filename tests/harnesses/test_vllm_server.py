@@ -240,8 +240,17 @@ def paths(server, processor, count=3, method="auto", edit=lambda: None):
     return [row[0].use.path for row in rows]
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
-@pytest.mark.parametrize("is_late", [False, True], ids=["at the start", "later"])
+@pytest.mark.parametrize(
+    ("most", "is_late"),
+    [
+        pytest.param(1, False, id="1 at the start"),
+        pytest.param(5, True, id="5 later"),
+        *(
+            pytest.param(most, is_late, marks=pytest.mark.nightly)
+            for most, is_late in [(2, False), (5, False), (1, True), (2, True)]
+        ),
+    ],
+)
 def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most, is_late, log):
     longest = max(len(ids) for ids in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
     assert longest > 5
@@ -285,7 +294,9 @@ def with_data(bodies):
     return [body for body in bodies if '"url": "data:' in json.dumps(body)]
 
 
-@pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
+@pytest.mark.parametrize(
+    "method", ["auto", *(pytest.param(method, marks=pytest.mark.nightly) for method in (FORCED, PROMPT_LOGPROBS))]
+)
 def test_each_image_is_sent_once(processor, method, log):
     with ChatServer(processor) as server:
         paths(server, processor, 3, method)

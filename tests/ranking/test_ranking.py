@@ -37,9 +37,25 @@ def question(kind: str, text: str = "What should I do next in order to make coff
 CASES = [
     (name, kind) for name in RANKED for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
 ]
+# Each path, and each kind of positions, attention and question encoder. All other cases are nightly.
+FIRST = [
+    ("llava", "images"),
+    ("llava", "text"),
+    ("qwen2_5_vl", "images"),
+    ("qwen2_5_vl", "video"),
+    ("qwen3_5", "images"),
+    ("gemma3", "images"),
+    ("mllama", "images"),
+    ("blip2", "images"),
+    ("blip2", "text"),
+    ("instructblip_vicuna", "images"),
+]
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*FIRST, *(pytest.param(*case, marks=pytest.mark.nightly) for case in CASES if case not in FIRST)],
+)
 def test_scores_equal_independent_full_passes(name, kind):
     ranker = CandidateRanker(*build(name))
     messages = question(kind)
@@ -55,8 +71,47 @@ def test_scores_equal_independent_full_passes(name, kind):
         np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
 
 
-@pytest.mark.parametrize("is_marked", [False, True])
-@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "gemma3", "blip2"])
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("packed", ["llava", "qwen2_5_vl", "internvl", "gemma3"]),
+        ("cached", ["llava", "qwen2_5_vl", "qwen3_5", "mllama"]),
+        ("shared", ["blip2", "instructblip"]),
+        ("full", ["llava", "qwen2_vl", "instructblip_vicuna", "blip2"]),
+    ],
+)
+def test_each_path_equals_independent_full_passes(path, names, warned):
+    """With the path forced, its scores are returned even if they differ from full passes."""
+    different = []
+    for name, kind in CASES:
+        if name not in names:
+            continue
+        ranker = CandidateRanker(*build(name), path=path)
+        for text in ("What should I do next in order to make coffee?", "And then?"):
+            messages = question(kind, text)
+            expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
+            scores = ranker.score(messages, CANDIDATES)
+            for candidate, score, (loss, num_tokens) in zip(CANDIDATES, scores, expected, strict=True):
+                if score.num_tokens != num_tokens or abs(score.nll - loss) > 1e-4:
+                    different.append((name, kind, text, candidate, score.nll, loss, score.num_tokens, num_tokens))
+        assert set(ranker.paths.values()) == {path}
+    assert different == []
+    assert warned == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_marked"),
+    [
+        ("llava", False),
+        ("llava", True),
+        ("qwen2_5_vl", True),
+        ("gemma3", True),
+        ("blip2", False),
+        ("blip2", True),
+        *(pytest.param(name, False, marks=pytest.mark.nightly) for name in ("qwen2_5_vl", "gemma3")),
+    ],
+)
 def test_score_eos_and_a_mark_add_the_end_of_the_turn(name, is_marked):
     ranker = CandidateRanker(*build(name), score_eos=not is_marked)
     candidates = [candidate + END_OF_ANSWER * is_marked for candidate in CANDIDATES]
@@ -79,7 +134,14 @@ def test_marks_are_on_all_candidates_or_on_none():
         CandidateRanker(*build("llava")).score(question("text"), [END_OF_ANSWER], "q")
 
 
-@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_vl", "gemma3", "internvl", "blip2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llava",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl")),
+        "blip2",
+    ],
+)
 def test_bfloat16_keeps_the_order(name):
     model, processor = build(name)
     model = copy.deepcopy(model).to(torch.bfloat16)
@@ -144,7 +206,14 @@ def test_is_greedy():
     assert not other.is_greedy
 
 
-@pytest.mark.parametrize("name", ["instructblip_vicuna", "blip2_opt", "llava", "qwen2_5_vl"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "instructblip_vicuna",
+        "llava",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("blip2_opt", "qwen2_5_vl")),
+    ],
+)
 def test_the_order_of_the_candidates_does_not_matter(name):
     """InstructBLIP's Q-Former reads the context; a candidate must never get there."""
     ranker = CandidateRanker(*build(name))

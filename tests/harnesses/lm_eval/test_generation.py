@@ -28,7 +28,7 @@ def test_generation_equals_the_parent_class(checkpoint, chat, name):
     answers = []
     for model in (parent, chat[name]):
         requests = [
-            generation(number, prompt(text, 1, model), lazy(number, 1), max_gen_toks=8)
+            generation(number, prompt(text, 1, model), lazy(number, 1), max_gen_toks=5)
             for number, text in enumerate(TEXTS)
         ]
         answers.append(model.generate_until(requests))
@@ -40,7 +40,7 @@ def test_generation_with_and_without_images_keeps_the_order(chat):
     model = chat["qwen2_5_vl"]
     requests = [
         generation(
-            number, prompt(TEXTS[number % 3], count, model), lazy(number, count) if count else None, max_gen_toks=8
+            number, prompt(TEXTS[number % 3], count, model), lazy(number, count) if count else None, max_gen_toks=5
         )
         for number, count in enumerate([0, 1, 0, 2, 1, 0])
     ]
@@ -88,7 +88,7 @@ def test_a_prompt_that_just_fits_is_accepted(chat):
 def test_prompts_from_the_request_cache_get_the_same_answers(chat, plain, name):
     """This also holds for a model that has rendered no prompt itself."""
     context = prompt("Next?", 2, chat[name])
-    ranked, written = ranking(0, context, CANDIDATES, lazy(0, 2)), generation(1, context, lazy(0, 2), max_gen_toks=8)
+    ranked, written = ranking(0, context, CANDIDATES, lazy(0, 2)), generation(1, context, lazy(0, 2), max_gen_toks=5)
     cached = dill.loads(dill.dumps([*ranked, written]))
     assert not plain[name].chat_applied
     expected = chat[name].loglikelihood(ranked)

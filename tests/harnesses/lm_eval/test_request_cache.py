@@ -18,11 +18,23 @@ COUNTING = "egothink_reasoning_counting"
 CHAT = {"apply_chat_template": True, "tokenizer_name": "same"}
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Return the folder of three sets. Tests only read it."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_small_set(folder, 4)
+        prepare_egothink(write_source(folder / "source"))
+        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(prepared, tmp_path, monkeypatch):
+    """Return a folder with an empty cache. The data are elsewhere."""
     monkeypatch.setattr(cache, "PATH", str(tmp_path / "cache"))
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    prepare_small_set(tmp_path, 4)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
     return tmp_path
 
 
@@ -125,7 +137,6 @@ CASES += [pytest.param(*case, id=name) for name, case in OTHER_CHANGES.items()]
 
 @pytest.mark.parametrize(("name", "usual", "change"), CASES)
 def test_a_different_run_rebuilds_and_stores_requests(folder, warned, name, usual, change):
-    prepare_others(folder)
     first = contents(build(name, **usual))
     assert contents(build(name, **change)) == uncached(name, **change) != first
     (warning,) = of_cache(warned)
@@ -137,13 +148,9 @@ def test_a_different_run_rebuilds_and_stores_requests(folder, warned, name, usua
     assert contents(build(name, **usual)) == first
 
 
-def prepare_others(folder):
-    prepare_egothink(write_source(folder / "source"))
-    prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
-
-
-def test_data_prepared_again_rebuild_requests(folder, warned):
+def test_data_prepared_again_rebuild_requests(folder, warned, monkeypatch):
     """The questions are the same, but one image differs."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder))
     source = write_source(folder / "source")
     prepare_egothink(source)
     before = contents(build(COUNTING))
@@ -159,6 +166,7 @@ def test_data_prepared_again_rebuild_requests(folder, warned):
 
 
 def test_equal_data_in_another_folder_use_the_cache(folder, warned, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder))
     prepare_egothink(write_source(folder / "source"))
     first = contents(build(COUNTING))
     (folder / "egothink").rename(folder / "moved")

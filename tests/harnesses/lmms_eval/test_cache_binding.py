@@ -88,7 +88,13 @@ def faulty(folder, **arguments):
     return HFVLM(str(folder), dtype="float32", trust_remote_code=True, **arguments)
 
 
-@pytest.mark.parametrize("later", [["Where?", "In room Z?", "Why?"], ["In room Z?", "Where?"]], ids=["audit", "settle"])
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param(["Where?", "In room Z?", "Why?"], id="audit"),
+        pytest.param(["In room Z?", "Where?"], id="settle", marks=pytest.mark.nightly),
+    ],
+)
 def test_responses_from_a_path_that_fails_later_are_never_served(tmp_path, later):
     """A killed run leaves answers of the path `packed`. The next run finds it inexact, the third does not use it.
 

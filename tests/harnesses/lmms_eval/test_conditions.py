@@ -116,10 +116,15 @@ def decoded(monkeypatch):
     return counts
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "as_clip"),
-    [("llava", False), ("qwen2_5_vl", False), ("idefics3", False), ("qwen2_5_vl", True), ("internvl", True)],
+    [
+        pytest.param("qwen2_5_vl", True, marks=pytest.mark.whole),
+        *(
+            pytest.param(name, as_clip, marks=pytest.mark.nightly)
+            for name, as_clip in [("llava", False), ("qwen2_5_vl", False), ("idefics3", False), ("internvl", True)]
+        ),
+    ],
 )
 def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip):
     model = HFVLM(checkpoint(name), dtype="float32", workers=3)
@@ -137,7 +142,7 @@ def texts(responses):
     return [unwrap_generation_output(response)[0] for response in responses]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "as_clip"), [("llava", False), ("qwen2_5_vl", True)])
 def test_written_answers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip):
     model = HFVLM(checkpoint(name), dtype="float32", workers=3)
@@ -171,7 +176,7 @@ def test_equal_conditions_are_answered_once_unless_sampled(checkpoint, tmp_path,
         model._model.generation_config.update(do_sample=True, temperature=50.0)  # for the next settings
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_interrupted_generation_loses_no_response(checkpoint, tmp_path, monkeypatch):
     model = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
     requests = Conditions(model, tmp_path).generation_requests(max_new_tokens=4)
@@ -194,7 +199,7 @@ def test_an_interrupted_generation_loses_no_response(checkpoint, tmp_path, monke
     assert len(set(answered)) == len(answered) == len(CONDITIONS) * 3
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("limit", [1, 300_000])
 def test_little_memory_changes_no_number(checkpoint, tmp_path, monkeypatch, limit):
     model = HFVLM(checkpoint("qwen2_5_vl"), dtype="float32", workers=3)
@@ -240,7 +245,7 @@ def test_questions_in_order_and_equal_conditions_are_ranked_once(checkpoint, tmp
     assert len({*together[:count]}) == count
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_interrupted_run_loses_no_response(checkpoint, tmp_path, monkeypatch):
     undisturbed = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
     requests = Conditions(undisturbed, tmp_path).requests()

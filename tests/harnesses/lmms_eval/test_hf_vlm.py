@@ -54,7 +54,7 @@ CHOICES = ["take the mug", "take the mug and rinse it", "sauté the onion", "pou
 def test_batches_answer_as_single_questions_do(checkpoint, name):
     questions = QUESTIONS[:5] if name == "blip2" else QUESTIONS
     one_by_one, batched = (
-        generate(HFVLM(checkpoint[name], dtype="float32", batch_size=size), questions, max_new_tokens=12)
+        generate(HFVLM(checkpoint[name], dtype="float32", batch_size=size), questions, max_new_tokens=6)
         for size in (1, 3)
     )
     assert batched == one_by_one
@@ -111,7 +111,7 @@ def test_sampling_only_if_requested(checkpoint):
     assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=50.0, top_p=1.0) != greedy
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava_onevision", "llava"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava", pytest.param("llava_onevision", marks=pytest.mark.nightly)])
 def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
     picture(0).save(tmp_path / "image.png")
     path = write_numbered_video(tmp_path / "video.mp4", 9)
@@ -132,7 +132,7 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
     ]
     for size in (1, 4):
         model = HFVLM(checkpoint[name], dtype="float32", batch_size=size, max_frames_num=3)
-        answers = generate(model, docs, max_new_tokens=12)
+        answers = generate(model, docs, max_new_tokens=8)
         assert answers[0] == answers[1]
         assert answers[2] == answers[3]  # from the file, the three frames that the task has chosen
         assert answers[4] != answers[3]  # frames chosen by a task are never subsampled

@@ -55,7 +55,7 @@ def test_the_harness_finds_the_models():
     assert lmms_eval.models.get_model("llava") is Llava
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_harness_finds_the_tasks_and_its_own():
     manager = TaskManager()
     assert set(manager.all_tasks) >= TASKS
@@ -180,7 +180,7 @@ def test_ports_keep_version_language_model_and_size(original):
     assert all(part.removeprefix("v") in name for part in parts)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_installed_wheel_finds_its_tasks(tmp_path):
     pytest.importorskip("setuptools", minversion="77", reason="builds a wheel without a network")
     source = tmp_path / "source"

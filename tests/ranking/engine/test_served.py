@@ -22,7 +22,7 @@ from ranking.engine.checkpoints import save
 from ranking.reference import user_turn
 
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 CANDIDATES = ["put mug", "put mug on the counter", "open the fridge, take the milk", "wash"]
 MOST = 3

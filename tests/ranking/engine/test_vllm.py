@@ -14,7 +14,7 @@ from ranking.engine.checkpoints import save
 from ranking.reference import picture, user_turn
 
 vllm = pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 # Keys and values of two layers, two heads of 64, in float32.
 _BYTES_A_TOKEN = 2 * 2 * 2 * 64 * 4
