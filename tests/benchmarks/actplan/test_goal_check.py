@@ -169,7 +169,7 @@ _STEPS = st.builds(lambda action, names: f"{action}({', '.join(names)})", _ACTIO
 
 
 @given(st.lists(_STEPS | st.text(max_size=20), max_size=25))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=60)
 def test_an_object_is_in_one_place_after_any_plan(steps):
     problem = parse_problem(KITCHEN.format(f"(and {ALL_INSIDE} {PAIRS})"), "p.bddl")
     result = check_goal(problem, steps)

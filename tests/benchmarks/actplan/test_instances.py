@@ -1,6 +1,7 @@
 import os
 from collections import Counter
 from io import BytesIO
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -111,15 +112,22 @@ def test_types_of_the_published_activities():
         assert tuple(types[name] for name in ACTIVITY_TYPES) == expected
 
 
-@pytest.fixture
-def docs(tmp_path, data):
-    prepare_actplan(write_release(tmp_path / "source", 8))
-    return ACTPLAN.load("test")
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    return write_release(tmp_path_factory.mktemp("release"), 8)
 
 
-def test_the_prompt_is_the_exact_task_description(docs, tmp_path):
-    instances, _ = find_instances(tmp_path / "source")
-    records = {str(instance): read_instance(tmp_path / "source", instance) for instance in instances}
+@pytest.fixture(scope="module")
+def docs(release, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path_factory.mktemp("data")))
+        prepare_actplan(release)
+        return ACTPLAN.load("test")
+
+
+def test_the_prompt_is_the_exact_task_description(docs, release):
+    instances, _ = find_instances(release)
+    records = {str(instance): read_instance(release, instance) for instance in instances}
     assert len(docs) == 8
     for doc in docs:
         assert prompt_text(doc) == records[doc["id"]].task_description
@@ -234,20 +242,18 @@ def test_images_of_all_kinds_come_in_the_order_of_their_names(source):
     assert read_instance(source, TEA).images == tuple((folder / name).read_bytes() for name in sorted(names))
 
 
-@given(
-    steps=st.lists(st.from_regex(r"\A[a-z]+\([a-z_0-9, ]*\)\Z"), min_size=1),
-    ends=st.sampled_from(("\n", "\r\n", "\r", "\n\n", " \t\n", "\n  ")),
-    mark=st.booleans(),
-    last=st.booleans(),
-)
-def test_plans_are_read_line_by_line(tmp_path_factory, steps, ends, mark, last):
-    folder = tmp_path_factory.getbasetemp() / "plans"
-    if not folder.exists():
-        write_instance(folder, TEA, [number_image(1)], STEPS, None)
-    text = ends.join(steps) + (ends if last else "")
-    (folder / str(TEA) / "plan_gold_1.txt").write_bytes(text.encode("utf-8-sig" if mark else "utf-8"))
-    record = read_instance(folder, TEA)
-    assert (list(record.gold_plan_1), record.gold_plan_2, record.problems) == (steps, (), ())
+def test_plans_are_read_line_by_line(tmp_path):
+    folder = write_instance(tmp_path, TEA, [number_image(1)], STEPS, None)
+    plans = (["wait()"], ["walk_to(table)", "grab( cup, )"], ["a()", "wipe(table_1, , cup)", "b(0)", "wipe(a)"])
+    ends = ("\n", "\r\n", "\r", "\n\n", " \t\n", "\n  ")
+    wrong = []
+    for steps, end, last, encoding in product(plans, ends, (True, False), ("utf-8", "utf-8-sig")):
+        data = (end.join(steps) + (end if last else "")).encode(encoding)
+        (folder / "plan_gold_1.txt").write_bytes(data)
+        record = read_instance(tmp_path, TEA)
+        if (list(record.gold_plan_1), record.gold_plan_2, record.problems) != (steps, (), ()):
+            wrong.append((data, record))
+    assert wrong == []
 
 
 def test_a_byte_order_mark_and_windows_line_breaks_are_not_text(source):

@@ -100,6 +100,7 @@ def published_pairs():
 needs_plans = pytest.mark.skipif(not PLANS.is_file(), reason="../shared/data/actplan is absent")
 
 
+@pytest.mark.nightly
 @needs_plans
 def test_short_published_plans_as_the_reference_compares_them():
     short = [pair for pair in published_pairs() if 12 <= math.prod(map(len, pair)) <= 40][:8]
@@ -108,7 +109,7 @@ def test_short_published_plans_as_the_reference_compares_them():
     assert len(set(expected)) > 2
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @needs_plans
 def test_published_plans_of_all_lengths():
     pairs = published_pairs()[::100]
