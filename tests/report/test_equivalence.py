@@ -122,7 +122,7 @@ def slow_family(pairs):
 @pytest.mark.parametrize("values", [(0, 1), (0, 0.5, 1), (0.0, 0.25, 0.9)])
 @pytest.mark.parametrize("margin", [0.5, 1, 5, 20])
 def test_p_value_of_equality_is_that_of_a_slow_version(values, margin):
-    for seed in range(5):
+    for seed in range(2):
         pairs, clusters = drawn(300, seed, values)
         assert weighed(pairs, clusters, margin).p_equal == pytest.approx(
             slow_p_value(pairs, clusters, margin), rel=1e-6
@@ -163,7 +163,7 @@ def test_agreement_in_few_videos_counts_videos():
     assert verdict(pairs, videos, margin=6).is_equal
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_small_certain_difference_is_different_and_equal():
     both = verdict(changes(100, 0, 19_900))
     assert (both.is_different, both.is_equal) == (True, True)

@@ -1,15 +1,18 @@
 """The gallery in a browser, and its files."""
 
 import io
+import json
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
 from PIL import Image
 
 from lmms_egoplan.outputs import claimed_folder
 from lmms_egoplan.report import page
-from lmms_egoplan.report.page import strip_name, write_gallery
-from report.two_models import LONG, SHOWN_HOSTILE, images, plan_item
+from lmms_egoplan.report.page import strip_name, write_gallery, write_page
+from lmms_egoplan.report.tables import Column, Row, Table
+from report.two_models import HOSTILE, LONG, RUNS, SECTIONS, SHOWN_HOSTILE, THOUGHT, images, plan_item
 
 ALL_WRONG = sum(number % 3 != 0 and number % 5 != 0 for number in range(1, 121))
 DIFFER = sum((number % 3 == 0) != (number % 5 == 0) for number in range(1, 121))
@@ -80,6 +83,7 @@ def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
     assert max(abs(a - b) for a, b in zip(pixel, images(35)[-1].getpixel((0, 0)), strict=True)) < 12
 
 
+@pytest.mark.nightly
 def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written):
     tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egothink/existence/1")
     tab.reload()
@@ -140,6 +144,36 @@ def test_the_gallery_works_with_the_keyboard(tab):
         tab.keyboard.press("j")
     assert tab.locator("#page").inner_text() == "Page 2 of 3"
     assert tab.evaluate(focused) == "#gallery/egoplan/51?text=Ego4D"
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with the names of their attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, [name for name, _ in attributes]))
+
+
+def page_with(folder, text):
+    """Write a page that has a text everywhere. Return its tags, and the first file of questions."""
+    table = Table("plans", text, (Column("a", text),), (Row((text,)),), text, (text,))
+    section = replace(SECTIONS[1], title=text, lead=text, tables=(table,), figures=(), remarks=(text,))
+    item = replace(THOUGHT, question=text, facts={"dimension": text}, images=None, references={text: text})
+    write_page(folder, [section], [item], RUNS, (text,))
+    return Tags((folder / "index.html").read_text(encoding="utf-8")).tags, (folder / "gallery/0.js").read_text()
+
+
+def test_hostile_texts_are_no_markup(tmp_path):
+    tags, script = page_with(tmp_path / "hostile", HOSTILE)
+    assert tags == page_with(tmp_path / "harmless", "harmless")[0]
+    assert "<" not in script
+    (question,) = json.loads(script[script.index("[") : script.rindex("]") + 1])
+    assert question["question"] == SHOWN_HOSTILE
+    assert question["references"] == [[SHOWN_HOSTILE, SHOWN_HOSTILE]]
 
 
 def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
@@ -97,13 +98,14 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sections(written):
+def tables(written):
+    """Return the tables of panels by benchmark."""
     runs = read_runs([written]).runs
-    return {"egothink": EgoThinkReport(runs).section(), "egointent": EgoIntentReport(runs).section()}
+    return {report.SPEC.name: [*report(runs).panel_tables()] for report in (EgoThinkReport, EgoIntentReport)}
 
 
-def rows(section, key):
-    (table,) = (table for table in section.tables if table.key == f"{section.key}_{key}")
+def rows(tables, key):
+    (table,) = (table for table in tables if table.key.endswith(f"_{key}"))
     return [dict(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows]
 
 
@@ -124,8 +126,8 @@ def slow_average(scores):
     return fmean(map(fmean, by_dimension.values()))
 
 
-def test_panels_of_egothink_equal_a_slow_version(sections):
-    table = rows(sections["egothink"], "panel")
+def test_panels_of_egothink_equal_a_slow_version(tables):
+    table = rows(tables["egothink"], "panel")
     assert [model_of(row) for row in table] == [*MODELS]
     for row in table:
         ratings = egothink_ratings(model_of(row))
@@ -142,8 +144,8 @@ def test_panels_of_egothink_equal_a_slow_version(sections):
     assert [row["family"] for row in table] == ["Qwen", "OpenAI", None]
 
 
-def test_panels_of_egointent_equal_a_slow_version(sections):
-    table = rows(sections["egointent"], "panel")
+def test_panels_of_egointent_equal_a_slow_version(tables):
+    table = rows(tables["egointent"], "panel")
     for row in table:
         model, steps = model_of(row), [doc["step_id"] for doc in egointent_docs(30)]
         gap = {("step-1", "local_intent")} if model == MODELS[0] else set()
@@ -161,8 +163,8 @@ def test_panels_of_egointent_equal_a_slow_version(sections):
 
 
 @pytest.mark.parametrize("name", ["egothink", "egointent"])
-def test_planted_biases_are_found_and_no_others(sections, name):
-    table = rows(sections[name], "bias")
+def test_planted_biases_are_found_and_no_others(tables, name):
+    table = rows(tables[name], "bias")
     findings = {(row["judge"], row["kind"]): row["finding"] for row in table}
     assert findings["judge-z", "longer answers"] == "favours longer answers"
     assert findings["gpt-4o", "its own family"] == "favours its own family"
@@ -174,8 +176,8 @@ def test_planted_biases_are_found_and_no_others(sections, name):
         assert row["p_holm"] >= row["p_value"]
 
 
-def test_biases_of_egothink_equal_a_slow_version(sections):
-    table = {(row["judge"], row["kind"]): row for row in rows(sections["egothink"], "bias")}
+def test_biases_of_egothink_equal_a_slow_version(tables):
+    table = {(row["judge"], row["kind"]): row for row in rows(tables["egothink"], "bias")}
     ratings = {model: egothink_ratings(model) for model in MODELS}
     for number, judge in enumerate(JUDGES):
         deviation = {
@@ -200,8 +202,7 @@ def test_biases_of_egothink_equal_a_slow_version(sections):
 
 
 def panel_keys(*folders, report=EgoThinkReport):
-    section = report(read_runs([*folders]).runs).section()
-    return [table.key for table in section.tables if re.search("_(panel|bias)", table.key)]
+    return [table.key for table in report(read_runs([*folders]).runs).panel_tables()]
 
 
 @pytest.mark.parametrize(
@@ -238,19 +239,16 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
         answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
         write_judged(tmp_path / f"{judge}-{protocol}.jsonl", [[replace(x, protocol=protocol) for x in answers]])
     write_judged(tmp_path / "half.jsonl", [answers[::2]])
-    files = [str(path) for path in sorted(tmp_path.glob("*.jsonl"))]
-    reported = CliRunner().invoke(app, ["report", *files, "--out", str(tmp_path / "out"), "--pictures", "none"])
-    assert reported.exit_code == 0, reported.output
-    rows_of_file = csv.DictReader((tmp_path / "out" / "tables" / "egothink_panel.csv").read_text().splitlines())
-    panels = {row["judges"]: (int(row["answers"]), int(row["left_out"])) for row in rows_of_file}
+    panel, bias = EgoThinkReport(read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs).panel_tables()
+    panels = {row["judges"]: (row["answers"], row["left_out"]) for row in rows([panel, bias], "panel")}
     assert panels == {"x; y": (96, 0), "y; z": (95, 1)}
-    (note,) = re.findall("In no panel.*", (tmp_path / "out" / "tables" / "egothink_panel.md").read_text())
+    (note,) = (note for note in panel.notes if note.startswith("In no panel"))
     assert note.strip().endswith("half.")
 
 
 def test_one_model_has_a_length_row_without_a_family_row(written):
     report = EgoThinkReport(read_runs([written / judge / "Qwen__Qwen2-VL" for judge in JUDGES]).runs)
-    table = rows(report.section(), "bias")
+    table = rows(report.section().tables, "bias")
     assert {row["kind"] for row in table} == {"longer answers"}
     assert {row["judge"]: row["finding"] for row in table}["judge-z"] == "favours longer answers"
 
@@ -259,12 +257,12 @@ def test_some_dimensions_have_no_average(tmp_path):
     for judge in JUDGES:
         tasks = {x: y for x, y in egothink(judge, MODELS[0]).items() if "existence" in x or "attribute" in x}
         write_run(tmp_path / judge, "lmms-eval", MODELS[0], tasks)
-    (row,) = rows(EgoThinkReport(read_runs([tmp_path]).runs).section(), "panel")
+    (row,) = rows(EgoThinkReport(read_runs([tmp_path]).runs).panel_tables(), "panel")
     assert (row["answers"], row["mean"], row["majority"], row["low"]) == (16, None, None, None)
     assert row["spread"] > 0
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path / "data", COUNT)

@@ -1,19 +1,16 @@
-"""A real run of lm-eval, and the form of synthetic runs compared with it."""
+"""Real runs of both harnesses, and the form of synthetic runs compared with them."""
 
 import json
 import os
 from datetime import datetime, timezone
 
-import lm_eval
 import pytest
-from lm_eval.api.model import LM
-from lm_eval.loggers import EvaluationTracker
-from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
+from judge_server import JudgeServer, Reply
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
@@ -23,28 +20,41 @@ from lmms_egoplan.report.scores import check
 from report.prepared import prepare_data
 from report.reading import only
 from report.synthetic import write_run
-from runs.harness import _JUDGE
+from runs.harness import _JUDGE, run
+
+REPLY = "A. The existence 1."
 
 
-class Model(LM):
-    """A model that prefers the shortest choice, always writes the same reply, and ignores images."""
+def evaluate(tasks, tracker):
+    """Run lm-eval on a model that prefers the shortest choice, always writes `REPLY`, and ignores images."""
+    import lm_eval
+    from lm_eval.api.model import LM
+    from lm_eval.tasks import TaskManager
 
-    MULTIMODAL = True
+    class Model(LM):
+        MULTIMODAL = True
 
-    def loglikelihood(self, requests):
-        lengths = [len(request.args[1]) for request in requests]
-        return [LoglikelihoodPair(-float(length), False, length // 4) for length in lengths]
+        def loglikelihood(self, requests):
+            lengths = [len(request.args[1]) for request in requests]
+            return [LoglikelihoodPair(-float(length), False, length // 4) for length in lengths]
 
-    def generate_until(self, requests):
-        return ["A. The existence 1." for _ in requests]
+        def generate_until(self, requests):
+            return [REPLY for _ in requests]
 
-    def loglikelihood_rolling(self, requests):
-        raise NotImplementedError
+        def loglikelihood_rolling(self, requests):
+            raise NotImplementedError
+
+    manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
+    return lm_eval.simple_evaluate(
+        Model(), tasks=tasks, task_manager=manager, log_samples=True, evaluation_tracker=tracker
+    )
 
 
 @pytest.fixture(scope="module")
 def real_run(tmp_path_factory):
     """Run lm-eval and return the path of the results file."""
+    from lm_eval.loggers import EvaluationTracker
+
     folder = tmp_path_factory.mktemp("real")
     tasks = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_bench_object", "egointent"]
     with pytest.MonkeyPatch.context() as patch:
@@ -55,10 +65,7 @@ def real_run(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
         prepare_data(folder, egoplan=24, egothink=2, egointent=6)
         tracker = EvaluationTracker(output_path=str(folder / "out"))
-        manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
-        results = lm_eval.simple_evaluate(
-            Model(), tasks=tasks, task_manager=manager, log_samples=True, evaluation_tracker=tracker
-        )
+        results = evaluate(tasks, tracker)
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
     for task, lines in samples.items():
@@ -68,6 +75,32 @@ def real_run(tmp_path_factory):
 
 
 @pytest.mark.whole
+def test_a_report_compares_real_runs_of_both_harnesses(real_run, tmp_path, monkeypatch):
+    """The models of both harnesses write the same replies, so they have the same score."""
+    data = real_run.parents[2]
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
+    with JudgeServer(lambda *_: Reply(REPLY)) as server:
+        model = ("--model", "openai", "--model_args", f"model=tiny,base_url={server.url},api_key=none,max_retries=1")
+        judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
+        run(data, tmp_path / "lmms-eval", "--tasks", "egothink_bench_object", *model, judge=judge)
+    paths = [str(data / "out"), str(tmp_path / "lmms-eval")]
+    result = CliRunner().invoke(app, ["report", *paths, "--out", str(tmp_path / "report")])
+    assert result.exit_code == 0, result.output
+    assert "skipped" not in result.output.casefold()
+    content = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert {benchmark["key"] for benchmark in content["benchmarks"]} == {"egoplan", "egothink", "egointent"}
+    (egothink,) = (benchmark for benchmark in content["benchmarks"] if benchmark["key"] == "egothink")
+    scores = {}
+    for score in egothink["scores"]:
+        scores.setdefault(score["task"], []).append((score["value"], score["questions"]))
+    assert all(len(of_runs) == 2 and of_runs[0] == of_runs[1] for of_runs in scores.values()), scores
+    value, questions = scores["egothink_bench_object"][0]
+    assert (0 < value < 100, questions) == (True, 6)
+    (difference,) = (pair for pair in egothink["differences"] if pair["task"] == "egothink_bench")
+    assert (difference["value"], difference["questions"]) == (0, 6)
+
+
+@pytest.mark.nightly
 def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = CliRunner().invoke(app, ["show", str(real_run)])
@@ -79,24 +112,26 @@ def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     assert "24 of 3,355" in result.stdout
 
 
+@pytest.mark.nightly
 def test_the_scores_of_a_real_lm_eval_run_equal_those_of_its_samples(real_run):
     runs = read_runs([real_run.parent.parent])
-    run = only(runs)
+    read = only(runs)
     assert runs.skipped == ()
-    counts = {name: len(task.samples) for name, task in run.tasks.items()}
+    counts = {name: len(task.samples) for name, task in read.tasks.items()}
     egothink = [name for name in EGOTHINK_TASKS if name.startswith("egothink_object")]
     assert counts == {
         **dict.fromkeys(("egoplan_val", "egoplan_val_blind", "egoplan_val_generate"), 24),
         **dict.fromkeys(egothink, 2),
         "egointent": 6,
     }
-    for task in run.tasks.values():
-        check(run, task)
+    for task in read.tasks.values():
+        check(read, task)
         assert task.version == package_versions()[task.task]
-    assert 0 < run.tasks["egoplan_val"].metrics["acc"] < 1
-    assert 0 < run.tasks["egothink_object_existence"].metrics["score"] < 100
+    assert 0 < read.tasks["egoplan_val"].metrics["acc"] < 1
+    assert 0 < read.tasks["egothink_object_existence"].metrics["score"] < 100
 
 
+@pytest.mark.nightly
 def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
     egothink = {name: value for name, value in egothink_bench(2, 0.5).items() if name.startswith("egothink_object")}
     results = write_run(

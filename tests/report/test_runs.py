@@ -296,7 +296,7 @@ def test_a_path_that_does_not_exist_is_an_error(tmp_path):
         read_runs([tmp_path / "gone"])
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_four_runs_of_the_complete_validation_split_are_read(tmp_path):
     answers = {"egoplan_val": egoplan_answers(3355, 0.4)}
     for number, harness in enumerate(HARNESSES * 2):

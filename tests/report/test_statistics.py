@@ -159,6 +159,7 @@ def test_a_missing_cluster_is_an_error():
         bootstrap_interval([0.0, 1.0], ["a"])
 
 
+@pytest.mark.nightly
 def test_only_intervals_over_clusters_cover_the_true_mean(monkeypatch):
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
     source = np.random.default_rng(0)

@@ -14,7 +14,6 @@ from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.visuals import Visuals
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
-from lmms_egoplan.demo.checkpoint import write_checkpoint
 from patience import FOREVER_S, running, wait_until
 from sensitivity.answering_server import answering, arguments_of, command, sensitivity
 from sensitivity.conftest import prepare_egoplan_val, prepare_questions
@@ -48,20 +47,20 @@ def numbers_in(result):
 def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data, tmp_path):
     docs = [*EGOPLAN_BENCH2.load("test")]
     with answering(lambda prompt: "A") as server:
-        check = run(server, tmp_path / "out", "--check")
+        check = run(server, tmp_path / "out", "--check", count=2)
         assert check.exit_code == 0
         assert not server.prompts
         assert not (tmp_path / "out").exists()
-        assert re.search(rf"\b{3 * PER_QUESTION} replies, 0 rankings, ~24 images\b", check.stdout)
-        assert f"3 of {len(docs)}" in check.stdout
+        assert re.search(rf"\b{2 * PER_QUESTION} replies, 0 rankings, ~16 images\b", check.stdout)
+        assert f"2 of {len(docs)}" in check.stdout
 
-        assert numbers_in(run(server, tmp_path / "out")) == [3 * PER_QUESTION, 0, 0, 3]
+        assert numbers_in(run(server, tmp_path / "out", count=2)) == [2 * PER_QUESTION, 0, 0, 2]
         small = Counter(server.prompts)
-        assert numbers_in(run(server, tmp_path / "out")) == [0, 3 * PER_QUESTION, 0, 0]
+        assert numbers_in(run(server, tmp_path / "out", count=2)) == [0, 2 * PER_QUESTION, 0, 0]
         assert Counter(server.prompts) == small
-        assert numbers_in(run(server, tmp_path / "out", count=6)) == [3 * PER_QUESTION, 3 * PER_QUESTION, 0, 3]
+        assert numbers_in(run(server, tmp_path / "out", count=4)) == [2 * PER_QUESTION, 2 * PER_QUESTION, 0, 2]
     asked = [doc for doc in docs if prompts_of(doc)[0] in server.prompts]
-    assert len(asked) == 6
+    assert len(asked) == 4
     assert Counter(server.prompts) == Counter(prompt for doc in asked for prompt in prompts_of(doc))
     for body in server.bodies:
         assert (body["max_tokens"], body["temperature"], len(images_in(body))) == (16, 0, 8)
@@ -133,8 +132,8 @@ def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data
     usage = {"prompt_tokens": 5, "completion_tokens": 16, "total_tokens": 21}
     body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [message], "usage": usage}
     with JudgeServer(lambda prompt, _: Reply(body=json.dumps(body).encode())) as server:
-        options = ("--questions", "2", "--out", tmp_path / "out", "--vary", "decoding", *arguments_of(server))
-        for reused in (0, 12):
+        options = ("--questions", "1", "--out", tmp_path / "out", "--vary", "decoding", *arguments_of(server))
+        for reused in (0, 6):
             result = sensitivity("egoplan_bench2", "tiny", *options)
             assert result.exit_code == 0, result.output
             assert f"{reused} reused" in result.output
@@ -146,13 +145,13 @@ def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data
             assert "decoding: max_new_tokens: 16" in content["base_unknown"]
 
 
-@pytest.mark.parametrize("benchmark", ["egoplan", "egoplan_bench2"])
+@pytest.mark.parametrize("benchmark", [pytest.param("egoplan", marks=pytest.mark.nightly), "egoplan_bench2"])
 def test_a_server_gets_frames_instead_of_a_clip(data, tmp_path, monkeypatch, benchmark):
     if benchmark == "egoplan":
         monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepare_egoplan_val(tmp_path)))
     # --vary media also asks presets that show a video file, which lmms-eval reads by a package that may be missing.
     with answering(lambda prompt: "A") as server:
-        options = ("--questions", "2", "--out", tmp_path / "out", "--base", "seed-bench-r1", "--vary", "prompt")
+        options = ("--questions", "1", "--out", tmp_path / "out", "--base", "seed-bench-r1", "--vary", "prompt")
         result = sensitivity(benchmark, "tiny", *options, *arguments_of(server))
     assert result.exit_code == 0, result.output
     assert all(len(images_in(body)) >= 3 for body in server.bodies)
@@ -165,7 +164,7 @@ LEAD_INS = {
 }
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("text", LEAD_INS)
 def test_planted_lead_ins_lose_under_the_readers_that_misread_them(data, tmp_path, text):
     """A model that knows the right option, wherever it is, is found to depend only on the reader of its replies."""
@@ -185,7 +184,7 @@ def test_planted_lead_ins_lose_under_the_readers_that_misread_them(data, tmp_pat
     assert "option order" not in moving or "first_letter" in LEAD_INS[text]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_planted_preference_for_a_moves_with_the_order(data, tmp_path):
     with answering(lambda prompt: "A") as server:
         assert numbers_in(run(server, tmp_path / "out", count=100))[2] == 0
@@ -249,9 +248,11 @@ def test_wrong_names_are_explained(data, option, facts):
     assert all(fact in result.output for fact in facts), result.output
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_path, monkeypatch):
     """Frames are decoded once for prompts, orders, decodings and likelihoods of a question."""
+    from lmms_egoplan.demo.checkpoint import write_checkpoint
+
     write_checkpoint(tmp_path / "checkpoint")
     read_frames, calls = Visuals.read_frames, []
 
