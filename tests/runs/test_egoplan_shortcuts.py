@@ -7,7 +7,6 @@ import pytest
 from lm_eval.api.model import LM
 from lmms_eval import evaluator
 from lmms_eval.api.model import lmms
-from lmms_eval.tasks import TaskManager
 
 from benchmarks.egoplan import shortcut_set
 from benchmarks.egoplan.shortcut_set import BASES, CONDITIONS, TASKS, shown_by_the_task, shown_under, text_under
@@ -17,12 +16,10 @@ from lmms_egoplan.launch import estimate
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
-from runs.both_harnesses import assert_same_results, evaluate, in_lm_eval, in_lmms_eval, save_language_model
+from runs.both_harnesses import assert_same_results, evaluate, in_lm_eval, in_lmms_eval, lmms_tasks, save_language_model
 from runs.harness import Run, metric
 from runs.slow_egoplan import SlowEgoPlan, assert_same_ranking
 from zoo import save
-
-pytestmark = pytest.mark.whole
 
 GROUPS = ["egoplan_val_shortcuts", "egoplan_bench2_shortcuts"]
 EVERY_TASK = [name for tasks in TASKS.values() for name in tasks]
@@ -60,6 +57,7 @@ def lm_run(qwen):
     return in_lm_eval(qwen, *GROUPS)
 
 
+@pytest.mark.nightly
 def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
     """In a compact run, too: its questions have the partners of a full run."""
     plan = Plan(model="m", model_args={}, backend_name="hf_vlm", harness="lmms-eval", tasks=GROUPS, out=made[0])
@@ -123,69 +121,73 @@ class InLmEval(LastFrameOnly, LM):
     loglikelihood_rolling = generate_until
 
 
-@pytest.fixture(scope="module", params=["lmms-eval", "lm-eval"])
-def planted(request, records):
-    """The planted model and its run, with every question scored."""
-    if request.param == "lm-eval":
-        model = InLmEval(records)
-        return model, evaluate(model, GROUPS, {"tokenizer": None})
-    model = InLmmsEval(records)
-    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
-    evaluated = evaluator.simple_evaluate(model, tasks=GROUPS, task_manager=manager, log_samples=True)
-    return model, Run(evaluated["results"], evaluated["samples"])
+@pytest.fixture(scope="module")
+def planted(records):
+    """The planted model of each harness and its run, with every question scored."""
+    in_lmms, in_lm = InLmmsEval(records), InLmEval(records)
+    evaluated = evaluator.simple_evaluate(in_lmms, tasks=GROUPS, task_manager=lmms_tasks(), log_samples=True)
+    return [
+        (in_lmms, Run(evaluated["results"], evaluated["samples"])),
+        (in_lm, evaluate(in_lm, GROUPS, {"tokenizer": None})),
+    ]
 
 
-def test_prompts_and_frames_equal_the_reference(planted, records):
-    model, _ = planted
-    assert model.asked.keys() == set(EVERY_TASK)
-    for task, asked in model.asked.items():
-        condition = CONDITION[task]
-        for sample_id, (context, numbers, partner) in asked.items():
-            record = records[sample_id]
-            assert context == text_under(condition, record)
-            expected = shown_under(condition, record, records.get(partner))
-            if condition == "shuffled":
-                assert sorted(numbers) == sorted(expected)
-                assert (numbers == shown_by_the_task(record)) == (len(set(numbers)) == 1)
-            else:
-                assert numbers == expected
-            source = records[partner] if partner else record
-            last = BASES[shortcut_set.video_of(source)] + source["current_observation_frame"]
-            assert all(number <= last for number in numbers)
+@pytest.mark.whole
+def test_prompts_and_frames_equal_the_reference_in_both_harnesses(planted, records):
+    for model, _ in planted:
+        assert model.asked.keys() == set(EVERY_TASK)
+        for task, asked in model.asked.items():
+            for sample_id, (context, numbers, partner) in asked.items():
+                assert_asked_as_the_reference(CONDITION[task], records, sample_id, context, numbers, partner)
 
 
-def test_a_model_of_the_last_frame_is_found(planted, records):
-    _, run = planted
-    for tasks in TASKS.values():
-        name = "acc" if metric(run.results[tasks[0]], "coverage") else "acc_sum"
-        scores = {CONDITION[task]: metric(run.results[task], name) for task in tasks}
-        same = (None, "last_frame", "frozen", "without_goal", "last_1_action", "last_2_actions", "last_4_actions")
-        assert {scores[condition] for condition in same} == {1.0}
-        for condition in ("blind", "candidates_only", "first_frame", "reversed", "same_goal_video", "other_goal_video"):
-            assert scores[condition] < 0.75
+def assert_asked_as_the_reference(condition, records, sample_id, context, numbers, partner):
+    record = records[sample_id]
+    assert context == text_under(condition, record)
+    expected = shown_under(condition, record, records.get(partner))
+    if condition == "shuffled":
+        assert sorted(numbers) == sorted(expected)
+        assert (numbers == shown_by_the_task(record)) == (len(set(numbers)) == 1)
+    else:
+        assert numbers == expected
+    source = records[partner] if partner else record
+    last = BASES[shortcut_set.video_of(source)] + source["current_observation_frame"]
+    assert all(number <= last for number in numbers)
 
 
-def test_questions_without_a_partner_are_counted(planted, made):
-    _, run = planted
-    for benchmark, tasks in TASKS.items():
-        for task in tasks:
-            results, size = run.results[task], len(made[1][benchmark])
-            skipped = results.get("without_partner,none")
-            assert metric(results, "split_size") == size
-            if CONDITION[task] in ("same_goal_video", "other_goal_video"):
-                assert metric(results, "num_questions") == size - skipped
-                assert (skipped > 0) == (CONDITION[task] == "same_goal_video")
-            else:
-                assert skipped is None
-                assert metric(results, "num_questions") == size
+@pytest.mark.whole
+def test_scores_in_both_harnesses_expose_a_model_of_the_last_frame(planted, made):
+    """Questions without a partner are counted, and groups have no average."""
+    for _, run in planted:
+        for benchmark, tasks in TASKS.items():
+            assert_exposed(run, tasks)
+            for task in tasks:
+                assert_counted(run.results[task], CONDITION[task], len(made[1][benchmark]))
+        for group in GROUPS:
+            assert not [name for name, value in run.results.get(group, {}).items() if "," in name and value != " "]
 
 
-def test_groups_have_no_average(planted):
-    _, run = planted
-    for group in GROUPS:
-        assert not [name for name, value in run.results.get(group, {}).items() if "," in name and value != " "]
+def assert_exposed(run, tasks):
+    name = "acc" if metric(run.results[tasks[0]], "coverage") else "acc_sum"
+    scores = {CONDITION[task]: metric(run.results[task], name) for task in tasks}
+    same = (None, "last_frame", "frozen", "without_goal", "last_1_action", "last_2_actions", "last_4_actions")
+    assert {scores[condition] for condition in same} == {1.0}
+    for condition in ("blind", "candidates_only", "first_frame", "reversed", "same_goal_video", "other_goal_video"):
+        assert scores[condition] < 0.75
 
 
+def assert_counted(results, condition, size):
+    skipped = results.get("without_partner,none")
+    assert metric(results, "split_size") == size
+    if condition in ("same_goal_video", "other_goal_video"):
+        assert metric(results, "num_questions") == size - skipped
+        assert (skipped > 0) == (condition == "same_goal_video")
+    else:
+        assert skipped is None
+        assert metric(results, "num_questions") == size
+
+
+@pytest.mark.nightly
 def test_both_harnesses_are_equal(lmms_run, lm_run):
     """Except for the tolerance, which depends on the questions that an audit draws."""
     results = {
@@ -195,6 +197,7 @@ def test_both_harnesses_are_equal(lmms_run, lm_run):
     assert_same_results(lmms_run, lm_run._replace(results=results), EVERY_TASK)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("condition", ["first_frame", "frozen", "reversed", "without_goal", "last_1_action", "blind"])
 def test_likelihoods_equal_full_passes(made, qwen, lmms_run, condition):
     folder, questions = made
@@ -214,6 +217,7 @@ def test_likelihoods_equal_full_passes(made, qwen, lmms_run, condition):
     assert_same_ranking(lmms_run, f"egoplan_val_{condition}", ranked, slow.records)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms_eval, in_lm_eval])
 def test_cached_answers_are_those_of_the_condition(qwen, lmms_run, tmp_path, run):
     tasks = ["egoplan_val", "egoplan_val_reversed", "egoplan_val_shuffled", "egoplan_val_same_goal_video"]
@@ -225,6 +229,7 @@ def test_cached_answers_are_those_of_the_condition(qwen, lmms_run, tmp_path, run
                 assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms_eval, in_lm_eval])
 def test_a_limit_applies_to_the_questions_with_a_partner(qwen, run):
     done = run(qwen, "egoplan_val_same_goal_video", limit=4)
@@ -233,6 +238,7 @@ def test_a_limit_applies_to_the_questions_with_a_partner(qwen, run):
     assert metric(results, "without_partner") == shortcut_set.WITHOUT_SAME_GOAL
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("family", ["llava", "idefics3", "gemma3", "blip2_opt"])
 @pytest.mark.parametrize("is_chat", [True, False])
 def test_candidates_alone_are_ranked_by_many_families(made, family, is_chat):
@@ -247,6 +253,7 @@ def test_candidates_alone_are_ranked_by_many_families(made, family, is_chat):
     assert metric(run.results[task], "ties") == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("checkpoint", ["qwen", "text"])
 def test_an_empty_input_without_a_template_begins_with_a_special_token(made, qwen, checkpoint):
     """The tokenizer of Qwen adds no token by itself."""
@@ -259,15 +266,16 @@ def test_an_empty_input_without_a_template_begins_with_a_special_token(made, qwe
     assert metric(run.results[task], "predictions") == len(made[1]["egoplan"])
 
 
+@pytest.mark.nightly
 def test_metadata_cannot_change_the_shortcut(made, qwen):
     for task, shortcut in (("egoplan_val", "reversed"), ("egoplan_val_reversed", "shuffled")):
         with pytest.raises(LmmsEgoplanError, match=rf"{task}: --metadata shortcut={shortcut}: "):
             evaluate("dummy", [task], {"shortcut": shortcut})
 
 
+@pytest.mark.nightly
 def test_a_backend_of_video_files_is_told_what_works(made):
-    folder = str(LMMS_EVAL_TASKS / "egoplan")
-    manager = TaskManager("ERROR", include_path=folder, include_defaults=False, model_name="llava_vid")
+    manager = lmms_tasks("llava_vid", LMMS_EVAL_TASKS / "egoplan")
     tasks = manager.load_task_or_group(["egoplan_val_reversed", "egoplan_val_same_goal_video"])
     task = tasks["egoplan_val_reversed"]
     with pytest.raises(LmmsEgoplanError, match=re.escape("reversed needs media frames")):

@@ -1,4 +1,4 @@
-"""Run EgoThink's tasks on the published data, judged by a server on this machine."""
+"""Run EgoThink's tasks on small and on the published data, judged by a server on this machine."""
 
 import hashlib
 import json
@@ -7,17 +7,20 @@ import re
 from statistics import fmean
 
 import pytest
-from lmms_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
+from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.text import sanitize
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S, wait_until
 from runs import harness
+from runs.answerer import save_attentive_answerer
+from runs.both_harnesses import assert_same_results, in_both
+from runs.both_harnesses import records as logged
 from runs.harness import TWO_PROCESSES, hf_vlm, log, run, start
 from zoo import save
 
@@ -103,6 +106,29 @@ def assert_judged_as_asked(run, prompts, names):
 
 
 @pytest.mark.whole
+def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+    prepare_egothink(write_source(tmp_path / "source", 4))
+    answers = ["The existence 1.", "The attribute 2.", "No idea.", "<think>The counting 1?</think>None."]
+    checkpoint = save_attentive_answerer(tmp_path / "answerer", answers)
+    with JudgeServer(opinion) as server:
+        for name, value in judge_at(server, "both harnesses").items():
+            monkeypatch.setenv(name, value)
+        lmms_run, lm_run = in_both(checkpoint, "egothink_bench")
+    assert_aggregates_follow_from_the_records(lmms_run)
+    assert_judged_as_asked(lmms_run, server.prompts, TASKS)
+    for task in TASKS.values():
+        assert logged(lm_run, task, "score") == logged(lmms_run, task, "score")
+    assert_same_results(lmms_run, lm_run, TASKS.values())
+    groups = [name for name in lm_run.results if name.startswith("egothink_bench")]
+    assert len(groups) == 7
+    for group in groups:
+        for name in ("score,judged", "judge_coverage,judged"):
+            assert lm_run.results[group][name] == pytest.approx(lmms_run.results[group][name])
+
+
+@pytest.mark.nightly
 def test_the_whole_benchmark(data, checkpoint):
     def crowded(prompt, asked_before):
         """Reply after nine requests were open at once. The probe at the start is sent alone."""
@@ -118,6 +144,16 @@ def test_the_whole_benchmark(data, checkpoint):
     assert_judged_as_asked(done, server.prompts, TASKS)
     assert KEY not in log(data)
 
+    assert_aggregates_follow_from_the_records(done)
+    # One probe, one request for each rated answer, and three for each answer without a rating.
+    assert len(server.prompts) == 1 + len(set(server.prompts[1:])) + 2 * sum(
+        rating(prompt) is None for prompt in set(server.prompts[1:])
+    )
+    assert server.peak > 8
+
+
+def assert_aggregates_follow_from_the_records(done):
+    by_id = records(done)
     scores, judged = {}, 0
     for name, task in TASKS.items():
         results = done.results[task]
@@ -133,40 +169,25 @@ def test_the_whole_benchmark(data, checkpoint):
         assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in of_task))
         assert results["judge_model,judged"] == "judge-of-tests-2"
     assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
-    assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(judged / 700)
+    assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(judged / len(by_id))
     reasoning = [scores["counting"], scores["comparison"], scores["situated"]]
     assert done.results["egothink_bench_reasoning"]["score,judged"] == pytest.approx(fmean(reasoning))
-    # One probe, one request for each rated answer, and three for each answer without a rating.
-    assert len(server.prompts) == 1 + len(set(server.prompts[1:])) + 2 * sum(
-        rating(prompt) is None for prompt in set(server.prompts[1:])
-    )
-    assert server.peak > 8
 
 
 @pytest.mark.whole
-def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(data, checkpoint):
+def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare_egothink(write_source(tmp_path / "source", 20))
+    checkpoint = save("llava", tmp_path / "llava")
     arguments = hf_vlm(checkpoint, SHORT, "--offset", "7", "--limit", "9")
     with JudgeServer(opinion) as server:
-        done = run(data, data / "two", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "parts"))
+        done = run(tmp_path, tmp_path / "two", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "parts"))
     assert set(records(done)) == {f"existence/{number}" for number in range(8, 17)}
     assert_judged_as_asked(done, server.prompts, ["existence"])
     assert done.results[SHORT]["num_questions,judged"] == 9
 
 
-def test_llava_gets_its_own_prompt(data):
-    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="llava")
-    tasks = manager.load_task_or_group([SHORT, "egothink_planning_navigation"])
-    tasks = [tasks[SHORT], tasks["egothink_planning_navigation"]]
-    short, plan = (task.doc_to_text(task.test_docs()[0]) for task in tasks)
-    question = docs("existence")["existence/1"]["question"]
-    assert short.startswith("You are a person in the situation shown in the image.")
-    assert short.endswith(f"Keep your answer as short as possible!\n{question}")
-    assert "Answer the questions in a detailed and helpful way." in plan
-    limits = [task.config.generation_kwargs["max_new_tokens"] for task in tasks]
-    assert limits == [30, 300]
-
-
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_answers_without_a_judge_can_be_judged_later(data, checkpoint, monkeypatch):
     done = run(data, data / "unjudged", *hf_vlm(checkpoint, SHORT, "--limit", "6"))
     words = log(data)
@@ -188,7 +209,7 @@ def test_answers_without_a_judge_can_be_judged_later(data, checkpoint, monkeypat
     assert {line["rating"] for line in lines} == {0.5}
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_invalid_judge_fails_before_the_model_is_loaded(data, checkpoint):
     refusal = Reply(f"Incorrect API key provided: {KEY}.", status=401)
     with JudgeServer(lambda prompt, asked_before: refusal) as server:
@@ -204,7 +225,7 @@ def test_an_invalid_judge_fails_before_the_model_is_loaded(data, checkpoint):
     assert len(server.prompts) == 1
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_answers_are_kept_if_the_judge_rejects_requests_midway(data, checkpoint):
     asked = []
 
@@ -226,7 +247,7 @@ def test_answers_are_kept_if_the_judge_rejects_requests_midway(data, checkpoint)
     assert KEY not in json.dumps(done.samples)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_overlapping_groups_have_no_wrong_average(data, checkpoint):
     tasks = "egothink_bench,egothink_bench_object"
     arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")

@@ -7,13 +7,12 @@ import pytest
 
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
+from runs.both_harnesses import in_lmms_eval
 from runs.harness import LMMS_EVAL, TWO_PROCESSES, log, metric, run, start
 from runs.small_set import prepare_small_set
 from runs.test_lm_eval_processes import COMMAND
 from zoo import save
 from zoo.unusual import save_faulty
-
-pytestmark = pytest.mark.whole
 
 
 @pytest.fixture
@@ -23,19 +22,27 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
-    """The eighth question is inexact; it is the fourth question of the second process."""
-    folder = save_faulty(data / "faulty", "7")
-    model = f"pretrained={folder},dtype=float32,trust_remote_code=True"
+def fail_in_two_processes(data):
+    """Run on a model whose eighth question is inexact: the fourth question of the second process. Return arguments."""
+    model = f"pretrained={save_faulty(data / 'faulty', '7')},dtype=float32,trust_remote_code=True"
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--use_cache", data / "cache", "--model_args", model]
     failed = start(data, *arguments, "--output_path", data / "failed", launcher=TWO_PROCESSES)
     assert failed.wait(FOREVER_S) == 1, log(data)
     assert all(fact in log(data) for fact in ("path packed", "(image)", "ranking_path=full"))
     assert not list((data / "failed").rglob("*_results.json"))
+    return arguments
 
+
+@pytest.mark.whole
+def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
+    fail_in_two_processes(data)
+
+
+@pytest.mark.nightly
+def test_after_a_failed_audit_the_same_command_computes_full_passes(data):
+    arguments = fail_in_two_processes(data)
     again = run(data, data / "again", *arguments, launcher=TWO_PROCESSES)
-    arguments[-1] += ",ranking_path=full"
-    forced = run(data, data / "forced", *arguments, launcher=TWO_PROCESSES)
+    forced = in_lmms_eval(f"{data / 'faulty'},trust_remote_code=True,ranking_path=full", "egoplan_val")
     for sample, expected in zip(again.samples["egoplan_val"], forced.samples["egoplan_val"], strict=True):
         losses = [[choice["loss"] for choice in row["predictions"]["choices"]] for row in (sample, expected)]
         assert losses[0] == pytest.approx(losses[1], abs=1e-5)
@@ -49,6 +56,7 @@ IN_LM_EVAL = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("launcher", "arguments"),
     [(LMMS_EVAL, IN_LMMS_EVAL), (TWO_PROCESSES, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)],
@@ -68,8 +76,11 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data,
 
 @pytest.mark.parametrize(
     ("launcher", "wrong"),
-    [(LMMS_EVAL, "missing frame"), (TWO_PROCESSES, "missing folder"), (TWO_PROCESSES, "missing frame")],
-    ids=["one process", "two processes, missing folder", "two processes"],
+    [
+        pytest.param(LMMS_EVAL, "missing frame", marks=pytest.mark.whole, id="one process"),
+        pytest.param(TWO_PROCESSES, "missing folder", marks=pytest.mark.nightly, id="two processes, missing folder"),
+        pytest.param(TWO_PROCESSES, "missing frame", marks=pytest.mark.nightly, id="two processes"),
+    ],
 )
 def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
     folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
@@ -88,11 +99,13 @@ def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
         assert 6 not in stored
 
 
+@pytest.mark.nightly
 def test_a_foreign_backend_keeps_the_exit_code_of_the_harness(data):
     arguments = ["--tasks", "egoplan_val", "--model", "llava_hf", "--model_args", f"pretrained={data / 'nowhere'}"]
     assert start(data, *arguments, "--output_path", data / "out").wait(FOREVER_S) == 0, log(data)
 
 
+@pytest.mark.nightly
 def test_results_contain_the_audits(data):
     folder = save("llava", data / "llava")
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--model_args", f"pretrained={folder},dtype=float32"]

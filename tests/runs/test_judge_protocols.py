@@ -6,7 +6,6 @@ import lm_eval
 import pytest
 from lm_eval.models.dummy import DummyLM
 from lmms_eval import evaluator as lmms_eval
-from lmms_eval.tasks import TaskManager as LMMSTaskManager
 from typer.testing import CliRunner
 
 from benchmarks.egothink.paper import SINGLE_MATH_V2
@@ -22,6 +21,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.runs import read_judged
+from runs.both_harnesses import lmms_tasks
 
 TASK = "egothink_planning_assistance"
 PHYSBRAIN = (
@@ -30,13 +30,15 @@ PHYSBRAIN = (
 )
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    prepare_egothink(write_source(tmp_path / "source"))
-    return tmp_path
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+            patch.delenv(name, raising=False)
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        prepare_egothink(write_source(folder / "source"))
+        yield folder
 
 
 @pytest.fixture
@@ -65,13 +67,13 @@ def in_lm_eval(**metadata):
 def evaluated(harness):
     if harness == "lm-eval":
         return in_lm_eval()
-    tasks = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
+    tasks = lmms_tasks("openai", LMMS_EVAL_TASKS / "egothink")
     with JudgeServer(lambda *_: Reply("lol")) as model:
         arguments = f"model=tiny,base_url={model.url},api_key=none,max_retries=1"
         return lmms_eval.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize(
     ("protocol", "score", "failed"), [("paper", 50, 0), ("authors", 50, 0), ("lmms-eval-0.7.3", -25, 1)]
@@ -120,7 +122,7 @@ def test_prompts_of_physbrain_in_lm_eval(data, judge):
     assert texts == ["<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path, monkeypatch):
     origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.4", "config": {}}
     stored = tmp_path / "answers.jsonl"

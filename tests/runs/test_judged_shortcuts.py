@@ -28,8 +28,6 @@ from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import assert_same_results, in_both, in_lm_eval, in_lmms_eval, prepare_sets, records
 from runs.harness import hf_vlm, judge_at, run
 
-pytestmark = pytest.mark.whole
-
 GROUP = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 ANSWERS = [
     json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
@@ -66,6 +64,7 @@ def lines():
     logger.remove(sink)
 
 
+@pytest.mark.whole
 def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
     with JudgeServer(lambda prompt, asked_before: Reply("[[70]]", model="rates")) as server:
         for name, value in judge_at(server, "rates").items():
@@ -101,6 +100,7 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
     assert "without_partner,judged" not in lmms_run.results["egointent_reversed"]
 
 
+@pytest.mark.nightly
 def test_a_step_without_partner_is_one_clear_error(data, checkpoint):
     """Without the plugin's change, lmms-eval would load the data five times and hide the error."""
     records_of_one_video = [raw_record(1), raw_record(2)]
@@ -113,6 +113,7 @@ def test_a_step_without_partner_is_one_clear_error(data, checkpoint):
                 evaluate(checkpoint, "egointent_other_video")
 
 
+@pytest.mark.whole
 def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(data / "egothink_of_three"))
@@ -144,6 +145,7 @@ def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
         assert {sample["record"]["images"] for run in (lm_run, lmms_run) for sample in run.samples[task]} == {1}
 
 
+@pytest.mark.nightly
 def test_actplan_with_the_views_of_another_activity(data, checkpoint):
     lmms_run, lm_run = in_both(checkpoint, "actplan_views_swapped")
     plans = records(lm_run, "actplan_views_swapped", "lcs_norm")
@@ -159,6 +161,7 @@ def test_actplan_with_the_views_of_another_activity(data, checkpoint):
         assert partner["num_images"] == len(rows[partner["row"]]["images"]) == sample["record"]["images"]
 
 
+@pytest.mark.nightly
 def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkpoint):
     """A run of the command lmms-eval, with the leakage task, whose data are another split."""
     prepared = [

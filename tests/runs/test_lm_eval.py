@@ -42,8 +42,6 @@ from runs.slow_egoplan import (
     reply_accuracies,
 )
 
-pytestmark = pytest.mark.whole
-
 EGOTHINK = [f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS]
 PLAN = "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
 
@@ -81,6 +79,7 @@ def logprobs(run, task="egoplan_val"):
     }
 
 
+@pytest.mark.whole
 def test_egoplan_rankings_are_equal_in_both_harnesses_and_by_full_passes(data, vlm, egoplan):
     lmms_run, lm_run = map(logprobs, egoplan)
     slow = SlowEgoPlan(vlm, data / "media")
@@ -94,6 +93,7 @@ def test_egoplan_rankings_are_equal_in_both_harnesses_and_by_full_passes(data, v
     assert_same_results(*egoplan, ["egoplan_val"])
 
 
+@pytest.mark.nightly
 def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     slow = SlowEgoPlan(vlm, data / "media")
     replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
@@ -106,6 +106,7 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     assert_same_results(*egoplan, ["egoplan_val_generate"])
 
 
+@pytest.mark.nightly
 def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
     """A truncated reply and one without a letter have no accuracy, and lower the coverage."""
     done = "Task progress: A lid is off.\nCurrent observation: A sink.\n"
@@ -128,6 +129,7 @@ def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
         assert {sample["predictions"]["observation"] for sample in samples} == {"A sink."}
 
 
+@pytest.mark.nightly
 def test_marked_clips_are_ranked_like_full_passes(data, vlm):
     slow = SlowEgoPlan(vlm, data / "media")
     task = "egoplan_val_clips_marked"
@@ -142,6 +144,7 @@ def test_marked_clips_are_ranked_like_full_passes(data, vlm):
     assert slow.rank(slow.records[0], slow.clips(slow.records[0])) != ranked[0]
 
 
+@pytest.mark.nightly
 def test_a_template_that_moves_images_cannot_show_marks(data):
     checkpoint = save_letter_lover("llava", data / "llava")
     with pytest.raises((RetryError, LmmsEgoplanError)) as raised:
@@ -149,6 +152,7 @@ def test_a_template_that_moves_images_cannot_show_marks(data):
     assert "puts all images before the text" in str(raised.value.__cause__ or raised.value)
 
 
+@pytest.mark.nightly
 def test_a_template_with_a_bos_token_gets_no_second_one(data):
     """Llama 3.2's template begins with the token, and the tokenizer would add another one."""
     lmms_run, lm_run = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
@@ -159,6 +163,7 @@ def test_a_template_with_a_bos_token_gets_no_second_one(data):
     assert len({reply for (reply,) in written[1]}) > 1
 
 
+@pytest.mark.nightly
 def test_egothink_answers_and_scores_are_equal(data):
     answers = ["The existence 1.", "The attribute 2.", "No idea.", "Nothing", "I do not know."]
     thought = [f"<think>The counting 1?</think>{answer}" for answer in ("the existence 1", "None.")]
@@ -183,6 +188,7 @@ def test_egothink_answers_and_scores_are_equal(data):
     assert_same_results(lmms_run, lm_run, EGOTHINK)
 
 
+@pytest.mark.nightly
 def test_egointent_answers_and_scores_are_equal(data):
     answers = [
         json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
@@ -200,6 +206,7 @@ def test_egointent_answers_and_scores_are_equal(data):
     assert_same_results(lmms_run, lm_run, ["egointent"])
 
 
+@pytest.mark.nightly
 def test_plans_and_their_scores_are_equal(data):
     numbered = "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN.splitlines(), 1))
     checkpoint = save_attentive_answerer(
@@ -263,6 +270,7 @@ def direct(model, tokenizer, context, answer):
     return Choice(answer.strip(), math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), len(positions))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("in_chat", [False, True])
 def test_language_models_rank_as_transformers_does(data, language_model, in_transformers, in_chat):
     tasks = ["egoplan_val_blind", "egoplan_val_narrated"]
@@ -288,6 +296,7 @@ def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat
         assert metric(run.results[task], name) == pytest.approx(value), name
 
 
+@pytest.mark.nightly
 def test_without_a_tokenizer_only_sums_are_compared(language_model, in_transformers):
     task, warnings = "egoplan_val_blind", []
     pretrained, tokenizer = in_transformers
@@ -308,6 +317,7 @@ def test_without_a_tokenizer_only_sums_are_compared(language_model, in_transform
     ]
 
 
+@pytest.mark.nightly
 def test_language_models_write_plans(language_model):
     task = "actplan_text_only"
     run = in_lm_eval(language_model, task, model="hf", limit=3, gen_kwargs=FEW_TOKENS)

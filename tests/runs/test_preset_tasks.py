@@ -9,7 +9,7 @@ from transformers import AutoProcessor, GenerationMixin
 from benchmarks.egoplan import published_reference as published
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
 from media.files import SIZE, read_numbers, write_numbered_video
 from patience import FOREVER_S
@@ -17,9 +17,7 @@ from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import in_lm_eval, in_lmms_eval
 from runs.harness import log, metric, start
 
-pytestmark = pytest.mark.whole
-
-QUESTIONS = 64
+QUESTIONS = 24
 VIDEO = "0a1b-2c"
 FRAMES = 150
 LIMIT = 8
@@ -36,6 +34,15 @@ CLAIMED = {
 }
 REPLIES = [*CLAIMED]
 by_task = pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+# One preset per parser. The last one shows a video file, which the harness's backend for servers reads itself.
+OF_EACH_PARSER = [
+    ("egoplan_bench2", "official"),
+    ("egoplan_bench2", "lmms-eval-0.7.3"),
+    ("egoplan_bench2", "flageval"),
+    ("egoplan_bench2", "physbrain-evalkit"),
+    ("egoplan", "seed-bench-r1"),
+]
+OF_A_FILE = ("egoplan_bench2", "mimo")
 
 
 def record_of(number):
@@ -144,7 +151,13 @@ def assert_sampling(call, name):
     assert {key: value for key, value in passed.items() if value is not None} == arguments
 
 
-@by_task
+@pytest.mark.parametrize(
+    ("benchmark", "name"),
+    [
+        pytest.param(*pipeline, marks=pytest.mark.whole if pipeline == OF_A_FILE else pytest.mark.nightly)
+        for pipeline in published.PIPELINES
+    ],
+)
 def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmark, name):
     task = f"{benchmark}__{name}"
     run = in_lmms_eval(checkpoint, task, batch_size=16)
@@ -171,11 +184,26 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
             assert (videos, images) == (int(bool(frames)), len(separate))
 
 
+@pytest.mark.whole
+def test_a_server_gets_what_each_parser_expects(data, monkeypatch):
+    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
+    presets = [preset for name in ("egoplan", "egoplan_bench2") for preset in load_presets(name).values()]
+    tested = {load_presets(benchmark)[name].parser for benchmark, name in [*OF_EACH_PARSER, OF_A_FILE]}
+    assert tested == {preset.parser for preset in presets} - {LIKELIHOOD}
+    for benchmark, name in OF_EACH_PARSER:
+        assert_server_gets_prompt_frames_and_sampling(benchmark, name)
+
+
+@pytest.mark.nightly
 @by_task
 def test_a_server_gets_prompt_frames_and_sampling(data, monkeypatch, benchmark, name):
     monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
     if load_presets(benchmark)[name].media["media"] == "video":
         pytest.skip("the harness's backend reads the file")
+    assert_server_gets_prompt_frames_and_sampling(benchmark, name)
+
+
+def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
     task = f"{benchmark}__{name}"
     with JudgeServer(
         lambda prompt, _: Reply(REPLIES[int(re.search(r"cup (\d+)", prompt)[1]) % len(REPLIES)])
@@ -194,6 +222,7 @@ def test_a_server_gets_prompt_frames_and_sampling(data, monkeypatch, benchmark, 
     assert as_images == (name == "seed-bench-r1")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["flageval", "seed-bench-r1", "mimo", "physbrain-evalkit"])
 def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
     benchmark, task = "egoplan_bench2", f"egoplan_bench2__{name}"
@@ -211,6 +240,7 @@ def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
         assert metric(lmms_run.results[task], "acc") == metric(run.results[task], "acc")
 
 
+@pytest.mark.nightly
 def test_the_official_preset_ranks_like_the_published_task(data, checkpoint):
     for evaluate in (in_lmms_eval, in_lm_eval):
         run = evaluate(checkpoint, "egoplan__official", "egoplan_val_published", limit=9)
@@ -219,6 +249,7 @@ def test_the_official_preset_ranks_like_the_published_task(data, checkpoint):
         assert metric(run.results["egoplan__official"], "unknown_fields") == "none"
 
 
+@pytest.mark.nightly
 def test_a_backend_that_does_not_score_the_end_is_refused(data):
     process = start(data, "--model", "qwen2_5_vl", "--tasks", "egoplan__official")
     process.wait(FOREVER_S)

@@ -6,7 +6,6 @@ import pytest
 import torch
 import yaml
 from lmms_eval.evaluator import simple_evaluate
-from lmms_eval.tasks import TaskManager
 from tenacity import RetryError
 
 from benchmarks.egoplan import derived_questions
@@ -19,19 +18,18 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
-from runs.both_harnesses import in_lm_eval, in_lmms_eval
+from runs.both_harnesses import in_lm_eval, in_lmms_eval, lmms_tasks
 from runs.harness import log, metric, start
 from runs.slow_egoplan import LETTERS, SOURCE_FPS, Choice, SlowEgoPlan, _image, assert_same_ranking
 from runs.slow_egoplan_bench2 import SlowEgoPlanBench2, by_domain
 from runs.test_stock_scoring import StockBackend
 from zoo import save
 
-pytestmark = [
-    pytest.mark.whole,
-    pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"),
-]
+pytestmark = pytest.mark.skipif(
+    not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"
+)
 
-QUESTIONS = 64
+QUESTIONS = 48
 SINGLE, CLIPS, LETTER = "egoplan_val_published", "egoplan_val_clips_published", "egoplan_bench2_generate"
 REPLIES = ["Answer: B", "Add it", "Based on this, C", "The answer is D.", "Option: A", "none", "Best answer: C", "B."]
 
@@ -121,16 +119,6 @@ def slow(data, qwen):
     return SlowPublished(qwen, data / "media")
 
 
-@pytest.fixture(scope="module")
-def lmms_run(qwen):
-    return in_lmms_eval(qwen, SINGLE, CLIPS)
-
-
-@pytest.fixture(scope="module")
-def lm_run(qwen):
-    return in_lm_eval(qwen, SINGLE, CLIPS)
-
-
 def right_choices(records, ranked):
     means = [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked]
     return [
@@ -143,6 +131,7 @@ def mean(values):
     return sum(values) / len(values)
 
 
+@pytest.mark.nightly
 def test_the_questions_are_varied(slow):
     records = slow.records
     assert len(records) == QUESTIONS
@@ -157,20 +146,22 @@ def test_the_questions_are_varied(slow):
     assert any(not record["task_progress_metadata"] for record in records)
 
 
-@pytest.mark.parametrize("harness", ["lmms_run", "lm_run"])
-def test_one_video_equals_the_reference(slow, harness, request):
-    run = request.getfixturevalue(harness)
+@pytest.mark.whole
+def test_one_video_equals_the_reference_in_both_harnesses(qwen, slow):
     ranked = [slow.rank(record, slow.single(record)) for record in slow.records]
-    assert_same_ranking(run, SINGLE, ranked, slow.records)
     right = right_choices(slow.records, ranked)
     assert 0 < sum(right) < QUESTIONS
-    assert metric(run.results[SINGLE], "acc") == pytest.approx(mean(right))
-    assert metric(run.results[SINGLE], "num_questions") == QUESTIONS
+    for evaluate in (in_lmms_eval, in_lm_eval):
+        run = evaluate(qwen, SINGLE)
+        assert_same_ranking(run, SINGLE, ranked, slow.records)
+        assert metric(run.results[SINGLE], "acc") == pytest.approx(mean(right))
+        assert metric(run.results[SINGLE], "num_questions") == QUESTIONS
 
 
-@pytest.mark.parametrize(("harness", "media"), [("lmms_run", "clips_as_videos"), ("lm_run", "clips_as_images")])
-def test_clips_equal_the_reference(slow, harness, media, request):
-    run = request.getfixturevalue(harness)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("evaluate", "media"), [(in_lmms_eval, "clips_as_videos"), (in_lm_eval, "clips_as_images")])
+def test_clips_equal_the_reference(qwen, slow, evaluate, media):
+    run = evaluate(qwen, CLIPS)
     ranked = [slow.rank(record, getattr(slow, media)(record)) for record in slow.records]
     assert_same_ranking(run, CLIPS, ranked, slow.records)
     right = right_choices(slow.records, ranked)
@@ -183,6 +174,7 @@ def test_clips_equal_the_reference(slow, harness, media, request):
     assert metric(results, "num_questions") == QUESTIONS
 
 
+@pytest.mark.nightly
 def test_written_letters_equal_the_reference(data):
     checkpoint = save_attentive_answerer(data / "answerer", REPLIES)
     slow = SlowEgoPlanBench2(checkpoint, data / "bench2")
@@ -210,16 +202,17 @@ def test_written_letters_equal_the_reference(data):
         assert metric(run.results[LETTER], "acc_clear") != metric(run.results[LETTER], "acc")
 
 
+@pytest.mark.nightly
 def test_a_backend_that_does_not_score_the_end_is_refused(data):
     process = start(data, "--model", "qwen2_5_vl", "--tasks", SINGLE)
     process.wait(FOREVER_S)
     assert f"{SINGLE}: qwen2_5_vl does not score the end" in log(data)
-    settings = {"include_path": str(LMMS_EVAL_TASKS), "include_defaults": False}
     with pytest.raises(RetryError) as raised:  # the harness tries to score a question several times
-        simple_evaluate(StockBackend(), tasks=[SINGLE], task_manager=TaskManager("ERROR", **settings), limit=1)
+        simple_evaluate(StockBackend(), tasks=[SINGLE], task_manager=lmms_tasks(), limit=1)
     assert isinstance(raised.value.__cause__, LmmsEgoplanError)
 
 
+@pytest.mark.nightly
 def test_the_tuned_models_question_is_a_variant(data, qwen, slow, tmp_path):
     variant = {"include": f"{LMMS_EVAL_TASKS}/egoplan/{CLIPS}.yaml", "task": "egoplan_val_clips_tuned"}
     function = "doc_to_text: !function lmms_egoplan.benchmarks.egoplan.protocol.tuned_question\n"

@@ -18,7 +18,7 @@ from runs.harness import TWO_PROCESSES, log, run, start
 from runs.slow_egoplan import SlowEgoPlan
 from zoo import build, save
 
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 COMMAND = [sys.executable, "-m", "lmms_egoplan"]
 RANKED, WRITTEN = "egoplan_val", "egoplan_val_generate"

@@ -1,6 +1,5 @@
 """Run EgoPlan's tasks in lmms-eval on real annotations, and compare with an independent slow evaluation."""
 
-import json
 import signal
 import sys
 
@@ -21,9 +20,10 @@ from runs.slow_egoplan import (
     logged,
     reply_accuracies,
 )
+from runs.test_resumption import KILLED_HARNESS, losses, scored_keys
 
 pytestmark = [
-    pytest.mark.whole,
+    pytest.mark.nightly,
     pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"),
 ]
 
@@ -127,34 +127,7 @@ def test_two_processes(data, llava, llava_run):
         assert metric(both.results["egoplan_val"], name) == pytest.approx(value), name
 
 
-def scored_keys(cache):
-    """Return the key of each scored request. A request that was scored twice has its key twice."""
-    return [
-        json.loads(line)["cache_key"]
-        for path in (cache / "runs").rglob("*.audit.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-
-
-# lmms-eval, killed when it has written 60 responses, on machines of any speed.
-KILLED_HARNESS = """
-import os, runpy, signal
-from lmms_eval.caching.response_cache import ResponseCache
-
-log, logged = ResponseCache._log_to_audit, []
-
-def log_and_die(self, *arguments, **more):
-    log(self, *arguments, **more)
-    logged.append(arguments)
-    if len(logged) == 60:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-ResponseCache._log_to_audit = log_and_die
-runpy.run_module("lmms_eval", run_name="__main__")
-"""
-
-
-def test_a_killed_run_resumes(data, llava, llava_run):
+def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
     cache = data / "cache"
     limit = 60
     model = ["--model", "llava", "--model_args", f"pretrained={llava},dtype=float32"]
@@ -206,7 +179,3 @@ def test_conditions_in_one_run_have_the_numbers_of_separate_runs(data, qwen):
             assert len(several.samples[task]) == len(samples) == limit
             for expected in alone:
                 assert samples[expected["doc_id"]] == pytest.approx(losses(expected), abs=1e-6)
-
-
-def losses(sample):
-    return [choice["loss"] for choice in sample["predictions"]["choices"]]

@@ -11,6 +11,7 @@ from lmms_eval.tasks import TaskManager
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import number_image
 from ranking.reference import reference_loss
+from runs.both_harnesses import lmms_tasks
 from runs.harness import metric, run
 from runs.small_set import prepare_small_set
 from zoo import save
@@ -101,7 +102,7 @@ cli_evaluate()
 """
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.usefixtures("rows")
 def test_a_changed_harness_still_runs_other_tasks(tmp_path):
     save("llava", tmp_path / "model")
@@ -132,7 +133,7 @@ class StockBackend(lmms):
 def test_a_backend_that_answers_with_pairs(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     records = prepare_small_set(tmp_path)
-    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+    manager = lmms_tasks(folder=LMMS_EVAL_TASKS / "egoplan")
     evaluated = simple_evaluate(StockBackend(), tasks=["egoplan_val"], task_manager=manager, log_samples=True)
     results = evaluated["results"]["egoplan_val"]
     shortest = [min("ABCD", key=lambda x, r=record: len(r[f"choice_{x.lower()}"])) for record in records]

