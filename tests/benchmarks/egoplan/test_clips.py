@@ -1,6 +1,7 @@
 """Test questions shown from clips: cut by the package, or made elsewhere."""
 
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -191,7 +192,8 @@ def test_cutting_resumes_and_repeats_changed_clips(folder):
     assert read_label(out / "11.mp4").observation_frame == 90
 
 
-def test_a_killed_cut_leaves_only_whole_clips(folder):
+@pytest.mark.whole
+def test_a_killed_cut_leaves_only_whole_clips_and_resumes(folder):
     annotations = write_sources(folder)
     program = (
         "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli import app\n"
@@ -212,6 +214,10 @@ def test_a_killed_cut_leaves_only_whole_clips(folder):
     assert sorted(path.name for path in files if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
     result = cut_clips(folder, sources(folder))
     assert (result.cut, result.reused) == (2, 3)
+    resumed = {path.name: path.read_bytes() for path in (folder / "clips").glob("*.mp4")}
+    shutil.rmtree(folder / "clips")
+    cut_clips(folder, sources(folder))
+    assert {path.name: path.read_bytes() for path in (folder / "clips").glob("*.mp4")} == resumed
 
 
 def options(folder):
