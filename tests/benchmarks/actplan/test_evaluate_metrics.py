@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import evaluate
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
 from lmms_egoplan.benchmarks.actplan.commands import METRICS
+from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import FOREVER_S
 
@@ -23,6 +24,8 @@ GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"
 @pytest.fixture(autouse=True)
 def environment(real_encoder, monkeypatch, tmp_path):
     """Set separate folders of evaluate for each test."""
+    import evaluate
+
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:
@@ -31,6 +34,8 @@ def environment(real_encoder, monkeypatch, tmp_path):
 
 @pytest.fixture
 def metric(tmp_path):
+    import evaluate
+
     return lambda name: evaluate.load(str(METRICS / name), cache_dir=str(tmp_path / "cache"))
 
 
@@ -160,7 +165,11 @@ def test_a_missing_classifier_raises_an_error_with_advice(metric):
         metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD])
 
 
-@pytest.mark.whole
+def test_the_command_prints_the_folder_of_the_metrics():
+    assert CliRunner().invoke(app, ["metrics-path", "actplan"]).stdout == f"{METRICS}\n"
+
+
+@pytest.mark.nightly
 def test_the_readmes_example_works(tmp_path):
     """A new process knows only the folder that the command prints."""
     environment = os.environ | {"HF_HOME": str(tmp_path)}

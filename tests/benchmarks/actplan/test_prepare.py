@@ -1,5 +1,9 @@
+import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
 from datetime import datetime
 from statistics import fmean
@@ -322,6 +326,51 @@ def test_a_failure_keeps_the_older_data(tmp_path):
         prepare_actplan(source)
     assert load_summary("actplan", "test") == before
     assert len(ACTPLAN.load("test")) == 4
+
+
+# A program that is killed while it reads the last of 40 instances. By then, it has written some of their rows.
+KILLED = """
+import os, signal
+from lmms_egoplan.benchmarks.actplan import instances
+from lmms_egoplan.cli import app
+
+read, calls = instances.read_instance, []
+
+def read_some(*arguments):
+    calls.append(arguments)
+    if len(calls) == 40:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read(*arguments)
+
+instances.read_instance = read_some
+app()
+"""
+
+
+def contents(folder):
+    """Return the bytes of a prepared split by file, except the random state of datasets, and the summary's fields."""
+    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert len(files.pop("state.json")) > 0
+    summary = json.loads(files.pop("summary.json"))
+    return files, {name: value for name, value in summary.items() if name != "prepared"}
+
+
+@pytest.mark.whole
+def test_after_a_kill_the_older_data_remain_and_the_same_command_prepares_the_same_bytes(tmp_path, data, monkeypatch):
+    prepare_actplan(write_release(tmp_path / "older", 2))
+    split = split_dir("actplan", "test")
+    before = contents(split)
+    source = write_release(tmp_path / "source", 40)
+    arguments = ["data", "prepare", "actplan", str(source)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert contents(split) == before
+    assert len(ACTPLAN.load("test")) == 2
+    repeated = subprocess.run([sys.executable, "-m", "lmms_egoplan", *arguments], capture_output=True, text=True)
+    assert repeated.returncode == 0, repeated.stderr
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "other"))
+    prepare_actplan(source)
+    assert contents(split) == contents(split_dir("actplan", "test"))
 
 
 def test_published_instances():
