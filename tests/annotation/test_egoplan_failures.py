@@ -77,8 +77,8 @@ def test_wrong_answers_are_those_with_a_wrong_choice(runs):
         assert ("The model's reply" in failure.texts) == ("generate" in failure.model)
 
 
-def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkeypatch):
-    """The page shows neither the model's name nor a type; a judge's unusable reply and a dispute are no type."""
+def label_on_the_page(runs, tmp_path):
+    """Label eight answers; people differ on one. Return the output and folder of the export, and its records."""
     store = open_store(FLOW, tmp_path / "labels.sqlite", lambda folder: read_items([runs], 4, folder), "", Team(2, 2))
     disputed = store.items()[0].contents["texts"]
     kinds = [*FAILURES]
@@ -91,15 +91,25 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
     label_all(store, answer)
     store.close()
     output, labels = export(store)
+    return output, labels, [json.loads(line) for line in (labels / LABELS).read_text().splitlines()]
+
+
+def test_people_label_answers_without_seeing_the_model(runs, tmp_path):
+    """A dispute is no type."""
+    output, labels, records = label_on_the_page(runs, tmp_path)
     assert "Answers labelled: 7 of 8" in output
-    records = [json.loads(line) for line in (labels / LABELS).read_text().splitlines()]
     assert sorted(str(record["type"]) for record in records) == ["None"] + ["visual"] * 7
     assert json.loads((labels / "annotation.json").read_text())["benchmark"] == "egoplan"
     verified = json.dumps({"benchmark": "egoplan", "files": ["rejected.csv", "labels.jsonl"]})
     (labels / "annotation.json").write_text(verified)
     code, output = run("annotate", "export", tmp_path / "labels.sqlite", "--out", labels)
     assert (code, "contains labels of another page" in output) == (1, True)
-    (labels / "annotation.json").write_text('{"benchmark": "egoplan"}')
+
+
+@pytest.mark.nightly
+def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkeypatch):
+    """A judge's unusable reply is no type."""
+    _, labels, records = label_on_the_page(runs, tmp_path)
 
     def reply(prompt, _):
         return Reply("No type." if "### The model's reply\n" in prompt else json.dumps({"type": "state"}))

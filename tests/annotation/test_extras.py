@@ -3,7 +3,8 @@
 import pytest
 
 
-@pytest.mark.parametrize("package", ["fastapi", pytest.param("uvicorn", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
 def test_missing_package_is_named_with_install_command(package, tmp_path):
     """Counting the labels of a database still works."""
     from test_extras import python_without

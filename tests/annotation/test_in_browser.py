@@ -163,6 +163,7 @@ def test_two_tabs_of_one_person_save_one_label(browser, start):
     assert label.values["rating"] == "1"
 
 
+@pytest.mark.nightly
 def test_texts_are_not_run_as_scripts(browser, start):
     store = start([Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})])
     with served(store) as address:

@@ -634,11 +634,12 @@ while slot := store.assignments.next_slot("annotator-1"):
 """
 
 
+@pytest.mark.nightly
 def test_kill_loses_no_saved_label(open_store):
-    path = open_store(count=8, annotators=1, per_item=1).database.path
+    path = open_store(count=23, annotators=1, per_item=1).database.path
     saved = []
-    for _ in range(2):
+    for _ in range(5):
         process = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")
         assert process.stderr == ""
         saved += process.stdout.split()
-    assert sorted(open_store().labelled().labels) == sorted(saved) == sorted(item.id for item in texts(8))
+    assert sorted(open_store().labelled().labels) == sorted(saved) == sorted(item.id for item in texts(23))
