@@ -14,7 +14,14 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, BatchFeatur
 from zoo import FAMILIES, Family, build, save
 
 TEXT = "What should I do next — naïve? Take the mug from the shelf."
-every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+FIRST = ("llava", "qwen2_5_vl", "gemma3", "blip2")
+most_families_at_night = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=name, marks=() if name in FIRST else pytest.mark.nightly)
+        for name, family in FAMILIES.items()
+    ],
+)
 
 
 def picture(seed: int) -> Image.Image:
@@ -59,7 +66,7 @@ def distance(one: torch.Tensor, other: torch.Tensor) -> float:
     return (one - other).abs().mean().item()
 
 
-@every_family
+@most_families_at_night
 def test_a_saved_checkpoint_loads_as_it_was_built(family: Family, tmp_path: Path) -> None:
     model, processor = build(family.name)
     save(family.name, tmp_path)
@@ -76,12 +83,15 @@ def test_a_saved_checkpoint_loads_as_it_was_built(family: Family, tmp_path: Path
     assert not loaded.training
 
 
-@every_family
-def test_tokens_and_images_matter(family: Family) -> None:
-    model, processor = build(family.name)
-    base = logprobs(model, encode(family, processor, [picture(1)]))
-    assert base.std() > 0.5
-    assert distance(base, logprobs(model, encode(family, processor, [picture(2)]))) > 0.01
+def test_tokens_and_images_matter() -> None:
+    deviations, distances = {}, {}
+    for family in FAMILIES.values():
+        model, processor = build(family.name)
+        base = logprobs(model, encode(family, processor, [picture(1)]))
+        deviations[family.name] = base.std().item()
+        distances[family.name] = distance(base, logprobs(model, encode(family, processor, [picture(2)])))
+    assert {name: value for name, value in deviations.items() if not value > 0.5} == {}
+    assert {name: value for name, value in distances.items() if not value > 0.01} == {}
 
 
 @pytest.mark.parametrize(

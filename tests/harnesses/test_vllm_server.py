@@ -262,7 +262,7 @@ def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most
             paths(server, processor, method=FORCED, edit=limit)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_question_that_is_not_forced_uses_prompt_logprobs(processor, number, log):
     def fault(body, before):
         is_forced = "vllm_xargs" in body and f"{number}: next?" in json.dumps(body)
@@ -313,8 +313,8 @@ def test_an_image_dropped_from_the_servers_cache_is_sent_again(processor):
             server.stored.clear()
 
     with ChatServer(processor, fault) as server:
-        paths(server, processor, 5)
-        assert 5 < len(with_data(server.bodies)) < len(server.bodies)
+        paths(server, processor, 3)
+        assert 3 < len(with_data(server.bodies)) < len(server.bodies)
 
 
 def test_a_server_without_an_image_cache_gets_images_with_each_request(processor):
@@ -322,7 +322,7 @@ def test_a_server_without_an_image_cache_gets_images_with_each_request(processor
         return Reply("url", status=400) if '"image_url": null' in json.dumps(body) else None
 
     with ChatServer(processor, fault) as server:
-        paths(server, processor, 6)
+        paths(server, processor, 3)
         without = [body for body in server.bodies if '"image_url": null' in json.dumps(body)]
         assert without
 

@@ -45,7 +45,10 @@ VIDEOS = {
 # The containers differ in time stamps and key frames. The other videos in them are nightly.
 FIRST = [
     *((name, ".mp4") for name in VIDEOS),
-    *((name, suffix) for name in ("open_gop", "variable_b_frames", "late_start") for suffix in (".mkv", ".ts")),
+    ("open_gop", ".mkv"),
+    ("open_gop", ".ts"),
+    ("variable_b_frames", ".mkv"),
+    ("late_start", ".ts"),
 ]
 OTHERS = [(name, suffix) for name in VIDEOS for suffix in (".mkv", ".ts") if (name, suffix) not in FIRST]
 

@@ -49,6 +49,7 @@ FIRST = [
     ("blip2", "images"),
     ("blip2", "text"),
     ("instructblip_vicuna", "images"),
+    ("instructblip_vicuna", "text"),
 ]
 
 
@@ -136,10 +137,10 @@ def test_marks_are_on_all_candidates_or_on_none():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "llava",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl")),
-        "blip2",
+    ["llava"]
+    + [
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in ("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl", "blip2")
     ],
 )
 def test_bfloat16_keeps_the_order(name):
@@ -230,7 +231,7 @@ def test_a_single_candidate_scores_as_among_others():
         assert alone.nll == pytest.approx(expected.nll, abs=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(

@@ -79,7 +79,15 @@ def test_a_copy_shows_the_same(images, copied):
     assert read_numbers(list(other)) == [5, 6, 7]
 
 
-@pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "egoplan_val",
+        "egothink_object_existence",
+        "egointent",
+        pytest.param("actplan", marks=pytest.mark.nightly),  # loads the sentence encoder
+    ],
+)
 def test_another_version_of_the_task_gets_no_earlier_response(data, task):
     """Compare lm-eval's cache keys."""
     versions = ({}, {"version": 99.0}, {})

@@ -19,7 +19,7 @@ CHAT = {"apply_chat_template": True, "tokenizer_name": "same"}
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
+def sets(tmp_path_factory):
     """Return the folder of three sets. Tests only read it."""
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
@@ -31,10 +31,10 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def folder(prepared, tmp_path, monkeypatch):
+def folder(sets, tmp_path, monkeypatch):
     """Return a folder with an empty cache. The data are elsewhere."""
     monkeypatch.setattr(cache, "PATH", str(tmp_path / "cache"))
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(sets))
     return tmp_path
 
 
