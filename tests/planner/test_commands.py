@@ -98,8 +98,13 @@ def prepared(monkeypatch, tmp_path):
     frame_path(prepare(tmp_path, [("open tap", 40, 60), ("take cup", 85, 90)]), 85).unlink()
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.whole),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_signal_keeps_the_earlier_steps(monkeypatch, tmp_path, number, code):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 115)], videos=1)
@@ -144,7 +149,7 @@ def test_other_videos_are_replayed_after_a_failure(prepared, tmp_path):
     assert {"2", "1"} <= numbers(result.stdout)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_full_disk_is_reported_with_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 60)], videos=1)

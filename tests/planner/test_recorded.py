@@ -161,7 +161,7 @@ def test_a_ready_clip_is_replayed_from_its_first_frame(tmp_path):
     check(sees, [(0, 20), (40, 50), (60, 70)], 0, 30)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not EPIC.exists(), reason=f"{EPIC} is not there")
 def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
     with EPIC.open(encoding="utf-8", newline="") as file:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.training.loss import batch_loss, count_violations
@@ -28,6 +28,7 @@ def contrastive(samples, group):
     return sum(means) / len(means)
 
 
+@settings(max_examples=50)
 @given(SAMPLES, st.one_of(st.none(), st.integers(1, 9)))
 def test_loss_equals_explicit_sums(samples, group):
     nll = sum(-scores[0] for scores in samples) / len(samples)
@@ -61,6 +62,7 @@ def test_groups_equal_processes_with_averaged_gradients():
         assert [score.grad for score in one] == [score.grad for score in other]
 
 
+@settings(max_examples=50)
 @given(SAMPLES, st.lists(st.integers(1, 7), max_size=3), st.one_of(st.none(), st.integers(1, 9)))
 def test_parts_of_a_batch_sum_to_its_loss_and_gradient(samples, cuts, group):
     whole, parts = tensors(samples), tensors(samples)
@@ -84,6 +86,7 @@ def test_parts_of_a_batch_sum_to_its_loss_and_gradient(samples, cuts, group):
             assert a.grad is None or a.grad.item() == pytest.approx(b.grad.item())
 
 
+@settings(max_examples=50)
 @given(SAMPLES, st.integers(1, 3), st.integers(1, 3))
 def test_parts_with_whole_groups_need_no_other_counts(samples, group, groups_in_a_part):
     size = group * groups_in_a_part

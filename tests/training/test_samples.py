@@ -78,7 +78,7 @@ def test_invalid_proportions_are_refused(proportions, message):
         Mix(PARTS, proportions)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 20), st.floats(0.01, 5)), min_size=1, max_size=5))
 def test_each_part_has_its_share_of_forty_epochs(parts):
     mix = Mix(

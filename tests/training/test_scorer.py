@@ -29,8 +29,14 @@ def gradients(model, scores):
     return collected
 
 
-@pytest.mark.parametrize(("name", "kind"), cases(SHARED))
-@pytest.mark.parametrize("answers", [(ANSWER, NEGATIVE), (NEGATIVE, ANSWER)], ids=["short-long", "long-short"])
+@pytest.mark.parametrize(
+    ("name", "kind", "answers"),
+    [
+        *((name, kind, (ANSWER, NEGATIVE)) for name, kind in cases(SHARED)),
+        *((name, "images", (NEGATIVE, ANSWER)) for name in ("llava", "qwen2_5_vl", "gemma3", "mllama", "blip2")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "short-long" if value[0] is ANSWER else "long-short",
+)
 def test_shared_passes_equal_separate_passes(name, kind, answers):
     model, processor = build(name)
     encoded = CandidateRanker(model, processor).encode(question(kind), answers)

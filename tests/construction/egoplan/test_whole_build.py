@@ -14,8 +14,6 @@ from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
-from runs.harness import metric, run
-from runs.prepared_set import save_letter_lover
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
 # Number of questions from each source.
@@ -79,6 +77,9 @@ def test_no_visual_input_reaches_the_answers_action(prepared):
 
 @pytest.mark.nightly
 def test_egoplan_val_scores_built_questions(prepared, folder):
+    from runs.harness import metric, run
+    from runs.prepared_set import save_letter_lover
+
     checkpoint = save_letter_lover("llava", folder / "llava")
     model = ("--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32")
     finished = run(folder, folder / "run", "--tasks", "egoplan_val", *model)

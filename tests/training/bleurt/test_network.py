@@ -19,8 +19,14 @@ def encoder(tmp_path_factory):
     return write_encoder(tmp_path_factory.mktemp("encoder"))
 
 
-def test_new_head_on_the_real_encoder():
-    model, tokenizer, _ = new_model(str(get_model_path()), 512, 0)
+@pytest.fixture(scope="module")
+def real():
+    """Return a new model on the real encoder, and its tokenizer."""
+    return new_model(str(get_model_path()), 512, 0)[:2]
+
+
+def test_new_head_on_the_real_encoder(real):
+    model, tokenizer = real
     assert model.config.max_pair_length == 512
     assert len(tokenizer) == model.config.vocab_size == 30522 + len(ACTION_TOKENS)
     assert not any("pooler" in name for name, _ in model.named_parameters())
@@ -75,8 +81,8 @@ def test_unusable_encoders_are_refused(tmp_path, encoder):
         new_model(classifier, 512, 0)
 
 
-def test_action_words_are_single_tokens():
-    tokenizer = new_model(str(get_model_path()), 512, 0)[1]
+def test_action_words_are_single_tokens(real):
+    _, tokenizer = real
     tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
     assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
         "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"

@@ -118,7 +118,7 @@ _NAMES = st.sampled_from("abc")
 _PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: " ".join(f"open({name})" for name in names))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(
     golds=st.lists(st.tuples(_PLAN, st.none() | _PLAN), min_size=1, max_size=3),
     correct=st.lists(_PLAN, max_size=2),

@@ -94,14 +94,9 @@ def test_model_card_contains_data_settings_and_scores(whole):
     assert "{" not in card
 
 
-def test_same_seed_gives_same_numbers(whole, inputs, tmp_path):
-    out = tmp_path / "again"
-    out.mkdir()
-    torch.manual_seed(99)
-    scores = train_bleurt(*inputs, out, RECIPE, print)
-    assert same_end(out, whole[0])
+def test_another_seed_gives_other_numbers(whole, inputs, tmp_path):
     other = train_bleurt(*inputs, tmp_path / "other", replace(RECIPE, seed=4), print)
-    assert other["history"] != scores["history"]
+    assert other["history"] != whole[1]["history"]
 
 
 def test_finished_run_is_not_repeated(whole, inputs):
@@ -168,7 +163,7 @@ def test_learns_a_learnable_task(inputs, tmp_path):
     simple = {"gold_gpt": ["grab(a)"], "gold_gemini": ["open(b)"], "pos_gemini": ["close(c)"]}
     records = [record(number, **simple, neg_gpt=["walk_to(z) switch-on(z)"]) for number in range(24)]
     plans, activities = write_plans(tmp_path, records, ["train"] * 16 + ["val"] * 8)
-    recipe = replace(RECIPE, epochs=8, batch_size=2, learning_rate=3e-3)
+    recipe = replace(RECIPE, epochs=5, batch_size=2, learning_rate=5e-3)
     scores = train_bleurt(plans, activities, inputs[2], tmp_path / "run", recipe, print)
     assert scores["val_accuracy"] == 1
     assert scores["train"]["accuracy"] > 0.9  # the first epoch with the highest validation accuracy
@@ -179,8 +174,12 @@ def test_learns_a_learnable_task(inputs, tmp_path):
 
 @pytest.fixture(scope="module")
 def unfinished(tmp_path_factory, inputs):
-    """Return the folder of a run that stopped after its last checkpoint, before it wrote its scores."""
+    """Return the folder of a run that stopped after its last checkpoint, before it wrote its scores.
+
+    Numbers depend only on the recipe's seed, so its end is the same as `whole`'s.
+    """
     out = tmp_path_factory.mktemp("unfinished") / "stopped"
+    torch.manual_seed(99)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmms_egoplan.training.bleurt.training.render_card", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from lmms_egoplan.demo.checkpoint import write_checkpoint
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
 from lmms_egoplan.training.egoplan.settings import EgoPlanTuning
 from media.files import write_epic_folder
 
@@ -47,6 +49,8 @@ def write_set(folder: Path, changes=None, without=None) -> Path:
     if without:
         (folder / "epic/P01/rgb_frames/P01_01" / f"frame_{without:010}.jpg").unlink()
     if not (folder / "model").exists():
+        from lmms_egoplan.demo.checkpoint import write_checkpoint
+
         write_checkpoint(folder / "model")
     return folder
 
@@ -70,3 +74,16 @@ def tuning(folder: Path, **settings) -> EgoPlanTuning:
         "held_out": 0.2,
     }
     return EgoPlanTuning.model_validate(small | settings)
+
+
+def export(folder: Path, form: str, *options: str):
+    """Export the set of a folder in a form for another trainer. Return the command's result and the new folder."""
+    out = folder / form
+    result = CliRunner().invoke(
+        app,
+        [
+            *("data", "export", "egoplan-it", str(folder / "EgoPlan_IT.json"), "--format", form),
+            *("--epic-kitchens", str(folder / "epic"), "--out", str(out), *options),
+        ],
+    )
+    return result, out

@@ -1,36 +1,19 @@
 """Export preference data with the images, question and actions of training, in the formats of other trainers."""
 
 import json
-import math
-import shutil
 from pathlib import Path
 
 import pytest
 from datasets import Image, Sequence, load_dataset
-from transformers import AutoModelForImageTextToText, AutoProcessor
-from typer.testing import CliRunner
 
-from lmms_egoplan.cli import app
 from media.files import read_number, write_epic_folder
 
-from .small import records, write_set
+from .small import export, records, write_set
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return write_set(tmp_path_factory.mktemp("set"))
-
-
-def export(folder, form, *options):
-    out = folder / form
-    result = CliRunner().invoke(
-        app,
-        [
-            *("data", "export", "egoplan-it", str(folder / "EgoPlan_IT.json"), "--format", form),
-            *("--epic-kitchens", str(folder / "epic"), "--out", str(out), *options),
-        ],
-    )
-    return result, out
 
 
 def rows(out):
@@ -49,25 +32,12 @@ def test_trl_gets_images_prompt_chosen_and_rejected(folder):
         assert row["rejected"][0]["content"][0]["text"] in record["negative_answers"]
 
 
-def test_trl_loads_the_export(folder, monkeypatch):
-    """Load the rows as the docs describe. If TRL is installed, also use its data collator."""
+def test_the_export_is_loaded_as_the_docs_describe(folder, monkeypatch):
     _, out = export(folder, "trl")
     monkeypatch.chdir(out)
     data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
     data = data.cast_column("images", Sequence(Image()))
     assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
-    trl = pytest.importorskip("trl", exc_type=ImportError)
-    arguments = {"max_steps": 1, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none"}
-    trainer = trl.DPOTrainer(
-        AutoModelForImageTextToText.from_pretrained(folder / "model"),
-        args=trl.DPOConfig(str(folder / "dpo"), max_length=None, gradient_checkpointing=False, **arguments),
-        train_dataset=data,
-        processing_class=AutoProcessor.from_pretrained(folder / "model"),
-    )
-    batch = next(iter(trainer.get_train_dataloader()))
-    texts = trainer.processing_class.batch_decode(batch["input_ids"])
-    assert any(f"ASSISTANT: {record['answer']}" in text for record in records() for text in texts)
-    assert math.isfinite(trainer.train().training_loss)
 
 
 def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
@@ -86,17 +56,19 @@ def test_folder_of_another_export_is_refused(folder, tmp_path):
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir())
     assert export(tmp_path, "trl")[0].exit_code == 0
     assert sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir()) == before
-    changes = [
-        lambda: write_set(tmp_path, {"current_observation_frame": 30}),
-        lambda: write_epic_folder(tmp_path / "epic/P01/rgb_frames/P01_01", 2, 40),
-    ]
-    for change in changes:
-        write_set(tmp_path)
-        shutil.rmtree(tmp_path / "trl")
-        assert export(tmp_path, "trl")[0].exit_code == 0
-        change()
-        result, _ = export(tmp_path, "trl")
-        assert result.exit_code == 1
-        assert "--out" in result.output
-    result, _ = export(tmp_path, "trl", "--seed", "7")
+    assert_refused(tmp_path, "--seed", "7")
+    annotations = tmp_path / "EgoPlan_IT.json"
+    content = annotations.read_text()
+    annotations.write_text(content.replace('"current_observation_frame": 28', '"current_observation_frame": 30'))
+    assert annotations.read_text() != content
+    assert_refused(tmp_path)
+    annotations.write_text(content)
+    assert export(tmp_path, "trl")[0].exit_code == 0
+    write_epic_folder(tmp_path / "epic/P01/rgb_frames/P01_01", 2, 40)
+    assert_refused(tmp_path)
+
+
+def assert_refused(folder, *options):
+    result, _ = export(folder, "trl", *options)
     assert result.exit_code == 1
+    assert "--out" in result.output

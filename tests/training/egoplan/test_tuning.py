@@ -18,12 +18,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
-from harnesses.lmms_eval.small_requests import ranking_requests
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.adapter import load_adapter
-from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
@@ -108,11 +106,6 @@ def test_run_writes_adapter_card_and_settings(run):
     assert not any("vision_tower" in name for name in names)
 
 
-def test_without_lora_only_the_projector_is_trained(folder):
-    tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora")
-    assert all("multi_modal_projector" in name for name in weights(folder / "no-lora"))
-
-
 def test_adapter_and_merged_checkpoint_agree_and_differ_from_the_base(folder, run):
     result = CliRunner().invoke(app, ["merge", "egoplan", str(run[0]), "--out", str(folder / "merged")])
     assert result.exit_code == 0, result.output
@@ -134,11 +127,15 @@ def test_adapter_for_another_base_is_refused(folder, run, tmp_path):
         load_adapter(other, run[0])
 
 
-@pytest.mark.parametrize(("group", "sizes"), [(2, (2, 3)), (4, (1, 4)), (5, (2,)), (12, (6, 12))])
-def test_first_loss_matches_an_independent_ranking(folder, group, sizes):
-    """Compare the groups of a batch of 12. Some span passes, and the last one is smaller."""
-    settings = tuning(folder, steps=1, batch_size=12, lora={"dropout": 0.0}, contrastive_group=group, seed=5)
-    records_ = hold_out(read_instructions(settings.data), settings.held_out, settings.seed)[0]
+# Without held-out questions and checks of media.
+EIGHT = {"steps": 1, "batch_size": 8, "lora": {"dropout": 0.0}, "held_out": 0.0, "check": False}
+
+
+@pytest.fixture(scope="module")
+def ranked(folder):
+    """Return the scores of the first eight samples' answers and negatives, from the ranker."""
+    settings = tuning(folder, **EIGHT)
+    records_ = read_instructions(settings.data)
     roots = {"EpicKitchens": settings.epic_kitchens, "Ego4D": None}
     footage = find_frames(records_, roots, settings.num_clips, "")
     recognised = recognition_of(records_, settings.num_clips)
@@ -153,22 +150,25 @@ def test_first_loss_matches_an_independent_ranking(folder, group, sizes):
     processor = AutoProcessor.from_pretrained(settings.model)
     ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
     encoder = AnswerEncoder(processor, is_encoder_decoder=False)
-    scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(position)))] for position in range(12)]
+    return [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(position)))] for position in range(8)]
+
+
+@pytest.mark.parametrize(("group", "size"), [(4, 4), (3, 2)])
+def test_first_loss_matches_an_independent_ranking(folder, ranked, group, size):
+    """Groups of three span passes of two, and the last group is smaller."""
     means = []
-    for start in range(0, 12, group):
-        gaps = [right - wrong for right, *wrongs in scored[start : start + group] for wrong in wrongs if wrong < right]
+    for start in range(0, 8, group):
+        gaps = [right - wrong for right, *wrongs in ranked[start : start + group] for wrong in wrongs if wrong < right]
         means.append(sum(gaps) / len(gaps) if gaps else 0.0)
-    gaps = [right - wrong for right, *wrongs in scored for wrong in wrongs if wrong < right]
-    assert group == 12 or abs(sum(means) / len(means) - sum(gaps) / len(gaps)) > 0.01  # groups matter here
-    for size in sizes:
-        out = folder / f"group-{group}-{size}"
-        one = settings.model_copy(update={"per_device_batch_size": size})
-        (first,) = (e for e in tune_egoplan(one, out)["history"] if "contrastive" in e)
-        assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
-        assert first["nll"] == pytest.approx(sum(right for right, *_ in scored) / 12, abs=1e-4)
+    gaps = [right - wrong for right, *wrongs in ranked for wrong in wrongs if wrong < right]
+    assert abs(sum(means) / len(means) - sum(gaps) / len(gaps)) > 0.01  # groups matter here
+    settings = tuning(folder, **EIGHT, contrastive_group=group, per_device_batch_size=size)
+    (first,) = (e for e in tune_egoplan(settings, folder / f"group-{group}")["history"] if "contrastive" in e)
+    assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
+    assert first["nll"] == pytest.approx(sum(right for right, *_ in ranked) / 8, abs=1e-4)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("group", [2, 4, 16])
 def test_division_into_passes_does_not_change_the_loss(folder, run, group):
     """Six samples in one pass, in several, or in groups over several passes give the same losses and weights."""
@@ -195,7 +195,7 @@ def test_existing_run_is_not_overwritten(folder, run):
 
 
 @pytest.mark.whole
-def test_resumed_run_has_the_same_weights(folder, run):
+def test_run_resumes_after_a_kill_with_the_same_weights(folder, run):
     out = folder / "killed"
     process = start(folder, out)
     wait_until(lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll())
@@ -206,8 +206,9 @@ def test_resumed_run_has_the_same_weights(folder, run):
         assert torch.equal(weights(out)[name], values), name
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("group", [3, 8])
+@pytest.mark.parametrize(
+    "group", [pytest.param(3, marks=pytest.mark.whole), pytest.param(8, marks=pytest.mark.nightly)]
+)
 def test_two_processes_have_the_same_loss_as_one(folder, group):
     """Each process makes two passes. Groups of 3 and 8 span processes and passes."""
     settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
@@ -247,6 +248,9 @@ def test_unsuitable_settings_are_refused_before_training(folder, settings, messa
 
 
 def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path, monkeypatch):
+    from harnesses.lmms_eval.small_requests import ranking_requests
+    from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
     plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
     assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
@@ -264,7 +268,7 @@ def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path,
     assert tuned == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
     proportions = {"egoplan": 1.0, "recognition": 0.0}
     summary = tune_egoplan(tuning(folder, log_every=3, proportions=proportions), folder / "logged")
@@ -278,7 +282,7 @@ def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
 
 
 def test_only_the_base_is_in_bfloat16(folder):
-    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16")
+    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=1, held_out=0.0, check=False), folder / "bf16")
     assert summary["precision"] == "bfloat16"
     assert all(math.isfinite(loss) for loss in losses(summary["history"]))
     assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
@@ -298,11 +302,22 @@ def recognition_file(folder, **changes):
     return path
 
 
-def test_action_recognition_is_read_from_its_own_file(folder):
-    path = recognition_file(folder)
-    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own")
+@pytest.fixture(scope="module")
+def projector_run(folder):
+    """Return the folder and summary of a run without LoRA, with its own file of action recognition."""
+    settings = tuning(folder, lora=None, recognition_data=recognition_file(folder), steps=1)
+    return folder / "projector", tune_egoplan(settings, folder / "projector")
+
+
+def test_without_lora_only_the_projector_is_trained(projector_run):
+    assert all("multi_modal_projector" in name for name in weights(projector_run[0]))
+
+
+def test_action_recognition_is_read_from_its_own_file(folder, projector_run):
+    out, summary = projector_run
     assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # one video is held out
-    assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
+    path = folder / "EgoPlan_IT_action_recognition.json"
+    assert str(path) in json.loads((out / "run.json").read_text())["files"]
 
 
 def test_error_in_action_recognition_names_its_file(folder, tmp_path):
@@ -344,7 +359,7 @@ def frames(count):
     return [[picture(number) for number in range(count)]] * bool(count) + [picture(9)]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_leaking_mask_is_detected(folder, monkeypatch):
     whole = MaskKinds.packed
 
@@ -406,7 +421,7 @@ def test_damaged_media_are_named_before_training_if_checked(tmp_path, folder, ch
     for sample in damaged:  # the observation of its second question, which is neither the longest nor the shortest
         frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
         frame.write_bytes(frame.read_bytes()[:200])
-    settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=12)
+    settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=4)
     with pytest.raises(LmmsEgoplanError) as error:
         tune_egoplan(settings, tmp_path / "out")
     assert ("15/15" in capfd.readouterr().err) == check
@@ -441,7 +456,7 @@ def test_contradictory_settings_are_refused(folder, settings, message):
         read_settings(folder / "wrong.yaml", {})
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_infinite_loss_ends_the_run_with_advice(folder):
     settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
     settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
@@ -454,7 +469,7 @@ def test_resume_requires_a_run(folder):
 
 
 def test_run_resumes_with_other_workers_but_not_with_other_files(folder, run):
-    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True)
+    tune_egoplan(tuning(folder, workers=1, check=False, log_every=2, save_every=3), run[0], resume=True)
     identity = json.loads((run[0] / "run.json").read_text())
     changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
     del changed["contrastive_group"]  # as in a run of an earlier version
@@ -475,7 +490,7 @@ def test_run_resumes_with_other_workers_but_not_with_other_files(folder, run):
     assert "0000" not in message
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("room", "file"), [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")]
 )
@@ -491,7 +506,7 @@ def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, roo
     assert "Traceback" not in stderr
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_folder_in_use_by_another_process_is_refused(folder):
     out = folder / "locked"
     code = "import sys; from pathlib import Path; from lmms_egoplan.files import only_process\n"
