@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss, log_loss
 
 from lmms_egoplan.report import calibration
 from lmms_egoplan.report.calibration import (
@@ -73,6 +72,8 @@ def test_planted_models_are_separated(models):
 
 
 def test_brier_score_as_in_scikit_learn():
+    from sklearn.metrics import brier_score_loss
+
     scores, gold = planted("calibrated")
     probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     by_class = [brier_score_loss(gold == index, probabilities[:, index]) for index in range(4)]
@@ -80,6 +81,8 @@ def test_brier_score_as_in_scikit_learn():
 
 
 def test_the_best_temperature_of_a_grid():
+    from sklearn.metrics import log_loss
+
     scores, gold = planted("overconfident")
     grid = np.linspace(2, 4, 401)
     exponentials = [np.exp(scores / temperature) for temperature in grid]

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import pandas
 import pytest
-from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
 from lmms_egoplan.report.document import Figure, Section, write_figure, write_files
@@ -37,6 +36,8 @@ def table_of(*texts):
 
 
 def draw():
+    from matplotlib.figure import Figure as Drawing
+
     drawing = Drawing(figsize=(4, 3))
     axes = drawing.add_subplot()
     axes.bar([0, 1], [3, 5], label="llava & <co>")
@@ -180,6 +181,8 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_change_earlier_files(tmp_path):
+    from matplotlib.figure import Figure as Drawing
+
     class Failing(Drawing):
         def savefig(self, file, **settings):
             file.write(b"half" if isinstance(file, io.BytesIO) else "half")

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
 from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer
@@ -21,7 +21,9 @@ DIMENSIONS = ("Existence", "Attribute", "Affordance", "Location", "Spatial", "Ac
               "Forecasting", "Navigation", "Assistance")  # fmt: skip
 
 
-def draw() -> Drawing:
+def draw() -> Any:
+    from matplotlib.figure import Figure as Drawing
+
     figure = Drawing(figsize=(7, 3.2), layout="constrained")
     axes = figure.add_subplot()
     axes.bar(range(8), [41, 44, 39, 42, 37, 35, 36, 31], color="#7a97ad", hatch="//", edgecolor="white", label=SHORT)

@@ -112,6 +112,7 @@ def test_missing_and_empty_paths(tmp_path):
         read_stored([tmp_path])
 
 
+@settings(max_examples=40)
 @given(CONTENTS)
 def test_any_malformed_file_is_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
@@ -228,6 +229,7 @@ def test_human_ratings(tmp_path, cells):
     }
 
 
+@settings(max_examples=40)
 @given(CONTENTS)
 def test_any_malformed_csv_is_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.csv"
