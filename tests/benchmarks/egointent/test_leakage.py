@@ -85,9 +85,15 @@ def shown_by(condition, step, history, max_frames):
     }.get(condition, step)
 
 
-@pytest.mark.parametrize(("media", "examples"), [("frames", 200), ("clip", 100), ("video", 100)])
+@pytest.mark.parametrize(
+    ("media", "examples"),
+    [
+        *(("frames", 80), ("clip", 40), ("video", 40)),
+        *(pytest.param(media, 300, marks=pytest.mark.nightly) for media in ("frames", "clip", "video")),
+    ],
+)
 def test_nothing_outside_the_step_is_shown(folder, media, examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)), st.sampled_from(sorted(CONDITIONS, key=str)))
     def check(step, max_frames, condition):
         name, start, end = step

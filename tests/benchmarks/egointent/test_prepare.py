@@ -125,6 +125,7 @@ def test_duration_counts_equal_numpy(folder):
     assert {counts[name]["prepared"] for name in ("median_sec", "mean_sec", "p75_sec")} == {2.2}
 
 
+@pytest.mark.nightly
 def test_the_papers_counts_match(folder):
     for number in range(32):
         os.link(folder / "videos" / "0a1b-2c.mp4", folder / "videos" / f"v{number}.mp4")

@@ -419,7 +419,7 @@ JSON_VALUES = st.recursive(
 KEYS = st.sampled_from([*raw_record(), "procedural intent", "Next-Plan", "unverified"]) | st.text(string.printable)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(KEYS, JSON_VALUES, max_size=3), max_size=3), st.booleans())
 def test_any_file_is_read_or_gives_one_error(tmp_path_factory, changes, as_lines):
     raws = [raw_record(number) | change for number, change in enumerate(changes, 1)]
