@@ -1,6 +1,11 @@
-"""``lmms-egoplan run --check`` names each mistake in one line, before a model class is imported."""
+"""``lmms-egoplan run --check`` names each mistake in one line, before a model class is imported.
+
+``--dry-run`` prints the command or script.
+"""
 
 import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 from loguru import logger
@@ -62,6 +67,23 @@ def test_a_preset_is_in_the_printed_command(run):
     launcher = ("--launcher", "slurm", "--processes", "2")
     script = run(CHECKPOINT, "--benchmarks", "egothink", *launcher, "--dry-run", environment=variables)
     assert "\nexport LMMS_EGOPLAN_PROTOCOL=official\n" in script.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (("--launcher", "slurm", "--nodes", "2", "--processes", "8"), ("--nodes=2", "--nproc_per_node=8", "srun")),
+        (("--launcher", "torchrun", "--nodes", "2", "--processes", "4"), ("--node_rank", "--nproc_per_node=4")),
+        (("--launcher", "accelerate", "--nodes", "2", "--processes", "4"), ("--num_processes=8", "--machine_rank")),
+    ],
+)
+def test_scripts_for_several_nodes_are_valid(run, arguments, facts):
+    printed = run(CHECKPOINT, "--benchmarks", "egoplan_val", *arguments, "--dry-run", "--out", "runs/a b")
+    assert printed.exit_code == 0, printed.output
+    subprocess.run(["bash", "-n"], input=printed.stdout, text=True, check=True)
+    for fact in (*facts, "--tasks egoplan_val", "'runs/a b/results'"):
+        assert fact in printed.stdout
+    assert not Path("runs/a b").exists()
 
 
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])

@@ -15,7 +15,6 @@ from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
 from lmms_egoplan.launch.state import progress_of, read_state
 from patience import FOREVER_S, wait_until
 
-pytestmark = pytest.mark.whole
 TASKS = ("--benchmarks", "egoplan,egothink")
 
 
@@ -73,6 +72,7 @@ def prices(folder):
     return "prices.json"
 
 
+@pytest.mark.whole
 def test_run_ends_with_a_report_and_the_main_table(plain):
     output, out, _ = plain
     assert (out / "report" / "index.html").is_file()
@@ -81,6 +81,7 @@ def test_run_ends_with_a_report_and_the_main_table(plain):
     assert "-m lmms_eval --model hf_vlm --model_args pretrained=checkpoint" in output
 
 
+@pytest.mark.whole
 def test_estimate_agrees_with_the_run(plain, folder):
     output, out, _ = plain
     row = re.search(r"egoplan_val_generate +(\S+) +~(\S+) +~(\S+)", output)
@@ -95,6 +96,7 @@ def test_estimate_agrees_with_the_run(plain, folder):
     assert f"Price: ~{float(prompt_tokens.replace(',', '')):,.2f} for prompts" in output
 
 
+@pytest.mark.nightly
 def test_repeating_a_run_asks_neither_the_model_nor_the_judge_again(plain, folder, judge):
     asked = len(judge.prompts)
     before = sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl"))
@@ -104,6 +106,7 @@ def test_repeating_a_run_asks_neither_the_model_nor_the_judge_again(plain, folde
     assert sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl")) == before
 
 
+@pytest.mark.nightly
 def test_two_processes_give_the_results_of_one(plain, folder, judge):
     result = run(folder, judge, *TASKS, "--out", "runs/two", "--launcher", "torchrun", "--processes", "2")
     assert result.returncode == 0, result.stderr
@@ -112,6 +115,7 @@ def test_two_processes_give_the_results_of_one(plain, folder, judge):
     assert metrics(folder / "runs" / "two") == plain[2]
 
 
+@pytest.mark.whole
 def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
     """A video that cannot be read yet stops the run at one question."""
     out = folder / "runs" / "killed"
@@ -155,6 +159,7 @@ def show(folder, out):
     return subprocess.run(arguments, env=environment_of(folder), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.nightly
 def test_a_task_without_a_score_fails_the_run(folder):
     with JudgeServer(lambda prompt, count: Reply("OK" if "[[" not in prompt else "no rating")) as judge:
         judge.models[0]["id"] = "silent judge"
@@ -164,23 +169,7 @@ def test_a_task_without_a_score_fails_the_run(folder):
     assert [*(folder / "runs" / "unrated" / "results").rglob("*_results.json")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "facts"),
-    [
-        (("--launcher", "slurm", "--nodes", "2", "--processes", "8"), ("--nodes=2", "--nproc_per_node=8", "srun")),
-        (("--launcher", "torchrun", "--nodes", "2", "--processes", "4"), ("--node_rank", "--nproc_per_node=4")),
-        (("--launcher", "accelerate", "--nodes", "2", "--processes", "4"), ("--num_processes=8", "--machine_rank")),
-    ],
-)
-def test_scripts_for_several_nodes_are_valid(folder, judge, arguments, facts):
-    printed = run(folder, judge, "--benchmarks", "egoplan_val", *arguments, "--dry-run", "--out", "runs/a b")
-    assert printed.returncode == 0, printed.stderr
-    subprocess.run(["bash", "-n"], input=printed.stdout, text=True, check=True)
-    for fact in (*facts, "--tasks egoplan_val", "'runs/a b/results'"):
-        assert fact in printed.stdout
-    assert not (folder / "runs" / "a b").exists()
-
-
+@pytest.mark.nightly
 def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
     arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", "lm-eval", "--out", "runs/preset")
     result = run(folder, judge, *arguments, "--protocol", "physbrain-1.0")
@@ -199,6 +188,7 @@ def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
     assert "protocol: physbrain-1.0, now none" in other.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
 def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge, harness):
     out = folder / "runs" / f"compact-{harness}"
