@@ -63,10 +63,9 @@ def after_the_observation(benchmark, records):
     from lmms_eval.tasks import TaskManager
 
     by_id, wrong, kinds = {record["sample_id"]: record for record in records}, [], set()
+    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS / benchmark), include_defaults=False)
     for model in MODELS:
-        manager = TaskManager(
-            "ERROR", include_path=str(LMMS_EVAL_TASKS / benchmark), include_defaults=False, model_name=model
-        )
+        manager.model_name = model
         for name in sorted({*manager.all_subtasks} - EXCEPTIONS):
             if model == "llava_vid" and name.endswith(WITHOUT_VIDEO):
                 continue

@@ -3,6 +3,7 @@
 import json
 import math
 from argparse import Namespace
+from copy import copy
 from functools import cache
 from pathlib import Path
 
@@ -48,10 +49,12 @@ def media(tmp_path_factory):
     }
 
 
-@pytest.fixture
-def data(media, tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    save_data(media, "0123abcd")
+@pytest.fixture(scope="module")
+def data(media, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path_factory.mktemp("data")))
+        save_data(media, "0123abcd")
+        yield
 
 
 def save_data(media, fingerprint):
@@ -116,8 +119,15 @@ class Scripted(lmms):
 
 
 @cache
+def index(include):
+    return TaskManager("ERROR", include_path=str(include), include_defaults=False)
+
+
 def manager(model_name=None, include=LMMS_EVAL_TASKS / "egoplan"):
-    return TaskManager("ERROR", include_path=str(include), include_defaults=False, model_name=model_name)
+    """Return a task manager for a model, without reading all tasks again."""
+    of_model = copy(index(include))
+    of_model.model_name = model_name
+    return of_model
 
 
 def load(name, **settings):
@@ -138,17 +148,17 @@ def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
 
 def test_index_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    index = manager()
+    tasks = manager()
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
     presets = [f"egoplan__{name}" for name in load_presets("egoplan")]
     shortcuts = sorted(set(SHORTCUT_TASKS["egoplan"]) - set(tagged))
     variants = ["egoplan_val_clips_marked", "egoplan_val_reasoned"]
     untagged = ["egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published", *variants]
-    assert sorted(index.task_index["egocentric_planning_variants"]["task"]) == variants
-    assert index.all_subtasks == sorted([*tagged, *untagged, *presets, *shortcuts])
-    assert index.all_groups == ["egoplan_bench", "egoplan_val_shortcuts"]
-    assert sorted(index.task_index["egocentric_planning_shortcuts"]["task"]) == shortcuts
-    assert sorted(index.task_index["egocentric_planning"]["task"]) == tagged
+    assert sorted(tasks.task_index["egocentric_planning_variants"]["task"]) == variants
+    assert tasks.all_subtasks == sorted([*tagged, *untagged, *presets, *shortcuts])
+    assert tasks.all_groups == ["egoplan_bench", "egoplan_val_shortcuts"]
+    assert sorted(tasks.task_index["egocentric_planning_shortcuts"]["task"]) == shortcuts
+    assert sorted(tasks.task_index["egocentric_planning"]["task"]) == tagged
 
 
 @pytest.mark.usefixtures("data")
@@ -256,9 +266,10 @@ def test_marks_need_a_backend_that_shows_them(monkeypatch):
     ]
 
 
-@pytest.mark.usefixtures("data")
-def test_cached_responses_are_those_of_the_data(media, tmp_path):
+def test_cached_responses_are_those_of_the_data(media, tmp_path, monkeypatch):
     """Newly prepared data are scored again, although the texts of questions and choices are the same."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    save_data(media, "0123abcd")
 
     def num_scored():
         model = Scripted()
