@@ -101,9 +101,15 @@ def numbers(benchmark):
     return json.loads(re.sub(r"(Model|judged)[-\w. ,()]*", "RUN", text))
 
 
-@pytest.mark.whole
-@BENCHMARKS
-@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+@pytest.mark.parametrize(
+    ("benchmark", "answers", "harness"),
+    [
+        pytest.param("egothink", rated_answers, "lmms-eval", marks=pytest.mark.whole),
+        pytest.param("egointent", rated_steps, "lm-eval", marks=pytest.mark.whole),
+        pytest.param("egothink", rated_answers, "lm-eval", marks=pytest.mark.nightly),
+        pytest.param("egointent", rated_steps, "lmms-eval", marks=pytest.mark.nightly),
+    ],
+)
 def test_judged_files_have_the_same_numbers_as_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
     monkeypatch.setitem(synthetic._PROMPTS, "judge_prompt", RELEASE_JUDGE_VERSION)
     write_run(tmp_path / "judged", harness, "org/Model", answers(True))
@@ -157,7 +163,7 @@ def amounts(output, word):
     return tokens, [float(number.replace(",", "")) for number in re.findall(r"([\d,]+\.\d\d) for", price)]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @BENCHMARKS
 def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path, monkeypatch, benchmark, answers):
     monkeypatch.setattr("lmms_egoplan.judging.batches._FIRST_POLL_S", 0.02)
@@ -208,7 +214,7 @@ def test_unrated_answers_are_counted(judge, tmp_path):
     assert f"1 of {12 * COUNT}" in json.dumps(section)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_incomplete_repeats_have_no_rating(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     out = tmp_path / "judged.jsonl"

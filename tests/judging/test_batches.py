@@ -261,10 +261,15 @@ def ratings_of(process):
     return out.split()
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "/files"), ("POST", "/batches"), ("created", "/batches"), ("GET", "_1"), ("GET", "/content")],
+    [
+        pytest.param("created", "/batches", marks=pytest.mark.whole),
+        *(
+            pytest.param(method, path, marks=pytest.mark.nightly)
+            for method, path in [("POST", "/files"), ("POST", "/batches"), ("GET", "_1"), ("GET", "/content")]
+        ),
+    ],
 )
 def test_a_killed_run_pays_for_nothing_twice(tmp_path, method, path):
     with JudgeServer(lambda *_: Reply()) as server:
@@ -286,7 +291,7 @@ def test_a_killed_run_pays_for_nothing_twice(tmp_path, method, path):
         assert not pending()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_two_processes_share_a_batch_and_ctrl_c_leaves_it(tmp_path):
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None

@@ -1,4 +1,4 @@
-"""Combine all faults of an endpoint with two processes that judge the same answers, and ten kills."""
+"""Combine all faults of an endpoint with two processes that judge the same answers, and five kills."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from lmms_egoplan.judging.settings import judge_settings
 
 pytestmark = [pytest.mark.usefixtures("data"), pytest.mark.whole]
 
-COUNT, KILLS, CONCURRENCY = 700, 10, 6
+COUNT, KILLS, CONCURRENCY = 400, 5, 6
 BETWEEN_KILLS = 60
 MINUTES = 600
 SEED = 20
@@ -85,7 +85,7 @@ class Faults:
         self.rating = {prompt: source.choice((0.0, 0.5, 1.0)) for prompt in PROMPTS}
         self.permanent = {prompt: source.choice([*PERMANENT]) for prompt in source.sample(PROMPTS[20:], 40)}
         answered = [prompt for prompt in PROMPTS if prompt not in self.permanent]
-        self.temporary = {prompt: source.choice([*TEMPORARY]) for prompt in source.sample(answered, 250)}
+        self.temporary = {prompt: source.choice([*TEMPORARY]) for prompt in source.sample(answered, 150)}
         self.silent = set(source.sample([prompt for prompt in answered if prompt not in self.temporary], 3))
         self.good = {prompt: source.choice([*GOOD]) for prompt in answered}
         self.asked = Counter()

@@ -10,8 +10,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from judging.asked import SCALE
 from lmms_egoplan.judging.judge import judge_all, probe
@@ -19,7 +17,6 @@ from lmms_egoplan.judging.judgement import JudgeRequest
 from lmms_egoplan.judging.settings import judge_settings
 from patience import wait_until
 from ports import free_port
-from zoo.vocabulary import CORPUS, qwen2
 
 NEEDED = ("fastapi", "uvicorn")
 pytestmark = [
@@ -27,7 +24,7 @@ pytestmark = [
         any(importlib.util.find_spec(name) is None for name in NEEDED),
         reason=f"`transformers serve` needs {' and '.join(NEEDED)}",
     ),
-    pytest.mark.whole,
+    pytest.mark.nightly,
 ]
 
 VERDICT = "Rating: [[0.5]]"
@@ -35,11 +32,21 @@ TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {CORPUS[n]}", "a mug", "a cup") for n in range(3)]
+ANSWERS = (  # texts that the model has seen
+    "The user asks what to do next in the kitchen. Which action should come next to make a cup of coffee?",
+    "Take the mug from the shelf, rinse the mug, put the mug on the counter and pour water into the kettle.",
+    "Open the fridge, take the milk, close the fridge. Cut the onion, peel the potato, wash the knife.",
+)
+REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {ANSWERS[n]}", "a mug", "a cup") for n in range(3)]
 
 
 def save_chat_model(folder, steps):
     """Train a model of 40,000 parameters for `steps` steps to reply `VERDICT` to every prompt."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from zoo.vocabulary import CORPUS, qwen2
+
     tokenizer = qwen2([])
     tokenizer.chat_template = TEMPLATE
     torch.manual_seed(0)

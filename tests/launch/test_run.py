@@ -9,9 +9,11 @@ import sys
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
 from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
+from lmms_egoplan.cli import app
 from lmms_egoplan.launch.state import progress_of, read_state
 from patience import FOREVER_S, wait_until
 
@@ -129,8 +131,8 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
     )
     try:
         wait_until(lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size], process.poll)
-        result = show(folder, out)
-        assert result.returncode == 0
+        result = show(out)
+        assert result.exit_code == 0
         assert "running since" in result.stdout
         process.kill()  # only the command: the harness continues
         process.wait(FOREVER_S)
@@ -141,8 +143,8 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
         os.killpg(process.pid, signal.SIGKILL)
         video.unlink()
         video.write_bytes(content)
-    result = show(folder, out)
-    assert result.returncode == 1
+    result = show(out)
+    assert result.exit_code == 1
     assert "not running" in result.stdout
     answered = progress_of(out, read_state(out))["egoplan_val"].done
     assert 0 < answered < 24
@@ -154,9 +156,8 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
     assert len(keys) == len(set(keys)) == 96
 
 
-def show(folder, out):
-    arguments = [sys.executable, "-m", "lmms_egoplan", "show", str(out)]
-    return subprocess.run(arguments, env=environment_of(folder), capture_output=True, text=True, check=False)
+def show(out):
+    return CliRunner().invoke(app, ["show", str(out)])
 
 
 @pytest.mark.nightly
