@@ -18,8 +18,6 @@ from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.run import read_task_file
 from lmms_egoplan.storage import DataMissingError, split_dir
 from report.prepared import prepare_data
-from report.printed_tables import DESCRIBED
-from report.small_reports import SMALL
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 # Name, commands and variables of the package, and the key of the report page's theme in a browser.
@@ -29,6 +27,8 @@ NAMING = ("annotation", "benchmarks", "cli", "construction", "overlap", "planner
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 GOALSTEP = r"goal-?step"
+# The benchmarks with synthetic questions.
+SYNTHETIC = sorted(path.parent.name for path in Path(__file__).parent.glob("*/synthetic.py"))
 
 
 @pytest.fixture(params=BENCHMARKS, ids=lambda benchmark: benchmark.name)
@@ -80,6 +80,8 @@ def test_tasks_are_those_of_both_harnesses(benchmark):
 
 
 def test_the_reports_help_names_the_published_tables(benchmark):
+    from report.printed_tables import DESCRIBED
+
     text = " ".join(load_command("report").help.split())
     named = re.search(rf"{re.escape(benchmark.title)}(?:'s)? (?:Tables )?((?:\d+|, | and | to )+)", text)
     numbers = set()
@@ -171,7 +173,9 @@ def test_no_task_names_another_benchmark(benchmark):
 
 def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    steps = re.findall(r"^\| (\d+) \| (.+?) \| ", text.partition("## Adding a benchmark")[2], re.MULTILINE)
+    section = text.partition("## Adding a benchmark\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^\| (\d+) \| (.+?) \| ", section, re.MULTILINE)
+    assert steps
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
     assert len(steps) <= 10
     folders = [PACKAGE / "benchmarks" / benchmark.report.partition(".")[0] for benchmark in BENCHMARKS]
@@ -197,7 +201,7 @@ def test_missing_data_name_the_command(benchmark, use, tmp_path, monkeypatch):
         assert fact in str(caught.value)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_prepared_data_are_found_unless_damaged(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     (prepared,) = (benchmark.load_splits() for benchmark in BENCHMARKS if benchmark.name == name)
