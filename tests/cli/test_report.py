@@ -21,6 +21,7 @@ from lmms_egoplan.report.summary import model_card
 from patience import wait_until
 from report.prepared import prepare_data
 from report.synthetic import write_run
+from volumes import volume_of
 
 COUNT = 8
 
@@ -227,6 +228,19 @@ def test_published_rows_name_known_benchmarks():
     for row in published_together():
         assert row.keys() - names == {"model", "source", "link"}
         assert all(0 <= float(row[name]) <= 100 for name in row.keys() & names)
+
+
+def test_a_volume_that_becomes_full_is_one_error_that_names_the_file(folder):
+    out = folder / "volume" / "out"
+    with volume_of(folder / "volume", 32_768) as volume:
+        result = report(folder / "lm-eval", "--out", out)
+        files = [path for path in out.rglob("*") if path.is_file()]
+    assert result.exit_code == 1
+    assert files  # it became full during the work
+    message = result.stderr[result.stderr.index("lmms-egoplan: ") :]
+    assert len(message.splitlines()) == 1
+    assert message.startswith(f"lmms-egoplan: {out}/")
+    assert f"The volume {volume} has" in message
 
 
 @pytest.mark.whole
