@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import only_process
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import MaskKinds
@@ -268,15 +269,15 @@ def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path,
     assert tuned == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
 
 
-@pytest.mark.nightly
 def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
     proportions = {"egoplan": 1.0, "recognition": 0.0}
-    summary = tune_egoplan(tuning(folder, log_every=3, proportions=proportions), folder / "logged")
+    settings = tuning(folder, steps=4, log_every=2, proportions=proportions, check=False)
+    summary = tune_egoplan(settings, folder / "logged")
     card = (folder / "logged" / "README.md").read_text()
     assert "10 egoplan (100.0%" in card
     assert "recognition" not in card
     logged = [entry for entry in summary["history"] if "loss" in entry]
-    assert [entry["step"] for entry in logged] == [3, 6]
+    assert [entry["step"] for entry in logged] == [2, 4]
     for entry in logged:
         assert entry["nll"] + entry["contrastive"] == pytest.approx(entry["loss"], abs=1e-4)
 
@@ -359,7 +360,6 @@ def frames(count):
     return [[picture(number) for number in range(count)]] * bool(count) + [picture(9)]
 
 
-@pytest.mark.nightly
 def test_leaking_mask_is_detected(folder, monkeypatch):
     whole = MaskKinds.packed
 
@@ -371,9 +371,8 @@ def test_leaking_mask_is_detected(folder, monkeypatch):
         return mask
 
     monkeypatch.setattr(MaskKinds, "packed", leaky)
-    for seed in (0, 1):
-        settings = tuning(folder, steps=1, seed=seed, proportions={"recognition": 9.0, "egoplan": 1.0})
-        assert tune_egoplan(settings, folder / f"leaky-{seed}")["answer_passes"] == "separate"
+    settings = tuning(folder, steps=1, proportions={"recognition": 9.0, "egoplan": 1.0}, held_out=0.0, check=False)
+    assert tune_egoplan(settings, folder / "leaky")["answer_passes"] == "separate"
 
 
 @pytest.mark.parametrize(
@@ -506,19 +505,9 @@ def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, roo
     assert "Traceback" not in stderr
 
 
-@pytest.mark.nightly
 def test_folder_in_use_by_another_process_is_refused(folder):
-    out = folder / "locked"
-    code = "import sys; from pathlib import Path; from lmms_egoplan.files import only_process\n"
-    code += "with only_process(Path(sys.argv[1]), 'trains'): print('ready', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout.readline() == "ready\n"
-        with pytest.raises(LmmsEgoplanError, match="locked"):
-            tune_egoplan(tuning(folder), out)
-        other.kill()
-    tune_egoplan(tuning(folder, steps=1), out)
+    with only_process(folder / "locked", "trains"), pytest.raises(LmmsEgoplanError, match="locked"):
+        tune_egoplan(tuning(folder), folder / "locked")
 
 
 @pytest.fixture
