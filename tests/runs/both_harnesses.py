@@ -108,13 +108,14 @@ def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: 
 
 def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **settings: Any) -> Run:
     """Evaluate a model, or a model's name, in lm-eval. Its command line passes `metadata` to the tasks."""
-    manager = _lm_tasks(json.dumps(metadata))
+    manager = lm_tasks(json.dumps(metadata))
     evaluated = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings)
     return Run(evaluated["results"] | evaluated.get("groups", {}), evaluated["samples"])
 
 
 @cache
-def _lm_tasks(metadata: str) -> TaskManager:
+def lm_tasks(metadata: str = "null") -> TaskManager:
+    """Return lm-eval's task manager with this metadata, as JSON, without the harness's own tasks."""
     return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=json.loads(metadata))
 
 

@@ -20,6 +20,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_encoder as write_demo_encoder
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import assert_same_results, in_both, lmms_tasks, records
 from runs.harness import TWO_PROCESSES, hf_vlm, run
@@ -210,7 +211,7 @@ def tasks(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_ENCODER", str(data.parent / "encoder"))
         names = ["actplan", "actplan_normal", "actplan_counterfactual", "actplan_text_only"]
-        yield get_task_dict(names, lmms_tasks(), task_type="chat")
+        yield get_task_dict(names, lmms_tasks(folder=LMMS_EVAL_TASKS / "actplan"), task_type="chat")
 
 
 def test_images_come_first_then_the_description_as_released(tasks):

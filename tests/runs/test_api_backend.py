@@ -106,25 +106,18 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, m
     assert {(record["answer"], record["suspect"]) for record in records} == {("The assistance 1.", False)}
 
 
-@pytest.fixture
-def shown_to(data):
-    """Return a function from a backend's name and type of prompt to two of its tasks: short answers, and plans."""
+def test_llava_gets_its_own_prompt(data):
+    """In text for simple backends, and as a system prompt for chat backends."""
     prepare_egothink(write_source(data / "source", 1))
     folder = LMMS_EVAL_TASKS / "egothink"
-    return lambda backend, kind: lmms_tasks(backend, folder).load_task_or_group([SHORT, PLANNING], kind)
-
-
-def test_llava_gets_its_own_prompt(shown_to):
-    tasks = shown_to("llava", "simple")
+    tasks = lmms_tasks("llava", folder).load_task_or_group([SHORT, PLANNING], "simple")
     short, plan = (tasks[name].doc_to_text(tasks[name].test_docs()[0]) for name in (SHORT, PLANNING))
     assert short.startswith("You are a person in the situation shown in the image.")
     assert short.endswith("Keep your answer as short as possible!\nWhat is thing 1 of existence? ")
     assert "Answer the questions in a detailed and helpful way." in plan
     assert [tasks[name].config.generation_kwargs["max_new_tokens"] for name in (SHORT, PLANNING)] == [30, 300]
 
-
-def test_llavas_prompt_is_a_system_prompt_for_chat_backends(shown_to):
-    task = shown_to("llava_hf", "chat")[PLANNING]
+    task = lmms_tasks("llava_hf", folder).load_task_or_group(PLANNING, "chat")[PLANNING]
     doc = task.test_docs()[0]
     system, user = task.doc_to_messages(doc)
     assert system["role"] == "system"

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from benchmarks.egothink.source import write_source
-from harnesses.lm_eval.prepared_sets import manager
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
@@ -21,7 +20,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.runs import read_judged
-from runs.both_harnesses import lmms_tasks
+from runs.both_harnesses import lm_tasks, lmms_tasks
 
 TASK = "egothink_planning_assistance"
 PHYSBRAIN = (
@@ -61,7 +60,9 @@ class Model(DummyLM):
 
 
 def in_lm_eval(**metadata):
-    return lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(**metadata), bootstrap_iters=0)
+    return lm_eval.simple_evaluate(
+        Model(), tasks=[TASK], task_manager=lm_tasks(json.dumps(metadata)), bootstrap_iters=0
+    )
 
 
 def evaluated(harness):

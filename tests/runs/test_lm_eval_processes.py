@@ -10,14 +10,13 @@ from pathlib import Path
 
 import lm_eval.__main__
 import pytest
-from lm_eval.tasks import TaskManager
 
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
-from runs.both_harnesses import FEW_TOKENS, assert_same_results, in_lm_eval, prepare_sets, records
+from runs.both_harnesses import FEW_TOKENS, assert_same_results, in_lm_eval, lm_tasks, prepare_sets, records
 from runs.harness import Run, log, start
 from runs.prepared_set import save_letter_lover
 from runs.small_set import prepare_small_set
@@ -152,9 +151,7 @@ def test_help_shows_lm_evals_help(monkeypatch, capsys):
 
 
 def test_our_tasks_are_listed():
-    table = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).list_all_tasks(
-        list_groups=False, list_tags=False
-    )
+    table = lm_tasks().list_all_tasks(list_groups=False, list_tags=False)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
     outputs = {row[0]: row[2] for row in rows if len(row) > 2 and row[1].startswith(str(LM_EVAL_TASKS))}
     ranked = ("egoplan_val", "egoplan_val_blind", "egoplan_val_narrated")

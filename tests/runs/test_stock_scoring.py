@@ -55,7 +55,7 @@ def no_run_id(monkeypatch):
 @pytest.fixture
 def rows(tmp_path):
     rows = []
-    for number in range(12):
+    for number in range(8):
         path = tmp_path / f"{number}.png"
         number_image(number * 1000).save(path)
         question = f"What comes after {number}?"
