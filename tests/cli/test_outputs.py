@@ -44,9 +44,15 @@ def value_of(annotation, inputs):
     return inputs / ("file" if option.file_okay else "folder")
 
 
+@pytest.fixture
+def inputs(tmp_path):
+    """Write a file and a folder that commands can read."""
+    (tmp_path / "inputs" / "folder").mkdir(parents=True)
+    (tmp_path / "inputs" / "file").write_text("{}")
+    return tmp_path / "inputs"
+
+
 def run(path, function, out, inputs):
-    (inputs / "folder").mkdir(parents=True, exist_ok=True)
-    (inputs / "file").write_text("{}")
     arguments = []
     for name, parameter in inspect.signature(function).parameters.items():
         is_input = name != "out" and parameter.annotation is not typer.Context
@@ -82,14 +88,14 @@ def path_below_a_file(folder):
 
 
 @pytest.mark.parametrize("obstacle", [foreign_folder, foreign_file, path_below_a_file])
-def test_no_command_changes_foreign_files(obstacle, tmp_path):
+def test_no_command_changes_foreign_files(obstacle, inputs, tmp_path):
     failures = []
     for path, function in commands_with_out().items():
         folder = tmp_path / path
         folder.mkdir()
         out = obstacle(folder)
         before = contents(folder)
-        result = run(path, function, out, tmp_path / "inputs")
+        result = run(path, function, out, inputs)
         lines = result.stderr.splitlines()
         is_refused = len(lines) == 1 and lines[0].startswith(f"lmms-egoplan: --out {out}: ")
         if result.exit_code != 1 or not is_refused or contents(folder) != before:
@@ -98,9 +104,8 @@ def test_no_command_changes_foreign_files(obstacle, tmp_path):
     assert {"report", "judge egothink", "score actplan"} <= commands_with_out().keys()
 
 
-def test_every_command_names_a_full_volume_before_any_work(tmp_path):
+def test_every_command_names_a_full_volume_before_any_work(inputs, tmp_path):
     failures = []
-    inputs = tmp_path / "inputs"
     (tmp_path / "file").write_text("")
     for path, function in commands_with_out().items():
         run(path, function, tmp_path / "file" / "below", inputs)  # imports its modules
