@@ -8,7 +8,11 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def leave() -> None:
-    """Stop gloo's threads: a thread that outlives Python can abort a process that has finished its work."""
+    """Stop gloo's threads before Python exits.
+
+    A thread that still releases a tensor when Python begins to finalize waits for the GIL, is ended, and aborts the
+    process (``terminate called without an active exception``).
+    """
     if _has_gloo():
         dist.destroy_process_group()
 
