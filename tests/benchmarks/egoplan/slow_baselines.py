@@ -1,6 +1,7 @@
 """Compute the baselines without a model independently of the package, question by question."""
 
 import re
+from functools import cache
 
 NAMES = ("most frequent action", "similarity to the goal", "not done yet", "longest candidate")
 ARTICLES = {"a", "an", "the"}
@@ -11,10 +12,12 @@ LINKS = {
 }
 
 
+@cache
 def plain(text):
     return [word for word in re.split(r"\W+", text.lower()) if word and word not in ARTICLES]
 
 
+@cache
 def stems(text):
     from nltk.stem import SnowballStemmer
 
