@@ -157,6 +157,7 @@ def test_the_same_plan_in_two_folders_is_refused(tmp_path):
     assert "mine (w/o, people)" in str(both.tables)
 
 
+@pytest.mark.nightly
 def test_the_command_takes_exports_among_the_runs(written, labels, tmp_path):
     arguments = ["report", str(written / "runs" / f"org__{WEAK}"), str(labels), "--out", str(tmp_path / "report")]
     done = CliRunner().invoke(app, arguments)
