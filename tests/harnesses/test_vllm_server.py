@@ -106,13 +106,12 @@ def test_log_probabilities_from_after_forcing_are_not_used(processor):
 @pytest.mark.parametrize(
     "fault",
     [
-        Reply("down", status=500, headers=AT_ONCE),
-        Reply("too fast", status=429, headers=AT_ONCE),
-        Reply(drop=True),
-        Reply(body=b'{"choices": [{"index": 0, "mess'),
-        Reply(body=b'{"choices": []}'),
+        pytest.param(Reply("down", status=500, headers=AT_ONCE), id="500"),
+        pytest.param(Reply("too fast", status=429, headers=AT_ONCE), id="429", marks=pytest.mark.nightly),
+        pytest.param(Reply(drop=True), id="dropped"),
+        pytest.param(Reply(body=b'{"choices": [{"index": 0, "mess'), id="half a body"),
+        pytest.param(Reply(body=b'{"choices": []}'), id="no choices", marks=pytest.mark.nightly),
     ],
-    ids=["500", "429", "dropped", "half a body", "no choices"],
 )
 def test_a_failed_request_is_retried(processor, fault):
     with ChatServer(processor, lambda body, before: None if before else fault) as server:
@@ -128,11 +127,10 @@ def later(number, fault):
 @pytest.mark.parametrize(
     ("reply", "facts"),
     [
-        (Reply("at most 40 images", status=400), "400: at most 40"),
-        (Reply(f"no key {KEY}", status=401), r"401: no key \[API key\]"),
-        (Reply(body=b"<html>busy</html>"), ""),
+        pytest.param(Reply("at most 40 images", status=400), "400: at most 40", id="400", marks=pytest.mark.nightly),
+        pytest.param(Reply(f"no key {KEY}", status=401), r"401: no key \[API key\]", id="401"),
+        pytest.param(Reply(body=b"<html>busy</html>"), "", id="page"),
     ],
-    ids=["400", "401", "page"],
 )
 def test_scores_before_a_rejected_request_are_kept(processor, reply, facts):
     with ChatServer(processor, later(2, reply)) as server:

@@ -9,7 +9,6 @@ from lm_eval.models.hf_vlms import HFMultimodalLM
 from harnesses.lm_eval.asking import (
     ARGUMENTS,
     CANDIDATES,
-    FAMILIES,
     LONG,
     TEXTS,
     generation,
@@ -22,7 +21,7 @@ from lmms_egoplan.harnesses.lm_eval import ranker
 from lmms_egoplan.ranking import ContextTooLongError
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ["qwen2_5_vl", pytest.param("llava", marks=pytest.mark.nightly)])
 def test_generation_equals_the_parent_class(checkpoint, chat, name):
     parent = HFMultimodalLM(checkpoint[name], **ARGUMENTS)
     answers = []
@@ -84,7 +83,7 @@ def test_a_prompt_that_just_fits_is_accepted(chat):
         model.tok_batch_multimodal_encode([context], images, left_truncate_len=length - 1)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ["llava", pytest.param("qwen2_5_vl", marks=pytest.mark.nightly)])
 def test_prompts_from_the_request_cache_get_the_same_answers(chat, plain, name):
     """This also holds for a model that has rendered no prompt itself."""
     context = prompt("Next?", 2, chat[name])

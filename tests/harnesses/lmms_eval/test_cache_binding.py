@@ -70,7 +70,7 @@ def test_replaced_weights_do_not_resume_an_unfinished_run(tmp_path):
     assert hits == 0
 
 
-@pytest.mark.parametrize("change", ["touch", "chat_template"])
+@pytest.mark.parametrize("change", ["chat_template", pytest.param("touch", marks=pytest.mark.nightly)])
 def test_a_change_in_any_checkpoint_file_invalidates_the_cache(tmp_path, change):
     folder = save("llava", tmp_path / "checkpoint")
     ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", docs("Next?"))

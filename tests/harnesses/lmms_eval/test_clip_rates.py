@@ -101,7 +101,7 @@ def test_questions_of_a_batch_keep_their_rates(name):
             assert together["second_per_grid_ts"][row] == single["second_per_grid_ts"][0]
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl", pytest.param("qwen3_vl", marks=pytest.mark.nightly)])
 def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
     model, processor = build(name)
     ranker = CandidateRanker(model, processor)

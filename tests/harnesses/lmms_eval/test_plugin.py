@@ -101,7 +101,8 @@ def test_a_judge_shared_by_two_benchmarks_is_tested_once(tmp_path, monkeypatch):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge-of-two")
         monkeypatch.setattr(TaskManager, "match_tasks", TaskManager.match_tasks)
         plugin.register()
-        manager = TaskManager(include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+        folders = [str(LMMS_EVAL_TASKS / name) for name in ("egothink", "egointent")]
+        manager = TaskManager(include_path=folders, include_defaults=False)
         manager.match_tasks([*names, "egointent", "egointent_diagnostics"])
         assert len(manager.load_task_or_group(names)) == 2
     assert len(server.prompts) == 1
