@@ -200,7 +200,7 @@ def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     assert len(judging_prompts(judge)) == 12
 
 
-@pytest.mark.parametrize("missing", [None, "answer", "rating"])
+@pytest.mark.parametrize("missing", [None, pytest.param("answer", marks=pytest.mark.nightly), "rating"])
 def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, missing):
     steady = judge.reply
     ids = IDS[missing == "answer" :]

@@ -311,6 +311,7 @@ def test_the_report_command_accepts_judged_files_with_runs(judged, run, tmp_path
     assert "Skipped:" not in result.stderr
 
 
+@pytest.mark.nightly
 def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     write_run(tmp_path / "other", "lmms-eval", "org/B", {"actplan": actplan_answers(4, 0.5)}, log_samples=False)
