@@ -55,7 +55,7 @@ def test_an_episode_has_a_page_data_and_a_video(episode, tmp_path):
 
 def test_large_views_make_a_small_film(episode, tmp_path):
     for number, step in enumerate(episode.steps):
-        episode.steps[number] = Step(**vars(step) | {"view": Image.new("RGB", (1920, 1080))})
+        episode.steps[number] = Step(**vars(step) | {"view": Image.new("RGB", (1280, 720))})
     write_episode(episode, tmp_path)
     assert frames_of(tmp_path / "episode.mp4")[0].size == (640, 400)
 

@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def simulator():
     with Simulator() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # it stops at once
         yield server
         server.shutdown()
 

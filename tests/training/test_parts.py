@@ -36,8 +36,11 @@ def test_parts_of_each_family(name):
     assert {n.split(".")[-1] for n in single} <= {"image_newline", "query_tokens"}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("lora", [Lora(), None], ids=["lora", "no lora"])
+@pytest.mark.parametrize(
+    ("name", "lora"),
+    [*((name, Lora()) for name in FAMILIES), *((name, None) for name in ("llava", "qwen3_vl", "gemma3", "blip2"))],
+    ids=lambda value: value if isinstance(value, str) else "lora" if value else "no lora",
+)
 def test_trained_parameters_of_each_family(name, lora):
     model = copy.deepcopy(build(name)[0])
     parts = find_parts(model)

@@ -220,6 +220,7 @@ def test_the_truncation_must_be_above_zero(tmp_path, before_end):
         build(tmp_path, goalstep_video(UID), before_end=before_end)
 
 
+@pytest.mark.nightly
 def test_the_published_file(tmp_path):
     if not PUBLISHED.exists():
         pytest.skip(f"{PUBLISHED} is absent")

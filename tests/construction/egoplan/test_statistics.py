@@ -6,6 +6,7 @@ import re
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, permutations
+from typing import NamedTuple
 
 import pytest
 from PIL import Image
@@ -16,12 +17,20 @@ from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.statistics import _free_position, statistics_files
 from lmms_egoplan.benchmarks.egoplan.wording import stems
-from lmms_egoplan.construction.egoplan.build import Narrations, build, write
+from lmms_egoplan.construction.egoplan.build import Narrations, build
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
-from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, read_epic_kitchens, timestamp
-from lmms_egoplan.construction.egoplan.questions import make_questions
+from lmms_egoplan.construction.egoplan.narrations import (
+    Action,
+    Video,
+    hundredths,
+    narration_rows,
+    read_epic_kitchens,
+    timestamp,
+)
+from lmms_egoplan.construction.egoplan.questions import evaluation_records, instruction_records, make_questions
 from lmms_egoplan.construction.egoplan.statistics import built_statistics
 from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.text import csv_text
 from shared_data import DATA
 
 STEPS = (("take cup", "cup"), ("take tea bag", "tea bag"), ("pour water", "water"), ("stir", ""))
@@ -176,18 +185,30 @@ def reference(records, narrations):
     }, {name: sum(values) / len(values) for name, values in points.items()}
 
 
+class Sample(NamedTuple):
+    """What is written of a build: questions, training samples, narrations, rejections and the summary."""
+
+    records: list
+    training: list
+    rows: list
+    rejections: list
+    summary: dict
+
+
 def built_from(folder, narrations, drop=()):
-    """Build questions with goals made by rule. Return the records, the narrations and the summary."""
-    folder.mkdir(exist_ok=True)
+    """Build questions with goals made by rule."""
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
     (folder / "goals.json").write_text(json.dumps(goals))
     source, asking = Narrations(narrations, "epic-kitchens"), Asking()
     built = build(source, folder / "goals.json", instruction_data=True, drop=drop, asking=asking)
-    write(built, folder / "out")
-    rows = list(csv.DictReader((folder / "out" / "narrations.csv").read_text(encoding="utf-8").splitlines()))
-    records = json.loads((folder / "out" / "EgoPlan_validation.json").read_text(encoding="utf-8"))
-    return records, rows, json.loads((folder / "out" / "summary.json").read_text())
+    return Sample(
+        evaluation_records(built.questions),
+        instruction_records(built.questions),
+        list(csv.DictReader(csv_text(narration_rows(built.videos)).splitlines())),
+        built.rejections,
+        built.summary,
+    )
 
 
 def invent(path, seed):
@@ -221,41 +242,42 @@ def invented(tmp_path_factory):
     return invented
 
 
-def check_counts_and_baselines(records, rows, summary):
+def check_counts_and_baselines(sample):
     """Compare a summary with the slow reference, and return the reference's counts of kinds."""
-    counts, accuracies = reference(records, rows)
+    counts, accuracies = reference(sample.records, sample.rows)
+    summary = sample.summary
     assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts
     baselines = summary["accuracy_without_video"]
-    assert (baselines["n"], baselines["chance"]) == (len(records), 0.25)
+    assert (baselines["n"], baselines["chance"]) == (len(sample.records), 0.25)
     assert {name: baselines[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
     return counts
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_and_baselines_match_a_slow_reference(invented, seed):
-    assert min(check_counts_and_baselines(*invented(seed)[1]).values()) > 0
+    assert min(check_counts_and_baselines(invented(seed)[1]).values()) > 0
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
 def test_counts_and_baselines_of_real_narrations_match_a_slow_reference(tmp_path):
-    check_counts_and_baselines(*built_from(tmp_path, some_videos(tmp_path, EPIC, 6)))
+    check_counts_and_baselines(built_from(tmp_path, some_videos(tmp_path, EPIC, 6)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["near-equal", "concurrent", "copies"])
 def test_only_dropped_kinds_are_absent(tmp_path, invented, seed, kind):
-    narrations, (before, rows, _) = invented(seed)
-    after, _, summary = built_from(tmp_path, narrations, [kind])
-    assert summary["kinds_to_drop"][kind] == 0 == reference(after, rows)[0][kind]
-    assert summary["dropped"] == [kind]
+    narrations, sample = invented(seed)
+    fewer = built_from(tmp_path, narrations, [kind])
+    before, after, rows = sample.records, fewer.records, sample.rows
+    assert fewer.summary["kinds_to_drop"][kind] == 0 == reference(after, rows)[0][kind]
+    assert fewer.summary["dropped"] == [kind]
     moments_before, moments_after = list(map(moment_of, before)), list(map(moment_of, after))
     if kind == "copies":
         assert sorted(moments_after) == sorted(set(moments_before))
         return
     assert set(moments_after) <= set(moments_before)
-    training = json.loads((tmp_path / "out" / "EgoPlan_IT.json").read_text(encoding="utf-8"))
-    for record in training:
+    for record in fewer.training:
         for number, text in enumerate(record["negative_answers"]):
             earlier_texts = [record["answer"], *record["negative_answers"][:number]]
             assert kind != "near-equal" or not any(is_near_equal(text, earlier) for earlier in earlier_texts)
@@ -263,5 +285,4 @@ def test_only_dropped_kinds_are_absent(tmp_path, invented, seed, kind):
     # Questions without such an action have the same choices as before.
     unnumbered_after = [record | {"sample_id": 0} for record in after]
     assert sum(record | {"sample_id": 0} in unnumbered_after for record in before) > 0.1 * len(before)
-    rejections = [json.loads(line) for line in (tmp_path / "out" / "rejections.jsonl").read_text().splitlines()]
-    assert any(rejection["step"] == "choice" for rejection in rejections)
+    assert any(rejection.step == "choice" for rejection in fewer.rejections)
