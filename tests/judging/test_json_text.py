@@ -96,18 +96,18 @@ def test_no_value_is_invented():
 @pytest.mark.parametrize(
     "reply",
     [
-        *("x" * 100_000, '"' * 100_000, "{ " * 50_000, "[ " * 50_000, "{a " * 30_000, "{/*" * 30_000),
-        *('{"a": [' + "b : " * 25_000 + "]}", "{'" * 50_000, '{"a": "' + '" ' * 30_000 + '"}'),
+        *("x" * 60_000, '"' * 60_000, "{ " * 30_000, "[ " * 30_000, "{a " * 20_000, "{/*" * 20_000),
+        *('{"a": [' + "b : " * 15_000 + "]}", "{'" * 30_000, '{"a": "' + '" ' * 20_000 + '"}'),
     ],
     ids=lambda reply: reply[:8],
 )
 def test_long_texts_are_read_in_linear_time(reply):
-    with processor_time_below(10), pytest.raises(UnreadableError):  # usually a twentieth of a second
+    with processor_time_below(5), pytest.raises(UnreadableError):  # usually a hundredth of it
         read_json_reply(reply)
 
 
 def test_an_object_is_found_after_a_long_text():
-    with processor_time_below(10):
+    with processor_time_below(5):
         assert read_json_reply(f"{'word ' * 100_000}{GOOD}") == VALUE
 
 

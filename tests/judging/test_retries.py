@@ -119,7 +119,7 @@ def test_a_reply_without_a_rating_is_requested_two_more_times():
     assert Counter(server.prompts) == {prompt: 6 if prompt.startswith("bad") else 3 for prompt in prompts}
 
 
-@pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), (4, 8), (6, 12)])
+@pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), pytest.param(4, 8, marks=pytest.mark.nightly), (6, 12)])
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
     unavailable = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)

@@ -6,7 +6,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from judging.asked import SCALE
@@ -159,6 +159,7 @@ HTML, HEX, JSON = (lambda c: f"&#{ord(c)};"), (lambda c: f"&#x{ord(c):X};"), (la
 @pytest.mark.parametrize(
     ("escape", "again"), [(HTML, ("&", "&amp;")), (HTML, ("&", "&#38;")), (HEX, ("#", "&num;")), (JSON, ("\\", "\\\\"))]
 )
+@settings(max_examples=60)
 @given(
     st.sampled_from(["[[1]]", "[0.5]", "</think>", "[INST]", "[The End of Answer]"]),
     st.lists(st.booleans(), min_size=20, max_size=20),
