@@ -99,13 +99,13 @@ def test_show_describes_a_killed_run_and_fails(tmp_path):
 
 
 def test_show_describes_a_running_run_and_succeeds(tmp_path):
-    started = time.time() - 60
+    started = time.time() - 60_000
     write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(n, started + n) for n in range(5)])
     running = state(started=started, process=[float(os.getpid()), psutil.Process().create_time()])
     result = show(tmp_path, running)
     assert result.exit_code == 0, result.output
     assert "50%" in result.stdout
-    assert "0:01:1" in result.stdout  # 5 questions at 4 per 60 seconds
+    assert "20:5" in result.stdout  # 5 questions at 4 per 60,000 seconds: 20 hours and 50 minutes
 
 
 def test_show_says_what_a_backend_without_stored_answers_hides(tmp_path):
