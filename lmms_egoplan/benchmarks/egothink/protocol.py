@@ -1,4 +1,4 @@
-r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6), and those of PhysBrain 1.0.
+r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6), and those of PhysBrain.
 
 A printed ``\n`` is a newline here; the spaces around it are unchanged. The tables have several placeholders for the
 question (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``). Here, all of them are
