@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -81,22 +81,31 @@ def pytest_collection_modifyitems(items):
     )
 
 
+@contextmanager
+def _sink(write, **settings):
+    """Send log messages to a function. A harness may remove all sinks when it is imported."""
+    sink = logger.add(write, **settings)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            logger.remove(sink)
+
+
 @pytest.fixture
 def log():
     """Return the list of lines that loguru logs."""
     lines: list[str] = []
-    sink = logger.add(lines.append, level="TRACE", diagnose=True)
-    yield lines
-    logger.remove(sink)
+    with _sink(lines.append, level="TRACE", diagnose=True):
+        yield lines
 
 
 @pytest.fixture
 def warned():
     """Return the list of warnings that loguru logs."""
     messages: list[str] = []
-    sink = logger.add(messages.append, level="WARNING", format="{message}")
-    yield messages
-    logger.remove(sink)
+    with _sink(messages.append, level="WARNING", format="{message}"):
+        yield messages
 
 
 @pytest.fixture
