@@ -169,6 +169,7 @@ def _shortcut(task):
     return next(({"shortcut": name} for name in SHORTCUTS if task.endswith(f"_{name}")), {})
 
 
+@cache
 def _version(task):
     """Return the package's version of the task. For other names, return that of the benchmark's first task."""
     versions = package_versions()
