@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import shutil
 from datetime import datetime
 
 import numpy
@@ -20,10 +21,16 @@ from lmms_egoplan.storage import load_summary, split_dir, summary_path
 from media.files import damage_packet, read_numbers, write_numbered_video
 
 
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory):
+    return write_videos(tmp_path_factory.mktemp("videos"))
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, videos):
+    """A folder with a copy of the videos, which a test may change."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    write_videos(tmp_path / "videos")
+    shutil.copytree(videos, tmp_path / "videos")
     return tmp_path
 
 
