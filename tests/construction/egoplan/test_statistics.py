@@ -185,7 +185,7 @@ def reference(records, narrations):
     }, {name: sum(values) / len(values) for name, values in points.items()}
 
 
-class Sample(NamedTuple):
+class Output(NamedTuple):
     """What is written of a build: questions, training samples, narrations, rejections and the summary."""
 
     records: list
@@ -202,7 +202,7 @@ def built_from(folder, narrations, drop=()):
     (folder / "goals.json").write_text(json.dumps(goals))
     source, asking = Narrations(narrations, "epic-kitchens"), Asking()
     built = build(source, folder / "goals.json", instruction_data=True, drop=drop, asking=asking)
-    return Sample(
+    return Output(
         evaluation_records(built.questions),
         instruction_records(built.questions),
         list(csv.DictReader(csv_text(narration_rows(built.videos)).splitlines())),
@@ -242,13 +242,13 @@ def invented(tmp_path_factory):
     return invented
 
 
-def check_counts_and_baselines(sample):
+def check_counts_and_baselines(output):
     """Compare a summary with the slow reference, and return the reference's counts of kinds."""
-    counts, accuracies = reference(sample.records, sample.rows)
-    summary = sample.summary
+    counts, accuracies = reference(output.records, output.rows)
+    summary = output.summary
     assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts
     baselines = summary["accuracy_without_video"]
-    assert (baselines["n"], baselines["chance"]) == (len(sample.records), 0.25)
+    assert (baselines["n"], baselines["chance"]) == (len(output.records), 0.25)
     assert {name: baselines[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
     return counts
 
@@ -267,9 +267,9 @@ def test_counts_and_baselines_of_real_narrations_match_a_slow_reference(tmp_path
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["near-equal", "concurrent", "copies"])
 def test_only_dropped_kinds_are_absent(tmp_path, invented, seed, kind):
-    narrations, sample = invented(seed)
+    narrations, output = invented(seed)
     fewer = built_from(tmp_path, narrations, [kind])
-    before, after, rows = sample.records, fewer.records, sample.rows
+    before, after, rows = output.records, fewer.records, output.rows
     assert fewer.summary["kinds_to_drop"][kind] == 0 == reference(after, rows)[0][kind]
     assert fewer.summary["dropped"] == [kind]
     moments_before, moments_after = list(map(moment_of, before)), list(map(moment_of, after))
