@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from xml.etree import ElementTree
 
-import matplotlib
 import pytest
 from PIL import Image
 
@@ -61,6 +60,8 @@ def of_scores(name, scores):
 
 def save(heatmap, path):
     """Draw the heat map with texts as SVG texts."""
+    import matplotlib
+
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         draw(heatmap).savefig(path, dpi=160)
 
