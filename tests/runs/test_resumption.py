@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from patience import FOREVER_S
 from runs.both_harnesses import in_lmms_eval
 from runs.harness import log, metric, run, start
@@ -28,8 +29,18 @@ def log_and_die(self, *arguments, **more):
 ResponseCache._log_to_audit = log_and_die
 runpy.run_module("lmms_eval", run_name="__main__")
 """
-QUESTIONS = 24
+QUESTIONS = 18
 METRICS = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage", "num_questions")
+
+
+def prepare_questions(folder):
+    """Prepare the questions on twelve observations; every question has its own text."""
+    few = prepare_small_set(folder, 12)
+    many = [
+        few[number % 12] | {"sample_id": number, "question": f"What is step {number}?"} for number in range(QUESTIONS)
+    ]
+    (folder / "many.json").write_text(json.dumps(many), encoding="utf-8")
+    prepare_egoplan(folder / "many.json", "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
 
 
 def scored_keys(cache):
@@ -51,7 +62,7 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; monkeypatch restores it
     monkeypatch.delenv("LMMS_CACHE_RUN_ID")
-    prepare_small_set(tmp_path, QUESTIONS)
+    prepare_questions(tmp_path)
     checkpoint, cache = save("llava", tmp_path / "llava"), tmp_path / "cache"
     model = ["--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32"]
     arguments = ["--tasks", "egoplan_val", *model, "--use_cache", cache]

@@ -92,9 +92,8 @@ def in_lm(folder, *tasks, **settings):
     return in_lm_eval(folder, *tasks, gen_kwargs={"max_gen_toks": 4}, batch_size=2, **settings)
 
 
-@pytest.mark.parametrize(
-    "run", [pytest.param(in_lmms, marks=pytest.mark.whole), pytest.param(in_lm, marks=pytest.mark.nightly)]
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
