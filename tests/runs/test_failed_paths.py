@@ -43,7 +43,8 @@ def test_after_a_failed_audit_the_same_command_computes_full_passes(data):
     arguments = fail_in_two_processes(data)
     again = run(data, data / "again", *arguments, launcher=TWO_PROCESSES)
     forced = in_lmms_eval(f"{data / 'faulty'},trust_remote_code=True,ranking_path=full", "egoplan_val")
-    for sample, expected in zip(again.samples["egoplan_val"], forced.samples["egoplan_val"], strict=True):
+    samples = sorted(again.samples["egoplan_val"], key=lambda sample: sample["doc_id"])
+    for sample, expected in zip(samples, forced.samples["egoplan_val"], strict=True):
         losses = [[choice["loss"] for choice in row["predictions"]["choices"]] for row in (sample, expected)]
         assert losses[0] == pytest.approx(losses[1], abs=1e-5)
         assert sample["ranking_audits"]["path"] == "full"
