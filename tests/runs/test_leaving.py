@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from lmms_egoplan import process_group
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.lmms_eval import process_group
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, hf_vlm, log, start
 from runs.observed_run import threads

@@ -14,12 +14,13 @@ from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.protocol import ChatMessages
 from transformers import AutoModelForImageTextToText
 
+from lmms_egoplan import process_group
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
-from lmms_egoplan.harnesses.lmms_eval import process_group, response_cache
+from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers

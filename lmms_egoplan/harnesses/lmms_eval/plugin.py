@@ -93,7 +93,7 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
     with _one_index():
         cli_evaluate(*args)
     if not errors and models and models <= _PACKAGE_BACKENDS:
-        from lmms_egoplan.harnesses.lmms_eval import process_group  # loads torch, like the harness
+        from lmms_egoplan import process_group  # loads torch, like the harness
 
         try:
             process_group.wait_and_leave()

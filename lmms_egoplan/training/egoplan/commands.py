@@ -40,6 +40,7 @@ def train(
     The four ablations of the paper's Table 3 are `--no-lora`, `--no-contrastive`, `--no-instructions` and
     `--no-recognition`.
     """
+    from lmms_egoplan import process_group
     from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 
     values = {name: value for name, value in (("data", data), ("model", model)) if value is not None}
@@ -52,6 +53,7 @@ def train(
     settings = read_settings(config, values, assignments or ())
     settings = settings.changed({name: value for is_chosen, name, value in ablations if is_chosen})
     tune_egoplan(settings, out, resume=resume)
+    process_group.wait_and_leave()
 
 
 def merge(

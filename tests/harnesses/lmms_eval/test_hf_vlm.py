@@ -1,8 +1,6 @@
 """The backend's two request types on tiny checkpoints, compared with independent passes."""
 
 import os
-import subprocess
-import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -20,7 +18,6 @@ from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
 from media.files import damage_packet, number_image, read_numbers, write_numbered_video
-from patience import FOREVER_S
 from ranking.reference import reference_loss, user_turn
 from zoo import build, save
 
@@ -302,22 +299,3 @@ def test_only_truncated_answers_reach_the_token_limit(monkeypatch):
 
 
 # One of several processes, as started by a launcher. The exit handler registered first runs last.
-ONE_PROCESS = """
-import atexit, sys
-import torch.distributed as dist
-
-atexit.register(lambda: print(dist.is_initialized()))
-from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-
-HFVLM(sys.argv[1])
-print(dist.get_backend())
-"""
-
-
-@pytest.mark.whole
-def test_no_thread_outlives_python_with_several_processes(checkpoint):
-    launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    environment = os.environ | launched | {"ACCELERATE_USE_CPU": "true"}
-    command = [sys.executable, "-c", ONE_PROCESS, checkpoint["llava"]]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
-    assert done.stdout.split()[-2:] == ["gloo", "False"]

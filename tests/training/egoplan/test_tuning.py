@@ -215,6 +215,7 @@ def test_two_processes_have_the_same_loss_as_one(folder, group):
     settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
     one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}")
     assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
+    assert {"config.yaml", "README.md"} <= {path.name for path in (folder / f"two-{group}").iterdir()}
     two = json.loads(Path(folder / f"two-{group}" / "history.json").read_text())
     assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
     held_out = [[entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry] for h in (two, one["history"])]

@@ -20,7 +20,8 @@ def leave() -> None:
 def wait_and_leave() -> None:
     """Wait until all processes have saved and printed their results; then leave.
 
-    The harness does not wait after its last collective, and a launcher stops all processes as soon as one fails.
+    Neither the harness nor the trainer waits after its last collective, and a launcher stops all processes as soon as
+    one fails.
 
     Raises:
         LmmsEgoplanError: Another process ended first.
