@@ -318,11 +318,15 @@ def test_arguments_of_hf_vlm_are_those_of_its_table():
 
 
 def test_json_and_python_blocks_can_be_read():
+    wrong = []
     for name, text in TEXTS.items():
-        for code in blocks(text, "json"):
-            assert json.loads(code) is not None, name
-        for code in blocks(text, "python"):
-            ast.parse(code, filename=name)
+        for language, read in (("json", json.loads), ("python", ast.parse)):
+            for code in blocks(text, language):
+                try:
+                    read(code)
+                except (ValueError, SyntaxError) as error:
+                    wrong.append((name, code, str(error)))
+    assert wrong == []
 
 
 def test_the_ranking_example_runs(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from xml.etree import ElementTree
 
@@ -262,10 +263,15 @@ DAMAGED = {
 
 
 def test_damaged_files_import_nothing(studio, tmp_path):
+    unexplained = []
     for message, text in DAMAGED.items():
         (tmp_path / "project.json").write_text(text)
-        with pytest.raises(LmmsEgoplanError, match=message):
-            studio.file(tmp_path / "project.json")
+        try:
+            unexplained.append((text, studio.file(tmp_path / "project.json")))
+        except LmmsEgoplanError as error:
+            if not re.search(message, str(error)):
+                unexplained.append((text, str(error)))
+    assert unexplained == []
     assert saved(studio.path) == []
 
 

@@ -158,11 +158,13 @@ def test_wrong_marks_are_refused_with_file_entry_and_field(source, tmp_path):
             content.save(folder / name)
         elif name:
             (folder / name).write_text(content)
-        with pytest.raises(LmmsEgoplanError) as error:
+        try:
             prepare_egothink(source, folder.parent)
-        begin = str(folder / name if name else folder.parent)
-        if not str(error.value).startswith(begin) or message not in str(error.value):
-            unexplained.append((name, content, str(error.value)))
+            refusal = ""
+        except LmmsEgoplanError as error:
+            refusal = str(error)
+        if not refusal.startswith(str(folder / name if name else folder.parent)) or message not in refusal:
+            unexplained.append((name, content, refusal))
     assert unexplained == []
     assert load_summary("egothink", "counting") is None
 
