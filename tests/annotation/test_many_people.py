@@ -48,8 +48,10 @@ def label_all(address, store, name):
 
 
 def check_study(store, count):
-    """Check who got what in a finished study of this many items."""
-    rows = store.database.rows("SELECT stage, item, person FROM slots")
+    """Check who got what in a finished study of this many items, and that each slot was labelled once."""
+    database = store.database
+    assert database.rows("SELECT slot FROM labels ORDER BY slot") == database.rows("SELECT id FROM slots ORDER BY id")
+    rows = database.rows("SELECT stage, item, person FROM slots")
     stages = Counter(stage for stage, _, _ in rows)
     assert {**stages, "gold": None} == {"rate": 2 * count, "check": 10, "audit": count, "gold": None}
     assert {person.partition("-")[0] for stage, _, person in rows if stage in ("check", "audit")} == {"reviewer"}

@@ -195,6 +195,7 @@ def test_waiting_for_another_process_is_shown(monkeypatch):
         assert server.prompts == ["b", "a"]
     other.join()
     assert [judgement.rating for judgement in judgements] == [1, 1]
+    assert "1 asked by another process" in bar.getvalue()
 
 
 @pytest.mark.parametrize(

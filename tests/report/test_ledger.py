@@ -215,7 +215,7 @@ def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist():
 
 
 def changed(path, **cells):
-    """Write a ledger with changed cells in its second row, and return its path. Each ledger is read once."""
+    """Write a ledger with changed cells in its second row, and return the path. `read_ledger` reads a path once."""
     rows = [ROWS[0], ROWS[1] | cells, *ROWS[2:4]]
     pd.DataFrame(rows).to_csv(path, index=False)
     return path

@@ -418,12 +418,12 @@ def test_few_rated_answers_are_marked_next_to_the_figures(one_run, tmp_path, cou
     assert str(FEWEST_RATED) in row["remarks"]
 
 
-def test_only_runs_with_the_rated_answers_are_corrected(one_run, tmp_path):
-    graded = EgoThinkReport(one_run).tasks[0]
+def test_only_runs_with_the_rated_answers_are_corrected(runs, tmp_path):
+    graded = EgoThinkReport(runs).tasks[0]
     labels = sampled_labels(graded, 60)
     labels[:20] = [label | {"answer": "an answer of no run"} for label in labels[:20]]
     labels += sampled_labels(graded, 40, "foreign", answer="an answer of no run")
-    rows_by_labels = {row["labels"]: row for row in corrected_rows(one_run, write_labels(tmp_path / "labels", labels))}
+    rows_by_labels = {row["labels"]: row for row in corrected_rows(runs, write_labels(tmp_path / "labels", labels))}
     assert [*rows_by_labels] == ["mine"]
     assert rows_by_labels["mine"]["corrected"] is None
     assert "40" in rows_by_labels["mine"]["remarks"]
