@@ -1,6 +1,7 @@
 """Judge runs of both harnesses under each protocol, and stored answers under another one."""
 
 import json
+import shutil
 
 import lm_eval
 import pytest
@@ -30,14 +31,22 @@ PHYSBRAIN = (
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
-            patch.delenv(name, raising=False)
-        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_egothink(write_source(folder / "source"))
-        yield folder
+    return folder / "data"
+
+
+@pytest.fixture
+def data(prepared, tmp_path, monkeypatch):
+    """A copy of the prepared data, in which no judgement is stored yet."""
+    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+        monkeypatch.delenv(name, raising=False)
+    folder = shutil.copytree(prepared, tmp_path / "data")
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder))
+    return folder
 
 
 @pytest.fixture
