@@ -120,11 +120,12 @@ PARTS = ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"]
 MARKS = ["<think>", "</think>", "<answer>", "\\boxed{", "{", "}"]
 
 
-@pytest.mark.parametrize("length", [40_000, pytest.param(200_000, marks=pytest.mark.nightly)])
-def test_time_is_linear(length):
+@pytest.mark.parametrize(("length", "limit"), [(40_000, 1.5), pytest.param(200_000, 6, marks=pytest.mark.nightly)])
+def test_time_is_linear(length, limit):
+    """A reply usually takes less than a tenth of the limit. With quadratic time, it would take far longer."""
     slow = []
     for piece in PARTS + MARKS:
         start = time.thread_time()
         parse_letter(piece * (length // len(piece)))
-        slow += [piece] if time.thread_time() - start > 6 else []
+        slow += [piece] if time.thread_time() - start > limit else []
     assert slow == []
