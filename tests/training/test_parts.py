@@ -38,8 +38,18 @@ def test_parts_of_each_family(name):
 
 @pytest.mark.parametrize(
     ("name", "lora"),
-    [*((name, Lora()) for name in FAMILIES), *((name, None) for name in ("llava", "qwen3_vl", "gemma3", "blip2"))],
-    ids=lambda value: value if isinstance(value, str) else "lora" if value else "no lora",
+    [
+        *(pytest.param(name, Lora(), id=f"{name}-lora") for name in FAMILIES),
+        *(
+            pytest.param(
+                name,
+                None,
+                id=f"{name}-no lora",
+                marks=() if name in ("llava", "qwen3_vl", "gemma3", "blip2") else pytest.mark.nightly,
+            )
+            for name in FAMILIES
+        ),
+    ],
 )
 def test_trained_parameters_of_each_family(name, lora):
     model = copy.deepcopy(build(name)[0])
