@@ -1,6 +1,8 @@
 """The backend's two request types on tiny checkpoints, compared with independent passes."""
 
 import os
+import subprocess
+import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,6 +20,7 @@ from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
 from media.files import damage_packet, number_image, read_numbers, write_numbered_video
+from patience import FOREVER_S
 from ranking.reference import reference_loss, user_turn
 from zoo import build, save
 
@@ -299,3 +302,23 @@ def test_only_truncated_answers_reach_the_token_limit(monkeypatch):
 
 
 # One of several processes, as started by a launcher. The exit handler registered first runs last.
+ONE_PROCESS = """
+import atexit, sys
+import torch.distributed as dist
+
+atexit.register(lambda: print(dist.is_initialized()))
+from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+
+HFVLM(sys.argv[1])
+print(dist.is_initialized())
+"""
+
+
+@pytest.mark.nightly
+def test_a_process_without_the_command_leaves_its_group_at_exit(checkpoint):
+    """As after an evaluation from Python, or after an error."""
+    launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    environment = os.environ | launched | {"ACCELERATE_USE_CPU": "true"}
+    command = [sys.executable, "-c", ONE_PROCESS, checkpoint["llava"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
+    assert done.stdout.split()[-2:] == ["True", "False"]
