@@ -17,6 +17,7 @@ from zoo.unusual import save_faulty
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     prepare_small_set(tmp_path, 8)
     return tmp_path
