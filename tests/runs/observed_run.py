@@ -11,14 +11,19 @@ import os
 import runpy
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 PATIENCE_S = 5.0
 
 
-def threads() -> list[str]:
-    """Return the names of this process's threads, including those that Python does not know."""
-    return [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+def gloo_threads() -> list[str]:
+    """Return the names of gloo's threads in this process. Python does not know them."""
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # the thread has ended
+            names.append((task / "comm").read_text().strip())
+    return [name for name in names if "gloo" in name]
 
 
 def main() -> None:
@@ -26,7 +31,10 @@ def main() -> None:
     out.mkdir(exist_ok=True)
 
     def record_exit() -> None:
-        state = {"threads": threads(), "is_saved": any(out.rglob("*_results.json"))}
+        is_saved, end = any(out.rglob("*_results.json")), time.monotonic() + PATIENCE_S
+        while gloo_threads() and time.monotonic() < end:  # the system may still list a thread that has ended
+            time.sleep(0.05)
+        state = {"gloo_threads": gloo_threads(), "is_saved": is_saved}
         (out / f"{os.environ['RANK']}.exit.json").write_text(json.dumps(state), encoding="utf-8")
 
     atexit.register(record_exit)  # the first handler runs last
