@@ -27,10 +27,11 @@ def uses_in(path):
 
 
 def test_every_use_provides_the_values_of_the_sentence():
+    uses_by_path = {path: uses for folder in FOLDERS for path in folder.glob("*.py") if (uses := uses_in(path))}
+    assert uses_by_path
     missing = []
-    for path in (path for folder in FOLDERS for path in folder.glob("*.py")):
-        uses = uses_in(path)
-        module = import_module(module_name(path)) if uses else None
+    for path, uses in uses_by_path.items():
+        module = import_module(module_name(path))
         for use in uses:
             names = [keyword.arg for keyword in use.keywords]
             is_checkable = isinstance(use.args[0], ast.Constant) and None not in names
