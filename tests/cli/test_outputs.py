@@ -125,18 +125,20 @@ def test_concurrent_commands_in_one_folder_all_record_their_files(tmp_path):
 import sys
 from pathlib import Path
 from lmms_egoplan.outputs import claimed_file
-name, started = sys.argv[2], Path(sys.argv[3])
-(started / name).touch()
-while len([*started.iterdir()]) < 2:
-    pass
+print("ready", flush=True)
+sys.stdin.read()
 for number in range(80):
-    path = Path(sys.argv[1], f"{name}-{number}")
+    path = Path(sys.argv[1], f"{sys.argv[2]}-{number}")
     with claimed_file(path, "command"):
         path.write_text("")
 """
-    out, started = tmp_path / "out", tmp_path / "started"
-    started.mkdir()
-    writers = [subprocess.Popen([sys.executable, "-c", program, out, name, started]) for name in "ab"]
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", program, out]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    writers = [subprocess.Popen([*command, name], **pipes) for name in "ab"]
+    assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 2
+    for writer in writers:
+        writer.stdin.close()
     assert [writer.wait() for writer in writers] == [0, 0]
     assert len(json.loads((out / MANIFEST).read_text())["single"]) == 160
 
