@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from judge_server import JudgeServer, Reply
 from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
 from lmms_egoplan.cli import app
-from lmms_egoplan.launch.state import progress_of, read_state
+from lmms_egoplan.launch.state import is_running, progress_of, read_state
 from patience import FOREVER_S, wait_until
 
 TASKS = ("--benchmarks", "egoplan,egothink")
@@ -139,10 +139,12 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
         refused = run(folder, judge, *arguments, "--check")
         assert "another process runs there" in refused.stderr
     finally:
-        psutil.Process(int(read_state(out).process[0])).kill()
+        state = read_state(out)
+        psutil.Process(int(state.process[0])).kill()
         os.killpg(process.pid, signal.SIGKILL)
         video.unlink()
         video.write_bytes(content)
+    wait_until(lambda: not is_running(state))
     result = show(out)
     assert result.exit_code == 1
     assert "not running" in result.stdout
