@@ -152,7 +152,7 @@ def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
     >>> from types import SimpleNamespace
     >>> def record(first, last):
     ...     return SimpleNamespace(video_source="Ego4D", video_id="v", frames=range(first, last + 1))
-    >>> needed_frames([record(90, 99), record(0, 40), record(30, 50)])
+    >>> needed_frames([record(90, 99), record(0, 40), record(10, 20), record(30, 50)])
     [NeededFrames(source='Ego4D', video_id='v', runs=((0, 50), (90, 99)))]
     """
     spans: dict[tuple[str, str], list[range]] = {}
