@@ -33,6 +33,16 @@ def average(scores):
     return metrics.mean_over_dimensions(scores, SIZES, False)
 
 
+def test_a_failed_judgement_that_counts_is_not_covered():
+    failed = replace(JUDGED, rating=None, error="no rating", protocol="lmms-eval-0.7.3")
+    values = score(failed)
+    assert values["score"]["score"] == -100
+    assert values["judge_failed"] == {"failed": True}
+    assert values["judge_coverage"] == {"judged": False}
+    assert values["coverage"]["scored"] == 0
+    assert score(JUDGED)["coverage"]["scored"] == 1
+
+
 def test_judged_answer():
     values = score(JUDGED)
     assert values["score"] == {
