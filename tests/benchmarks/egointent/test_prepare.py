@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
-from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.prepare import PAPER, _leaked, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, assumed_predictions
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
@@ -349,6 +349,13 @@ def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
         assert row["num_frames"] == len(numbers)
     values = score_step(rows[0], [GradedStep.of(assumed_predictions(rows)[0], {}).to_text()])
     assert values["question_set"] == {"name": "steps with frames after the cut"}
+
+
+def test_a_frame_at_the_cut_is_leaked(folder):
+    row = {"end_sec": 2.0, "video_path": str(next((folder / "videos").glob("*.mp4")))}
+    leaked = _leaked(row, [58, 60, 62])
+    assert leaked["leaked_frames"] == 2
+    assert leaked["leaked_sec"] == pytest.approx(2 / 30)
 
 
 def test_leakage_needs_videos_that_go_on(folder):
