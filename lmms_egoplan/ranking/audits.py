@@ -35,8 +35,8 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
         LmmsEgoplanError: A question rejected a path on which other questions of its kind were ranked.
 
     >>> question = {"kind": "image", "path": "packed", "audit": None, "rejected": []}
-    >>> num_audits([question, question | {"audit": 2e-06}])
-    1
+    >>> num_audits([question, question | {"audit": 2e-06}, question | {"audit": 0.0}])
+    2
     """
     used: dict[tuple[str, str], int] = defaultdict(int)
     for value in values:

@@ -29,7 +29,7 @@ IMAGE = Image.new("RGB", (60, 40), "red")
 class TableEngine:
     """An engine that answers from `logprob`, at most `batch` requests at a time, oldest first.
 
-    wrong: IDs of questions whose forced tokens are 0.5 nats too likely.
+    wrong: IDs of questions in which the forced tokens of the longer candidate are 0.5 nats too likely.
     """
 
     is_float32 = True
@@ -53,7 +53,7 @@ class TableEngine:
         if self.replies and (reply := self.replies(name, request)):
             return reply
         prompt = request.prompt
-        off = 0.5 if question.question_id in self.wrong else 0.0
+        off = 0.5 if question.question_id in self.wrong and len(request.forced) > 1 else 0.0
         if request.takes_prompt_logprobs:
             start = len(question.prefix)
             read = [logprob(prompt[:k], prompt[k]) for k in range(start, len(prompt))]
