@@ -38,6 +38,14 @@ def test_a_key_of_any_length_is_in_no_error(key, log):
     assert f"no key {key}" not in "".join(log)
 
 
+def test_a_key_in_an_error_with_status_200_is_redacted():
+    body = json.dumps({"error": {"message": f"no model for the key {LONG}"}}).encode()
+    with JudgeServer(lambda *_: Reply(body=body)) as server:
+        (judgement,) = judge(server.url, ["a"], api_key=LONG)
+    assert "no model for the key" in judgement.error
+    assert LONG not in judgement.error
+
+
 def test_a_short_key_is_replaced_only_as_a_word():
     (error,) = errors_of("key", "the monkey has no key here: keys, key_2")
     assert error.endswith("the monkey has no [API key] here: keys, key_2")
