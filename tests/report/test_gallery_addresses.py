@@ -308,8 +308,17 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     ],
 )
 def test_the_search_covers_all_texts(page, words, expected):
+    page.evaluate(
+        """() => {
+            const count = document.getElementById("count");
+            window.counts = [];
+            const note = () => window.counts.push(count.textContent);
+            new MutationObserver(note).observe(count, {characterData: true, childList: true, subtree: true});
+        }"""
+    )
     page.fill("[name=text]", words)
-    assert page.locator("#count").inner_text() == "Searching…"
+    page.wait_for_function("window.counts.length")
+    assert page.evaluate("window.counts[0]") == "Searching…"
     assert page.locator("#count").get_attribute("role") == "status"
     assert keys(page) == expected
     assert page.locator("#count").inner_text() == f"{len(expected)} of {COUNT + 1} questions"
