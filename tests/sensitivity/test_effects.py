@@ -135,6 +135,12 @@ def test_ties_missing_likelihoods_and_missing_replies_are_counted(docs):
     assert (rotated.cells["questions"], rotated.cells["compared"]) == (298, 298)
     assert rotated.cells["missing"] == f"2: {first} and {second}"
     assert reference.cells["missing"] is None
+    # Shares are of the answered questions.
+    for key in docs:
+        if key not in (first, second):
+            replies[orders()[0].asked, key] = "nothing"
+    _, _, _, _, unread, *_ = effects_of(conditions, docs, replies)
+    assert unread.cells["unparsed"] == 100
 
 
 def slow_difference(first, second):

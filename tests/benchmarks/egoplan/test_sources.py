@@ -163,6 +163,15 @@ def test_bench2_needs_frames_from_the_tasks_start(tmp_path):
     assert (tmp_path / "ids_frames.csv").read_text().splitlines()[1:] == ["Ego4D,v1,4,29", "Ego4D,v2,4,29"]
 
 
+def test_a_foreign_file_next_to_the_list_is_not_replaced(tmp_path):
+    (tmp_path / "ids_frames.csv").write_text("mine")
+    result = run(tmp_path, [bench2_question("v1_1")], "--frames", benchmark="egoplan_bench2")
+    assert result.exit_code == 1
+    assert "ids_frames.csv" in result.output
+    assert (tmp_path / "ids_frames.csv").read_text() == "mine"
+    assert not (tmp_path / "ids.txt").exists()
+
+
 def test_hours_are_counted_once_by_each_videos_clock(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(QUESTIONS))
