@@ -24,7 +24,7 @@ def wait_and_leave() -> None:
     one fails.
 
     Raises:
-        LmmsEgoplanError: Another process ended first.
+        LmmsEgoplanError: Another process ended first, or did not finish within the time limit of the process group.
     """
     if not _has_gloo():
         return
@@ -33,7 +33,7 @@ def wait_and_leave() -> None:
     try:
         dist.barrier()
     except RuntimeError as error:
-        raise LmmsEgoplanError(f"another process ended before it had saved its results: {error}") from error
+        raise LmmsEgoplanError(f"another process ended or did not finish in time: {error}") from error
     leave()
 
 
