@@ -181,6 +181,15 @@ def test_released_item_goes_to_another_person_first(open_store):
     assert store.assignments.next_slot("annotator-1").item == slot.item
 
 
+def test_released_item_is_offered_to_people_who_had_finished(open_store):
+    store = open_store(count=1, annotators=2, per_item=1)
+    slot = store.assignments.next_slot("annotator-1")
+    assert store.assignments.state("annotator-2") == "finished"
+    store.assignments.release("annotator-1")
+    assert store.assignments.state("annotator-2") == "working"
+    assert store.assignments.next_slot("annotator-2").item == slot.item
+
+
 def test_stale_form_cannot_replace_a_newer_label(open_store):
     store = open_store()
     slot = store.assignments.next_slot("annotator-1")
