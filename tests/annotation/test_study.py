@@ -246,6 +246,13 @@ def test_final_rounds_come_with_training_gold_and_other_people(start_study):
     assert {row.state for row in store.progress()} == {"finished"}
 
 
+def test_forms_show_no_labels_of_their_own_round(start_study):
+    study = FINAL.replace("check, final: true", "check, per_item: 2").replace("count: 4", "count: 5")
+    store = start_study(study, count=1, flow=Studied)
+    assert [label(store, f"annotator-{number}", "0").earlier for number in (1, 2)] == [(), ()]
+    assert [label(store, f"annotator-{number}", "1").earlier for number in (3, 4)] == [({"rating": "0"},)] * 2
+
+
 def test_decisions_stay_once_a_final_round_has_begun(start_study):
     store = start_study(FINAL, count=1, flow=Studied)
     label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
