@@ -11,11 +11,16 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.egoplan.synthetic import egoplan_answers
 from judge_server import JudgeServer, Reply
 from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
 from lmms_egoplan.cli import app
+from lmms_egoplan.cli.run import _evaluate
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import is_running, progress_of, read_state
 from patience import FOREVER_S, wait_until
+from report.synthetic import write_run
 
 TASKS = ("--benchmarks", "egoplan,egothink")
 
@@ -170,6 +175,20 @@ def test_a_task_without_a_score_fails_the_run(folder):
     assert result.returncode == 1
     assert "no result of egothink_object_existence" in result.stderr.splitlines()[-1]
     assert [*(folder / "runs" / "unrated" / "results").rglob("*_results.json")]
+
+
+def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monkeypatch):
+    write_run(tmp_path / "written", "lmms-eval", "org/Model", {"egoplan_val": egoplan_answers(5, 0.5)})
+    out = tmp_path / "out"
+    out.mkdir()
+    harness = ["sh", "-c", 'cp -r "$0" "$1"; exit 3', tmp_path / "written", out / "results"]
+    monkeypatch.setattr(Plan, "command", lambda plan: harness)
+    plan = Plan(
+        model="org/Model", backend_name="hf_vlm", model_args={}, harness="lmms-eval", tasks=["egoplan_val"], out=out
+    )
+    # All tasks have results, so the error names none.
+    with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; "):
+        _evaluate(plan, [])
 
 
 @pytest.mark.nightly
