@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import lmms_eval.models
 import pytest
@@ -142,6 +143,19 @@ def test_a_changed_harness_gets_the_models_and_logs_a_hint(change, monkeypatch, 
     assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "scripted", "vllm_ranker", "llava"}
     (warning,) = warned
     assert "--include_path $(lmms-egoplan tasks-path)" in warning
+
+
+def test_the_command_exits_with_a_message_after_a_failed_audit(monkeypatch):
+    """As after a run with a forced ranking path."""
+    metrics = {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}
+    command = ModuleType("lmms_eval.__main__")
+    command.cli_evaluate_single = lambda _: ({"results": {"egoplan_val": metrics}}, None)
+    command.cli_evaluate = lambda: command.cli_evaluate_single(SimpleNamespace(model="hf_vlm"))
+    monkeypatch.setitem(sys.modules, command.__name__, command)
+    monkeypatch.setattr(plugin, "_PACKAGE_BACKENDS", set())
+    plugin.register()
+    with pytest.raises(SystemExit, match=r"lmms-egoplan: .*egoplan_val: .* 0\.5 nats"):
+        command.cli_evaluate()
 
 
 def test_upstreams_llava_is_kept_if_its_package_is_installed(tmp_path, monkeypatch):
