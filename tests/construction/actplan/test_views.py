@@ -10,6 +10,7 @@ from PIL import Image
 
 from construction.actplan.language_model import LanguageModel
 from construction.actplan.rooms import room, write_activities, write_folder, write_tour
+from judge_server import Reply
 from judging.asked import KEY
 from lmms_egoplan.construction.actplan import views as views_module
 from lmms_egoplan.construction.actplan.activities import read_activities
@@ -97,6 +98,19 @@ def test_a_missing_reply_is_requested_again(tours, tmp_path):
         faults.clear()
         chosen, rejections = choose(tours(), tmp_path, server)
         assert (len(chosen), rejections) == (2, [])
+
+
+def test_a_missing_reply_is_requested_again_even_if_there_are_enough_views(tours, tmp_path):
+    with LanguageModel() as server:
+        reply = server.reply
+        server.reply = lambda *asked: Reply("refused", 400) if asked[0].endswith("[sink]") else reply(*asked)
+        chosen, rejections = choose(tours(), tmp_path, server)
+        assert [entry.unseen for entry in chosen] == [("sink",)] * 2
+        assert [rejection.reason for rejection in rejections] == [NO_REPLY] * 2
+        server.reply = reply
+        chosen, rejections = choose(tours(), tmp_path, server)
+        assert [entry.unseen for entry in chosen] == [()] * 2
+        assert rejections == []
 
 
 @pytest.mark.parametrize("fault", ["prose", "other form"])
