@@ -19,7 +19,6 @@ from lmms_egoplan.report.run import read_task_file
 DOCS = Path(__file__).parent
 VERDICTS = DOCS.parent / "tests" / "benchmarks" / "golden_verdicts.yaml"
 BEGIN, END = "<!-- verdicts: python docs/generate.py -->\n", "<!-- end of verdicts -->\n"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _EXAMPLE = re.compile(r"\s*Example: `([^`]+)`", re.DOTALL)
 
 
@@ -87,7 +86,7 @@ def judges_page() -> str:
 def _verdicts_table() -> str:
     """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict."""
     counts: dict[str, Counter[str]] = {}
-    for row in yaml.load(VERDICTS.read_text(encoding="utf-8"), _LOADER):
+    for row in yaml.safe_load(VERDICTS.read_text(encoding="utf-8")):
         if row["benchmark"] == "egothink":
             right, published = row["rating"], row["authors"]
             differences = {
