@@ -126,6 +126,12 @@ def warned():
         yield messages
 
 
+@pytest.fixture(scope="session")
+def encoder_library():
+    """Load the sentence encoder's library once. Otherwise, each report loads it in a process of its own."""
+    import sentence_transformers  # noqa: F401
+
+
 @pytest.fixture
 def real_encoder(monkeypatch):
     """Set the real sentence encoder, and no classifier."""
@@ -136,7 +142,7 @@ def real_encoder(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def small_reports(tmp_path_factory):
+def small_reports(encoder_library, tmp_path_factory):
     """Return a function from a benchmark's name to a context with its small report and prepared data."""
     from report.small_reports import write_small_report
 

@@ -31,10 +31,8 @@ def invoke(*words):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(encoder_library, tmp_path_factory):
     """Write two runs of EgoPlan, training data, and the audit of these; return their folder."""
-    import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a process.
-
     root = tmp_path_factory.mktemp("overlap")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(root / "data"))

@@ -41,8 +41,6 @@ class SmallReport(NamedTuple):
 
 def write_small_report(name: str, folder: Path) -> SmallReport:
     """Write the runs that the module ``synthetic_runs`` of a benchmark's tests describes, and report on them."""
-    import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a process.
-
     from benchmarks.actplan.tiny_encoder import write_encoder
 
     case = import_module(f"benchmarks.{name}.report.synthetic_runs")

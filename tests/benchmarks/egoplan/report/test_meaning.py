@@ -40,10 +40,8 @@ def runs(folder):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def unprepared(tmp_path_factory):
+def unprepared(encoder_library, tmp_path_factory):
     """Hide prepared data and encoders. lm-eval's run logs the questions."""
-    import sentence_transformers  # noqa: F401  # Without this, each report loads it in a separate process.
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path_factory.mktemp("data") / "none"))
         patch.setenv(ENCODER_VARIABLE, "/no/such/folder")
