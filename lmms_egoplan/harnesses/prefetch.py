@@ -148,6 +148,8 @@ def prefetch(
             elif batch:
                 call = partial(batching.encode, [job.result for job in batch])
                 ready.append(pool.submit(_Job(call, batching.encode_size, batch)))
+                for job in batch:
+                    job.result = None  # a worker that paused may still refer to the job
             batch.clear()
 
         while not is_exhausted or loading or batch or ready:
@@ -339,11 +341,12 @@ class _Workers:
     def _run(self, job: _Job) -> None:
         token = RESERVE.set(partial(self._announced, job))
         try:
-            result = job.call()
-            self._settle(job, job.measure(result))
-            job.result, job.is_done = result, True
+            # No local variable: this thread may pause after the job is done, and would keep the result alive.
+            job.result = job.call()
+            self._settle(job, job.measure(job.result))
+            job.is_done = True
         except _NoRoom:
-            pass
+            job.result = None
         except BaseException as error:
             job.reserved, job.error, job.is_done = job.base, error, True
         finally:
@@ -381,8 +384,10 @@ class _Workers:
         self.changed.set()
 
     def _fits(self, job: _Job, num_bytes: float) -> bool:
-        reserved_elsewhere = self._reserved - job.reserved
-        return job.is_forced or not reserved_elsewhere or reserved_elsewhere + num_bytes <= self._limit
+        others = [other for other in self._jobs if other is not job and other.reserved]
+        if not others or (job.is_forced and all(other.is_kept for other in others)):
+            return True
+        return sum(other.reserved for other in others) + num_bytes <= self._limit
 
     @property
     def _reserved(self) -> float:
