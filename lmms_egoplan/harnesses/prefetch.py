@@ -384,10 +384,10 @@ class _Workers:
         self.changed.set()
 
     def _fits(self, job: _Job, num_bytes: float) -> bool:
-        others = [other for other in self._jobs if other is not job and other.reserved]
-        if not others or (job.is_forced and all(other.is_kept for other in others)):
+        other_jobs = [other for other in self._jobs if other is not job and other.reserved]
+        if not other_jobs or (job.is_forced and all(other.is_kept for other in other_jobs)):
             return True
-        return sum(other.reserved for other in others) + num_bytes <= self._limit
+        return sum(other.reserved for other in other_jobs) + num_bytes <= self._limit
 
     @property
     def _reserved(self) -> float:

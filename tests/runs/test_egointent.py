@@ -109,11 +109,11 @@ def judged(data, checkpoint):
 @pytest.mark.whole
 def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
     """Twelve steps in three scenarios, half of them indoors, and a quarter of them not verified."""
-    places = [("Make Tea", "indoor"), ("Cut Trees", "outdoor"), ("Fix a Bike", "indoor"), ("Fix a Bike", "outdoor")]
+    scenes = [("Make Tea", "indoor"), ("Cut Trees", "outdoor"), ("Fix a Bike", "indoor"), ("Fix a Bike", "outdoor")]
     steps = [
         raw_record(number, scenario=scenario, environment=environment, video_id=video, unverified=number == 3)
         for number in range(1, 7)
-        for video, (scenario, environment) in zip(VIDEO_IDS, (places[number % 4], places[-1 - number % 4]), strict=True)
+        for video, (scenario, environment) in zip(VIDEO_IDS, (scenes[number % 4], scenes[-1 - number % 4]), strict=True)
     ]
     steps = [step | {"step_id": f"{step['video_id']}/{step['step_id']}"} for step in steps]
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))

@@ -47,7 +47,7 @@ def prepare_long_clips(folder, records):
     prepare_test(folder, records, media)
 
 
-def shown(parts):
+def numbers_in(parts):
     """Return the numbers that the frames of a visual input show."""
     images = []
     for part in parts:
@@ -76,7 +76,7 @@ def after_the_observation(benchmark, records):
                 base = BASES[video_of(record)]
                 parts = task.doc_to_visual(doc)
                 kinds |= {type(part).__name__ for part in parts}
-                numbers = shown(parts)
+                numbers = numbers_in(parts)
                 if not all(base + first <= number <= base + last for number in numbers):
                     wrong.append((name, model, doc["sample_id"], numbers))
     return wrong, kinds

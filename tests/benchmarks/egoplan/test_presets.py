@@ -223,8 +223,8 @@ def media_shown(benchmark, name, record):
 @pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
 def test_frames_equal_the_reference(benchmark, name):
     for record in questions(benchmark):
-        shown = media_shown(benchmark, name, record)
-        assert shown == published.media_of(name, record, VIDEOS[record["video_id"]]), record
+        media = media_shown(benchmark, name, record)
+        assert media == published.media_of(name, record, VIDEOS[record["video_id"]]), record
 
 
 @given(records(source="Ego4D"))

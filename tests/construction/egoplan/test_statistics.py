@@ -186,7 +186,7 @@ def reference(records, narrations):
 
 
 class Output(NamedTuple):
-    """What is written of a build: questions, training samples, narrations, rejections and the summary."""
+    """The files of a build: questions, training samples, narrations, rejections and the summary."""
 
     records: list
     training: list

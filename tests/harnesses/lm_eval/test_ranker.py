@@ -35,7 +35,7 @@ from zoo.unusual import save_faulty
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_chat_prompts_give_the_sums_of_full_passes(chat, name):
-    """Of texts and of images, the first question decides the path, and later ones use it."""
+    """The first question with texts decides their path, the first one with images theirs; later ones use it."""
     requests, expected = [], []
     for doc_id, (text, count) in enumerate(zip([*TEXTS, *TEXTS[:2]], [0, 1, 3, 0, 1], strict=True)):
         images = lazy(doc_id, count) if count else None

@@ -29,7 +29,7 @@ class Task:
 
 @pytest.mark.parametrize(("output_tokens", "truncated"), [(15, False), (16, True), (None, None)])
 def test_an_answer_that_reaches_the_token_limit_is_truncated(output_tokens, truncated):
-    shown = RequestFilter()
-    shown.requests = [Task().answered(output_tokens, limit=16)]
-    (response,) = shown.responses([["open tap"]])
+    request_filter = RequestFilter()
+    request_filter.requests = [Task().answered(output_tokens, limit=16)]
+    (response,) = request_filter.responses([["open tap"]])
     assert response == (0, "open tap", truncated)
