@@ -31,6 +31,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     LIST_KEYS,
     RENDERED,
 )
+from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.media.frames import write_video
@@ -95,8 +96,8 @@ class Demo:
         for number, scene in enumerate(SCENES, 1):
             source = EPIC_KITCHENS if scene.domain in IN_KITCHENS else EGO4D
             video_id = f"{RENDERED}_{number:02}"
-            folder = {EPIC_KITCHENS: "epic-kitchens", EGO4D: "ego4d"}[source]
-            write_video(root / folder / f"{video_id}.mp4", scene.frames(), FPS, crf=CRF, threads=1)
+            folder, rate = {EPIC_KITCHENS: ("epic-kitchens", FPS), EGO4D: ("ego4d", EGO4D_FPS)}[source]
+            write_video(root / folder / f"{video_id}.mp4", scene.frames(), rate, crf=CRF, threads=1)
             for step in (1 + number % 3, 4):
                 records.append(question(len(records) + 1, source, video_id, procedure_of(scene), step))
         write_json(root / f"{LIST_KEYS['val']}.json", records)
@@ -108,7 +109,7 @@ class Demo:
         for number, scene in enumerate(SCENES, 1):
             video_id = f"{RENDERED}-{number:02}"
             world = vary(scene, random.Random(f"bench2 {number}"))
-            write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), FPS, crf=CRF, threads=1)
+            write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), EGO4D_FPS, crf=CRF, threads=1)
             for step in (1 + number % 2, 3 + number % 2):
                 record = question(f"{video_id}_{step}", EGO4D, video_id, procedure_of(scene), step)
                 record |= {"domain": scene.domain, "scenario": f"scene {number}", "task_start_frame": 0}

@@ -1,5 +1,6 @@
 """Small media whose frames show their own number, which identifies them in tests."""
 
+from collections.abc import Container
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def read_numbers(images: list[Image.Image]) -> list[int]:
 def write_numbered_video(
     path: Path,
     frames: int,
-    fps: int = 30,
+    fps: int | Fraction = 30,
     gop: int = 12,
     b_frames: int = 2,
     open_gop: bool = False,
@@ -66,6 +67,25 @@ def write_numbered_video(
             container.mux(stream.encode(frame))
             time += gaps[number % len(gaps)]
         container.mux(stream.encode(None))
+    return path
+
+
+def copy_packets(source: Path, path: Path, shift: int = 0, dropped: Container[int] = ()) -> Path:
+    """Copy a video at 30 frames per second without decoding: `shift` frames earlier, and without some packets.
+
+    `dropped` are numbers of packets, from 0, in decoding order.
+    """
+    with av.open(source) as original, av.open(path, "w", options={"avoid_negative_ts": "disabled"}) as container:
+        template = original.streams.video[0]
+        if hasattr(container, "add_stream_from_template"):  # from PyAV 14 on
+            stream = container.add_stream_from_template(template)
+        else:
+            stream = container.add_stream(template=template)
+        for number, packet in enumerate(original.demux(template)):
+            if packet.size and number not in dropped:
+                skipped = round(shift / 30 / packet.time_base)
+                packet.pts, packet.dts, packet.stream = packet.pts - skipped, packet.dts - skipped, stream
+                container.mux(packet)
     return path
 
 

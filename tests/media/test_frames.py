@@ -26,7 +26,15 @@ from lmms_egoplan.media.frames import (
     read_video_frames,
     write_video,
 )
-from media.files import SIZE, damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
+from media.files import (
+    SIZE,
+    copy_packets,
+    damage_packet,
+    number_image,
+    read_numbers,
+    write_epic_folder,
+    write_numbered_video,
+)
 from patience import FOREVER_S
 
 FRAMES = 60
@@ -130,18 +138,7 @@ def write_with_sound(path, video_start, sound_start):
 def test_edit_list_hides_frames(tmp_path):
     """In a cut without re-encoding, the file contains frames before the edit, but players skip them."""
     source = write_numbered_video(tmp_path / "source.mp4", FRAMES, gop=30)
-    cut = tmp_path / "cut.mp4"
-    with av.open(source) as original, av.open(cut, "w", options={"avoid_negative_ts": "disabled"}) as container:
-        template = original.streams.video[0]
-        if hasattr(container, "add_stream_from_template"):  # from PyAV 14 on
-            stream = container.add_stream_from_template(template)
-        else:
-            stream = container.add_stream(template=template)
-        for packet in original.demux(original.streams.video[0]):
-            if packet.size:
-                skipped = round(10 / 30 / packet.time_base)
-                packet.pts, packet.dts, packet.stream = packet.pts - skipped, packet.dts - skipped, stream
-                container.mux(packet)
+    cut = copy_packets(source, tmp_path / "cut.mp4", shift=10)
     num_visible = FRAMES - 10
     assert count_video_frames(cut) == num_visible
     assert list(frame_times(cut)) == pytest.approx([index / 30 for index in range(num_visible)])

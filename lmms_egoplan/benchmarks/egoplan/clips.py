@@ -8,13 +8,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Literal, NamedTuple
 
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.records import Shown
-from lmms_egoplan.benchmarks.egoplan.sources import Id, frames_per_second
+from lmms_egoplan.benchmarks.egoplan.sources import Id, first_off_clock, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
@@ -150,6 +152,8 @@ def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
     if len(times) != span:
         seconds = Fraction(span - 1, frames_per_second(record.video_source, record.video_id))
         fit, num_shown = _fit_by_time(times, seconds)
+    if problem := _spacing_problem(times[:num_shown]):
+        return f"{path}: {problem}"
     return ReadyClip(path, file_version(path.stat()), range(num_shown), fit)
 
 
@@ -161,6 +165,21 @@ def _fit_by_time(times: Sequence[float], seconds: Fraction) -> tuple[Fit, int]:
     duration = times[-1] - times[0]
     gap = duration / (len(times) - 1) if len(times) > 1 else 0.0
     return ("shorter" if duration + gap + _ROUNDING < seconds else "other rate"), num_shown
+
+
+def _spacing_problem(times: Sequence[float]) -> str | None:
+    """Describe the problem if frames are not evenly spaced: `progress_of` derives times from positions."""
+    if len(times) < 2:
+        return None
+    rate = (len(times) - 1) / (times[-1] - times[0])
+    if first_off_clock(times, rate) is None:
+        return None
+    gaps = [after - before for before, after in pairwise(times)]
+    return (
+        f"the frames shown are {min(gaps):.3f} to {max(gaps):.3f} s apart, so their positions do not show their times. "
+        f"Cut the clip again, or convert it to a constant rate: ffmpeg -i CLIP.mp4 -vf fps={round(1 / median(gaps))} "
+        "-crf 12 OUT.mp4"
+    )
 
 
 def _label_problem(label: Label, record: Shown, frames: int) -> str | None:

@@ -9,12 +9,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, Shown
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
-from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
+from lmms_egoplan.media.frames import FrameError, frame_path, frame_times
 
 # EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older ones, such as
 # P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine cases 29.97, 47.95 or 90. The
@@ -27,6 +29,8 @@ _VIDEO_INFO = "EPIC_100_video_info.csv"
 _NUMBERS = ("duration", "fps")
 # Annotations and extracted frames may exceed the end of a video by this many frames.
 _TOLERANCE = 6
+# A frame's time may differ from its number by this fraction: some cameras record 29.97 frames per second instead of 30.
+_RATE_TOLERANCE = 0.01
 
 
 class VideoInfo(NamedTuple):
@@ -116,6 +120,26 @@ def has_own_rate(video_id: str, highest: int, video: VideoInfo) -> bool:
     return abs(highest - video_frames) <= 2 < abs(video_frames - egoplan_frames) / 2
 
 
+def first_off_clock(times: Sequence[float], rate: float) -> int | None:
+    """Return the first frame of a video file that is not at its time; None if all are.
+
+    Frame n is at its time if it comes n / `rate` seconds after the first frame, within 1 % and half a frame, and 0.5 to
+    1.5 frames after the frame before it. Elsewhere, frames are missing or added, or the file has another rate.
+
+    Args:
+        times: Times of the file's frames in seconds, as from `frame_times`; at least one.
+        rate: Frames per second.
+
+    >>> first_off_clock([0.0, 0.1, 0.2, 0.3], 10), first_off_clock([0.0, 0.1, 0.3, 0.4], 10)
+    (None, 2)
+    """
+    in_frames = (np.asarray(times) - times[0]) * rate
+    numbers = np.arange(len(in_frames))
+    is_off = np.abs(in_frames - numbers) > _RATE_TOLERANCE * numbers + 0.5
+    is_off[1:] |= np.abs(np.diff(in_frames) - 1) > 0.5
+    return int(is_off.argmax()) if is_off.any() else None
+
+
 def _is_positive(text: str | None) -> bool:
     try:
         number = float(text or "")
@@ -187,7 +211,8 @@ def find_video(
 
     Returns:
         The footage by sample id. Questions that lack frames share one text instead, which names the first missing
-        frame.
+        frame. So do questions that need a video file beyond its first frame that is not at its time
+        (`first_off_clock`).
 
     Raises:
         FrameError: The video is missing or cannot be read. Frames are not numbered from 1, or were extracted at another
@@ -202,13 +227,31 @@ def find_video(
 
 
 def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str]:
-    length = count_video_frames(path)
+    times = frame_times(path)
     version = file_version(path.stat())
     last = max(span[-1] for span in needed.values())
-    reason = f"{path}: {length} frames, but questions need all up to frame {last} (counted from 0)"
-    return {
-        sample_id: reason if span[-1] >= length else Footage(path, version, span) for sample_id, span in needed.items()
-    }
+    off_clock = first_off_clock(times, EGO4D_FPS)
+    results: dict[Id, Footage | str] = {}
+    for sample_id, span in needed.items():
+        if off_clock is not None and off_clock <= span[-1]:
+            results[sample_id] = _off_clock_problem(path, times, off_clock)
+        elif span[-1] >= len(times):
+            results[sample_id] = (
+                f"{path}: {len(times)} frames, but questions need all up to frame {last} (counted from 0)"
+            )
+        else:
+            results[sample_id] = Footage(path, version, span)
+    return results
+
+
+def _off_clock_problem(path: Path, times: Sequence[float], number: int) -> str:
+    average = (len(times) - 1) / (times[-1] - times[0])
+    return (
+        f"{path}: frame {number} (counted from 0) is at {times[number] - times[0]:.3f} s, but at Ego4D's {EGO4D_FPS} "
+        f"frames per second it belongs at {number / EGO4D_FPS:.3f} s. The file lacks frames or has another rate (on "
+        f"average {average:.2f}); download the canonical video again, or convert the file: "
+        f"ffmpeg -i {path.name} -vf fps={EGO4D_FPS} -crf 12 OUT.mp4"
+    )
 
 
 def _find_folder(

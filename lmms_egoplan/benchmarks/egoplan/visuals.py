@@ -66,12 +66,19 @@ class Progress:
         first: The first frame.
         observation: The last frame.
         fps: Frames per second.
+        source_fps: Frames per second of the source; the same, except in a clip with another number of frames.
     """
 
     past: list[Segment]
     first: int
     observation: int
     fps: Fraction
+    source_fps: Fraction
+
+    @property
+    def seconds(self) -> Fraction:
+        """Duration in the source: up to the observation, which lasts one frame."""
+        return Fraction(self.observation - self.first) / self.fps + 1 / self.source_fps
 
     def uniform_frames(self, num_frames: int) -> list[int]:
         """Return evenly spaced frames from the first frame to the observation; see the function `uniform_frames`."""
@@ -153,9 +160,7 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[in
     most = count_setting(settings, "max_frames")
     if settings.get("min_frames") is not None:
         length = progress.observation - progress.first + 1
-        count = paired_frames(
-            length, length / progress.fps * Fraction(fps), count_setting(settings, "min_frames"), most
-        )
+        count = paired_frames(length, progress.seconds * Fraction(fps), count_setting(settings, "min_frames"), most)
         return evenly_spaced(progress.first, progress.observation, count), separate
     seconds = Fraction(progress.observation - progress.first) / progress.fps
     return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), separate
@@ -191,14 +196,14 @@ def progress_of(doc: Doc) -> Progress:
     fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
     frames, span = doc.get("clip_frames"), observation - first
     if frames is None:
-        return Progress(past, first, observation, fps)
+        return Progress(past, first, observation, fps, fps)
 
     def position(number: int) -> int:
         offset = max(min(number, observation) - first, 0)
         return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
 
     segments = [(position(start), position(stop)) for start, stop in past]
-    return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps)
+    return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps, fps)
 
 
 def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:

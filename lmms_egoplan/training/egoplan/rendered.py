@@ -8,10 +8,11 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, FIRST_FRAME, RENDERED
+from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.demo.sets import write_frames
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan import captions
-from lmms_egoplan.training.egoplan.worlds import FPS, OBSERVATION_LEAD, STEP_FRAMES, Procedure, World, procedures, vary
+from lmms_egoplan.training.egoplan.worlds import OBSERVATION_LEAD, STEP_FRAMES, Procedure, World, procedures, vary
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
 # Number of worlds per goal. In EgoPlan-Val, about 3 of 11 questions are Ego4D's.
@@ -49,7 +50,7 @@ def write_questions(root: Path, seed: int) -> None:
         for world in _worlds(generator, count, is_other_room=source == EGO4D):
             video_id = f"{RENDERED}_{len(records):03}"
             if source == EGO4D:
-                write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), FPS)
+                write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), EGO4D_FPS)
             else:
                 write_frames(root / "epic-kitchens", video_id, world.frames())
             for step in range(len(world.procedure.steps)):

@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egoplan import clips, visuals
 from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
 from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -269,6 +270,31 @@ def test_the_pace_is_that_of_the_progress(folder):
     clip, *_ = visuals.EGOPLAN.visual_input(row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8})
     assert float(progress.fps) * (99 - 40) / 30 == pytest.approx(progress.observation)
     assert clip.fps > 0
+
+
+def test_clips_with_uneven_frames_are_missing(folder):
+    """A clip's positions would not be evenly spaced times."""
+    spacings = {"dropped": (1,) * 29 + (11,) + (1,) * 30, "slower later": (4,) * 30 + (5,) * 30, "late end": (1,) * 60}
+    for number, gaps in enumerate(spacings.values(), 1):
+        fps = 120 if gaps[0] == 4 else 30
+        write_numbered_video(folder / "clips" / f"{number}.mp4", 60, fps=fps, gaps=(*gaps[:59], 30), base=40)
+    records = [PROGRESS | {"sample_id": number} for number in (1, 2, 3)]
+    summary = prepare_egoplan(write(folder, records), "val", ready(folder, skip_missing=True))
+    assert summary["clips"] == {"frame for frame": 1}
+    reasons = {row["sample_ids"][0]: row["reason"] for row in summary["missing"]}
+    assert reasons.keys() == {1, 2}
+    assert re.search(r"/1\.mp4: .*0\.033 to 0\.367 s", reasons[1])
+    assert re.search(r"/2\.mp4: .*0\.033 to 0\.042 s", reasons[2])
+
+
+def test_the_number_of_frames_by_rate_does_not_depend_on_the_clips_rate():
+    settings = load_presets("egoplan")["seed-bench-r1"].visual_settings
+    doc = {"sample_id": 1, "video_source": "Ego4D", "video_id": "v"}
+    for length in range(16, 300):
+        past = [{"narration_text": "x", "start_frame": 5, "stop_frame": 6}]
+        doc |= {"past_actions": past, "current_observation_frame": 4 + length}
+        for num_frames in (-(-length // 2), length, 2 * length):  # 15, 30 and 60 per second
+            assert num_images(doc | {"clip_frames": num_frames}, settings) == num_images(doc, settings), length
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 import csv
 import json
 import re
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, read_annotations
 from lmms_egoplan.benchmarks.egoplan.sources import (
     frames_per_second,
@@ -19,8 +21,10 @@ from lmms_egoplan.benchmarks.egoplan.sources import (
 )
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.outputs import MANIFEST
-from media.files import write_epic_folder
+from lmms_egoplan.training.egoplan.data import find_frames, read_instructions
+from media.files import copy_packets, read_numbers, write_epic_folder, write_numbered_video
 from shared_data import DATA
 
 EPIC = DATA / "epic-kitchens-100"
@@ -33,6 +37,9 @@ def folder(tmp_path, monkeypatch):
         "video_id,duration,fps,resolution\nP01_02,0.5,59.94,1920x1080\nP01_102,1.0,50.0,1920x1080\n"
     )
     return tmp_path
+
+
+FROM_0 = {"task_start_frame": 0, "task_progress_metadata": []}
 
 
 def prepare(folder, *questions, skip_missing=False):
@@ -80,6 +87,56 @@ def test_frames_at_the_videos_own_rate_give_a_warning(folder):
     summary = prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
     (warning,) = summary["warnings"]
     assert re.search("30 frames .* 1.00 s .* 29.97 .* 60", warning)
+
+
+LAST = 89
+# For each Ego4D video, how its frames are written, and the first one that is not at its time.
+OFF_CLOCK = {
+    "15": ({"fps": 15}, 1),
+    "25": ({"fps": 25}, 3),
+    "60": ({"fps": 60}, 2),
+    "dropped": (None, 40),
+    "added": ({"fps": 60, "gaps": (2,) * 40 + (1,) * 10 + (2,) * 49}, 42),
+    "slower-later": ({"fps": 120, "gaps": (4,) * 60 + (5,) * 39}, 65),
+}
+ON_CLOCK = {"30": {}, "29.97": {"fps": Fraction(30_000, 1001)}, "late-start": {"start": 45}}
+
+
+def test_ego4d_files_off_the_records_clock_count_as_missing(folder):
+    """Frame numbers of Ego4D's records are times at 30 frames per second; a question before the fault is kept."""
+    for name, options in [*ON_CLOCK.items(), *((name, options) for name, (options, _) in OFF_CLOCK.items())]:
+        path = folder / "ego4d" / f"{name}.mp4"
+        if options is None:
+            intact = write_numbered_video(folder / "intact.mp4", 100, gop=1, b_frames=0)
+            copy_packets(intact, path, dropped=range(40, 50))
+        else:
+            write_numbered_video(path, 100, **options)
+    assert read_numbers(read_video_frames(folder / "ego4d" / "dropped.mp4", [39, 40])) == [39, 50]
+    (folder / "ego4d" / "milliseconds.mp4").write_bytes(write_numbered_video(folder / "m.mkv", 100).read_bytes())
+
+    bad = {name: number for name, (_, number) in OFF_CLOCK.items()}
+    ends = dict.fromkeys((*ON_CLOCK, "milliseconds"), (LAST,)) | {name: (n - 1, n) for name, n in bad.items()}
+    places = [(name, end) for name, of_name in ends.items() for end in of_name]
+    media = Media({"EpicKitchens": None, "Ego4D": folder / "ego4d"}, skip_missing=True)
+    (folder / "a.json").write_text(json.dumps([question(i, "Ego4D", *place) for i, place in enumerate(places)]))
+    records = [bench2_question(f"{name}_{end}", current_observation_frame=end, **FROM_0) for name, end in places]
+    (folder / "bench2.json").write_text(json.dumps(records))
+    for summary in (
+        prepare_egoplan(folder / "a.json", "val", media),
+        prepare_egoplan_bench2(folder / "bench2.json", media),
+    ):
+        assert summary["questions"] == len(places) - len(bad)
+        assert {row["video"]: len(row["sample_ids"]) for row in summary["missing"]} == dict.fromkeys(bad, 1)
+        for row in summary["missing"]:
+            number = bad[row["video"]]
+            facts = rf"{row['video']}\.mp4: .*\b{number}\b .*s, .* 30 .*{number / 30:.3f} s"
+            assert re.search(facts, row["reason"]), row
+    with pytest.raises(LmmsEgoplanError, match=r"6 of 16 (?s:.*)dropped \(questions: 1\): .* 40 .*1\.667 s.*1\.333 s"):
+        prepare_egoplan(folder / "a.json", "val", replace(media, skip_missing=False))
+    instructions = [record | {"negative_answers": ["wait"]} for record in json.loads((folder / "a.json").read_text())]
+    (folder / "it.json").write_text(json.dumps(instructions))
+    with pytest.raises(LmmsEgoplanError, match=r"6 videos(?s:.*)dropped.mp4: .*1\.667 s"):
+        find_frames(read_instructions(folder / "it.json"), dict(media.roots), 4, "it.json")
 
 
 def test_some_frames_of_a_video_are_enough(folder):
