@@ -84,7 +84,8 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     summary = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
     for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
-        fields = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
+        formats = {"egoplan": EGOPLAN.data_format, "egointent": EGOINTENT.data_format}
+        fields = {"counts": {"categories": {}}, "format": formats.get(benchmark, 1)}
         path = split_dir(benchmark, split) / "summary.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({**summary, **fields, "prepared": "2026-01-01T00:30:00+02:00"}))
