@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, read_image, scan_video_frames
@@ -36,7 +36,7 @@ def read_pictures(files: Sequence[Path], numbers: Sequence[int]) -> Iterator[tup
     for number in numbers:
         try:
             check_image(files[number].read_bytes(), str(files[number]))
-            yield number, ImageOps.exif_transpose(read_image(files[number]))
+            yield number, read_image(files[number])
         except (LmmsEgoplanError, OSError) as error:
             yield number, FrameError(str(error))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -39,6 +40,7 @@ class TimeTable:
         key_times: Seek target for each key frame: its decoding time, which containers use as index.
         reliable: Number of frames before the first loss of data. The number of lost frames is unknown, and so is the
             position of every later frame.
+        pixel_aspect: Width of a pixel divided by its height.
     """
 
     times: array
@@ -46,6 +48,7 @@ class TimeTable:
     keys: array
     key_times: array
     reliable: int
+    pixel_aspect: Fraction
 
     def position(self, time: int | None) -> int | None:
         """Return the position of the frame with this time; None if no frame has it."""

@@ -12,10 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Converted, Damage, TimeTable, check_jpeg, decode
+from lmms_egoplan.media.display import HDR, as_shown
 from lmms_egoplan.memory_ahead import reserve_for
 from lmms_egoplan.sharing import shared
 
@@ -58,7 +59,7 @@ def count_video_frames(path: str | Path) -> int:
     """Count the frames in the first video stream of a file, without decoding.
 
     Raises:
-        FrameError: The file is missing, is not a video or has no usable time stamps.
+        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR video.
     """
     return len(_time_table(Path(path)).times)
 
@@ -73,7 +74,7 @@ def frame_times(path: str | Path) -> Sequence[float]:
         Seconds, increasing, as players count them: from the first frame, or from the sound if it starts earlier.
 
     Raises:
-        FrameError: The file is missing, is not a video or has no usable time stamps.
+        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR video.
     """
     return memoryview(_time_table(Path(path)).seconds).toreadonly()
 
@@ -88,6 +89,8 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     A frame is rejected if it, or a frame that it is predicted from, is damaged. Damage elsewhere in the file is
     ignored. If damage leaves a frame's data well-formed, it cannot be distinguished from other content.
 
+    Images are as a player shows them: turned and mirrored as the file says, and with square pixels.
+
     Args:
         path: Any file that FFmpeg reads; its first video stream is used.
         indices: Positions in any order, with repetitions, each in [0, number of frames).
@@ -97,8 +100,8 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         and so do conditions of a question that are loaded together (`sharing`). Do not change an image.
 
     Raises:
-        FrameError: The frame does not exist or is damaged (the message has its time), or the file is missing or not a
-            video.
+        FrameError: The frame does not exist or is damaged (the message has its time), or the file is missing, not a
+            video or an HDR video, whose colours need a conversion.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -139,7 +142,8 @@ def scan_video_frames(
     Raises:
         FrameError: The frame does not exist, or the file is missing or not a video.
     """
-    return _decode(Path(path), indices, lambda frame: frame.to_image())
+    pixel_aspect = _time_table(Path(path)).pixel_aspect
+    yield from _decode(Path(path), indices, lambda frame: as_shown(frame, pixel_aspect))
 
 
 def read_comment(path: str | Path) -> str | None:
@@ -193,7 +197,7 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
 
 
 def read_image(path: Path) -> Image.Image:
-    """Read an image file as RGB.
+    """Read an image file as RGB, upright: turned as its EXIF data say.
 
     Raises:
         FrameError: The file is missing or damaged.
@@ -237,6 +241,7 @@ def _read_frame(content: bytes) -> Image.Image:
     if content.startswith(b"\xff\xd8") and b"\xff\xd9" not in content:
         raise OSError("the file is truncated")
     with Image.open(BytesIO(content)) as image:
+        ImageOps.exif_transpose(image, in_place=True)
         return image.convert("RGB")
 
 
@@ -354,6 +359,9 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
             if not container.streams.video:
                 raise FrameError(f"{path}: no video stream")
             stream = container.streams.video[0]
+            if kind := HDR.get(stream.codec_context.color_trc):
+                raise FrameError(_hdr_problem(path, kind))
+            pixel_aspect = stream.sample_aspect_ratio or Fraction(1)
             for packet in container.demux(stream):
                 if not packet.size or packet.is_discard:
                     continue
@@ -379,7 +387,17 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
     key_times = [keys[times[position]] for position in key_positions]
     seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
     reliable = len(times) if lost is None else bisect_left(times, lost)
-    return TimeTable(array("q", times), seconds, array("q", key_positions), array("q", key_times), reliable)
+    return TimeTable(
+        array("q", times), seconds, array("q", key_positions), array("q", key_times), reliable, pixel_aspect
+    )
+
+
+def _hdr_problem(path: Path, kind: str) -> str:
+    return (
+        f"{path}: an HDR video ({kind}), whose frames would be too dark and pale. Convert it: ffmpeg -i {path.name}"
+        " -vf zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=tv,"
+        "format=yuv420p -crf 12 OUT.mp4"
+    )
 
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:

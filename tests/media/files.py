@@ -3,6 +3,7 @@
 from collections.abc import Container
 from fractions import Fraction
 from pathlib import Path
+from struct import pack
 
 import av
 from PIL import Image
@@ -95,6 +96,16 @@ def write_epic_folder(folder: Path, first: int, last: int, base: int = 0) -> Pat
     for number in range(first, last + 1):
         number_image(base + number).save(frame_path(folder, number), quality=90)
     return folder
+
+
+def turn(path: Path, matrix: tuple[int, int, int, int]) -> Path:
+    """Write the part of an MP4 video's display matrix that turns and mirrors: x' = ax + cy, y' = bx + dy."""
+    a, b, c, d = (entry << 16 for entry in matrix)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"tkhd") + 4 + 4 + 20 + 16  # after version and flags, times and duration, layer and volume
+    content[start : start + 36] = pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    path.write_bytes(content)
+    return path
 
 
 def damage_packet(path: Path, number: int, offset: int = 5) -> Path:
