@@ -176,7 +176,7 @@ def _spacing_problem(times: Sequence[float]) -> str | None:
         return None
     gaps = [after - before for before, after in pairwise(times)]
     return (
-        f"the frames shown are {min(gaps):.3f} to {max(gaps):.3f} s apart, so their positions do not show their times. "
+        f"one frame follows another after {min(gaps):.3f} to {max(gaps):.3f} s, so positions do not show their times. "
         f"Cut the clip again, or convert it to a constant rate: ffmpeg -i CLIP.mp4 -vf fps={round(1 / median(gaps))} "
         "-crf 12 OUT.mp4"
     )

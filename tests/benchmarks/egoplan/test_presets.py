@@ -328,7 +328,7 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         content = read_task_file(folder / benchmark / f"{task}.yaml")
         metadata = content["metadata"]
-        assert (content["task"], metadata["preset"], metadata["version"]) == (task, name, 1.0)
+        assert (content["task"], metadata["preset"], metadata["version"]) == (task, name, 1.1)
         assert content["tag"] == "egocentric_planning_presets"
         assert content["process_results"].split(".")[-1] == "score_" + {"physbrain-1.0": "physbrain"}.get(
             name, name.removesuffix("-0.7.3").replace("-", "_")

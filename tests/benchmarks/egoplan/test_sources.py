@@ -116,16 +116,17 @@ def test_ego4d_files_off_the_records_clock_count_as_missing(folder):
 
     bad = {name: number for name, (_, number) in OFF_CLOCK.items()}
     ends = dict.fromkeys((*ON_CLOCK, "milliseconds"), (LAST,)) | {name: (n - 1, n) for name, n in bad.items()}
-    places = [(name, end) for name, of_name in ends.items() for end in of_name]
+    observations = [(name, end) for name, of_name in ends.items() for end in of_name]
     media = Media({"EpicKitchens": None, "Ego4D": folder / "ego4d"}, skip_missing=True)
-    (folder / "a.json").write_text(json.dumps([question(i, "Ego4D", *place) for i, place in enumerate(places)]))
-    records = [bench2_question(f"{name}_{end}", current_observation_frame=end, **FROM_0) for name, end in places]
+    records = [question(number, "Ego4D", name, end) for number, (name, end) in enumerate(observations)]
+    (folder / "a.json").write_text(json.dumps(records))
+    records = [bench2_question(f"{name}_{end}", current_observation_frame=end, **FROM_0) for name, end in observations]
     (folder / "bench2.json").write_text(json.dumps(records))
     for summary in (
         prepare_egoplan(folder / "a.json", "val", media),
         prepare_egoplan_bench2(folder / "bench2.json", media),
     ):
-        assert summary["questions"] == len(places) - len(bad)
+        assert summary["questions"] == len(observations) - len(bad)
         assert {row["video"]: len(row["sample_ids"]) for row in summary["missing"]} == dict.fromkeys(bad, 1)
         for row in summary["missing"]:
             number = bad[row["video"]]
