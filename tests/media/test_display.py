@@ -34,8 +34,9 @@ def quarters(size=SIZE):
     width, height = size
     image = Image.new("RGB", size)
     for (x, y), colour in COLOURS.items():
-        left, top = (x > 0) * width // 2, (y > 0) * height // 2
-        image.paste(colour, (left, top, left + width // 2, top + height // 2))
+        column, row = int(x > 0), int(y > 0)
+        box = (column * width // 2, row * height // 2, (column + 1) * width // 2, (row + 1) * height // 2)
+        image.paste(colour, box)
     return image
 
 
