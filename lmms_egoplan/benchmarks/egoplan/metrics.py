@@ -21,6 +21,7 @@ from lmms_egoplan.benchmarks.egoplan.visuals import NUM_CLIPS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.generated_reply import is_truncated
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
@@ -210,6 +211,7 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
         - ``acc`` and the accuracy of the question's source, both over all questions: a reply without a readable letter
           is wrong
         - ``unparsed``: 1 if the reply has no readable letter, else 0
+        - ``truncated``, ``truncated_of``: whether the limit on new tokens ended the reply; None if unknown
         - ``predictions``, ``split_size``, ``question_set``, ``num_questions``
         - ``coverage``: any reply covers its question
         - ``media`` if the question is shown from a ready clip
@@ -253,6 +255,7 @@ def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
     return ({} if letter is None else {"acc": right, SOURCE_METRIC[doc["video_source"]]: right}) | {
         "unparsed": _scored(doc, letter is None),
         "incomplete": _scored(doc, [*parts] != [*texts, "plan"] or not all(parts.values())),
+        **_truncation(replies[0]),
         "predictions": _prediction(doc, letter) | texts,
         **_counts(doc, EGOPLAN.official["val"], scored=letter is not None),
     }
@@ -396,8 +399,13 @@ def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> 
         "acc": _scored(doc, right),
         part: _scored(doc, right),
         "unparsed": _scored(doc, letter is None),
+        **_truncation(reply),
         "predictions": _prediction(doc, letter),
     } | _counts(doc, official, scored=True)
+
+
+def _truncation(reply: str) -> Values:
+    return {name: {"truncated": is_truncated(reply)} for name in ("truncated", "truncated_of")}
 
 
 def _read_otherwise(doc: Doc, values: Values, letter: str | None) -> Values:

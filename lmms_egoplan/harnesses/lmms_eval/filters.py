@@ -19,6 +19,7 @@ from loguru import logger
 from tenacity import retry_if_not_exception_type
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.generated_reply import GeneratedReply
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
 from lmms_egoplan.judging.judge import announce_judge, announce_requests
@@ -68,16 +69,20 @@ class RequestFilter(Filter):
             cli_value=_REASONING_TAGS if task.args is None else getattr(task.args, "reasoning_tags", None),
             task_value=task.config.reasoning_tags,
         )
-        responses = [
-            Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), _truncated(request))
-            for request, texts in zip(self.requests, resps, strict=True)
+        return [
+            Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), truncated)
+            for request, texts, truncated in zip(self.requests, resps, self.truncated(), strict=True)
         ]
-        if unknown := sum(response.truncated is None for response in responses):
+
+    def truncated(self) -> list[bool | None]:
+        """Return for each request whether the limit on new tokens ended its answer; warn if that is unknown."""
+        flags = [_truncated(request) for request in self.requests]
+        if unknown := flags.count(None):
             logger.warning(
-                f"{task.task_name}: {unknown} of {len(responses)} answers have no token count; the fraction of "
+                f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token count; the fraction of "
                 "truncated answers excludes them"
             )
-        return responses
+        return flags
 
     def settings(self) -> Mapping[str, Any]:
         """Return the task's block of settings for the model."""
@@ -131,7 +136,7 @@ class JudgedFilter(RequestFilter):
 class Unchanged(RequestFilter):
     """A filter that does not change replies, except to make them writable for the log."""
 
-    def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[str]:
+    def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[GeneratedReply]:
         """Return the first reply to each request; also log the visual settings and the maximum length of a reply."""
         if self.requests:
             settings = ", ".join(
@@ -140,7 +145,10 @@ class Unchanged(RequestFilter):
             most = _most_tokens(self.requests[0])
             length = "" if most is None else f", up to {most:,} new tokens"
             logger.info(f"{self._task().task_name}: {settings}{length}")
-        return [replies[0] if replies else "" for replies in resps]
+        return [
+            GeneratedReply(replies[0] if replies else "", truncated)
+            for replies, truncated in zip(resps, self.truncated(), strict=True)
+        ]
 
 
 def _most_tokens(request: Instance) -> int | None:
@@ -187,8 +195,20 @@ def _announce_judge_requests() -> None:
     Task.build_all_requests = build_and_announce
 
 
+def _keep_generated_replies() -> None:
+    strip = evaluator.strip_reasoning_tags
+
+    @functools.wraps(strip)
+    def strip_and_keep(text: str, tag_pairs: Any) -> str:
+        stripped = strip(text, tag_pairs)
+        return GeneratedReply(stripped, text.truncated) if isinstance(text, GeneratedReply) else stripped
+
+    evaluator.strip_reasoning_tags = strip_and_keep
+
+
 _show_requests_to_filters()
 _announce_judge_requests()
+_keep_generated_replies()
 # The harness loads data again after any error, five times, and then hides the error.
 ConfigurableTask.download.retry.retry = retry_if_not_exception_type(LmmsEgoplanError)
 evaluator.evaluate = record.recorded(evaluator.evaluate)

@@ -263,13 +263,13 @@ PIPELINE_LETTERS = {
 }
 # Sampling of each pipeline: limit on new tokens, whether it samples (None: the server decides), and other arguments.
 SAMPLING = {
-    "official": (16, False, {}),
+    "official": (1024, False, {}),  # LongVA's; the other model's code has no limit of its own
     "lmms-eval-0.7.3": (4096, False, {}),
     "flageval": (32768, None, {}),
     "mimo": (32768, False, {}),
     "physbrain-evalkit": (1024, False, {"repetition_penalty": 1.05}),
     "seed-bench-r1": (256, True, {"temperature": 1.0}),
-    "physbrain-1.0": (16, False, {}),
+    "physbrain-1.0": (1024, False, {}),
 }
 
 

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.splits import EGOPLAN
+from lmms_egoplan.generated_reply import GeneratedReply
 from media.files import write_epic_folder, write_numbered_video
 from report.answers import Answers
 
@@ -73,12 +74,16 @@ def egoplan_answers(count, accuracy, seed=0, unscored=0.0):
 
 
 def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
-    """Return letters; `accuracy` and `unparsed` are the fractions of right letters and of replies without a letter."""
+    """Return letters; `accuracy` and `unparsed` are the fractions of right letters and of replies without a letter.
+
+    The limit on new tokens ended the replies without a letter.
+    """
     chance, docs, responses = random.Random(seed), egoplan_docs(count), []
     for doc in docs:
         gold = LETTERS.index(doc["golden_choice_idx"])
         letter = LETTERS[gold if chance.random() < accuracy else (gold + chance.randrange(1, 4)) % 4]
-        responses.append(["I do not know." if chance.random() < unparsed else f"{letter}."])
+        is_cut = chance.random() < unparsed
+        responses.append([GeneratedReply("I do not know." if is_cut else f"{letter}.", is_cut)])
     return Answers(docs, responses)
 
 

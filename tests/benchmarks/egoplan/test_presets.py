@@ -322,13 +322,22 @@ def test_every_preset_has_a_task_in_both_harnesses():
         assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
 
 
+# Versions of the tasks whose prompt, media or scores have changed since 1.0, by preset.
+VERSIONS = {
+    ("egoplan_bench2", "official"): 1.1,
+    ("egoplan_bench2", "physbrain-1.0"): 1.1,
+    ("egoplan", "physbrain-1.0"): 1.1,
+}
+
+
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
 def test_tasks_have_the_settings_of_their_preset(benchmark, name):
     preset, task = load_presets(benchmark)[name], f"{benchmark}__{name}"
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         content = read_task_file(folder / benchmark / f"{task}.yaml")
         metadata = content["metadata"]
-        assert (content["task"], metadata["preset"], metadata["version"]) == (task, name, 1.1)
+        assert (content["task"], metadata["preset"]) == (task, name)
+        assert metadata["version"] == VERSIONS.get((benchmark, name), 1.1)
         assert content["tag"] == "egocentric_planning_presets"
         assert content["process_results"].split(".")[-1] == "score_" + {"physbrain-1.0": "physbrain"}.get(
             name, name.removesuffix("-0.7.3").replace("-", "_")
@@ -363,6 +372,15 @@ def test_decoding_equals_the_reference(benchmark):
             limit, samples, arguments = published.SAMPLING[name]
             assert (preset.decoding["max_new_tokens"], preset.decoding["do_sample"]) == (limit, samples)
             assert arguments.items() <= preset.decoding.items()
+
+
+def test_letters_as_published_are_decoded_like_the_official_preset():
+    decoding = load_presets("egoplan_bench2")["official"].decoding
+    for folder, limit in ((LMMS_EVAL_TASKS, "max_new_tokens"), (LM_EVAL_TASKS, "max_gen_toks")):
+        settings = read_task_file(folder / "egoplan_bench2" / "egoplan_bench2_generate.yaml")["generation_kwargs"]
+        assert settings[limit] == decoding["max_new_tokens"] == 1024
+        assert settings["until"] == []
+        assert not settings["do_sample"]
 
 
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)

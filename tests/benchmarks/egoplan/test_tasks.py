@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from lmms_eval.api.instance import GenerationResult
+from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
@@ -30,6 +30,13 @@ from media.files import read_numbers, write_epic_folder, write_numbered_video
 
 VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
 SPLIT_SIZE = 5
+# Each question's reply to a request for a letter, and the number of its tokens; None if it is unknown.
+WRITTEN = {
+    11: ("A", 1),
+    12: ("<think>The box is closed.</think> The answer is B.", 16),
+    13: ("A or B", None),
+    14: ("C) éplucher l'oignon", 5),
+}
 CHOICES = ["put box away", "take bag", "éplucher l'oignon", "close box"]
 # Losses of the four choices, gold letter and video of each question: right, wrong, tied (right), not scored.
 QUESTIONS = {
@@ -83,7 +90,7 @@ def save_data(media, fingerprint):
 
 
 class Scripted(lmms):
-    """A backend that answers from `QUESTIONS` and records its requests."""
+    """A backend that answers from `QUESTIONS` and `WRITTEN`, and records its requests."""
 
     def __init__(self, stock=False):
         super().__init__()
@@ -109,9 +116,8 @@ class Scripted(lmms):
         for context, settings, doc_to_visual, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
             self.requests.append((context, settings, doc_to_visual(doc)))
-            answers.append(
-                {11: "A", 12: "The answer is B.", 13: "A or B", 14: "C) éplucher l'oignon"}[doc["sample_id"]]
-            )
+            reply, num_tokens = WRITTEN[doc["sample_id"]]
+            answers.append(GenerationResult(reply, TokenCounts(output_tokens=num_tokens)))
         return answers
 
     def generate_until_multi_round(self, requests):
@@ -134,8 +140,8 @@ def load(name, **settings):
     return manager(**settings).load_task_or_group(name)[name]
 
 
-def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
-    arguments = Namespace(output_path=output_path, process_with_media=False, reasoning_tags=None)
+def evaluate(model, tasks, output_path=None, use_cache=None, reasoning_tags=None, **settings):
+    arguments = Namespace(output_path=output_path, process_with_media=False, reasoning_tags=reasoning_tags)
     return simple_evaluate(
         model=model,
         tasks=tasks,
@@ -238,11 +244,18 @@ def test_test_split_writes_predictions(tmp_path):
 @pytest.mark.usefixtures("data")
 def test_generate():
     model = Scripted()
-    results = evaluate(model, ["egoplan_val_generate"])["results"]["egoplan_val_generate"]
+    output = evaluate(model, ["egoplan_val_generate"], reasoning_tags='[["<think>", "</think>"]]')
+    results = output["results"]["egoplan_val_generate"]
     assert results["acc,none"] == 2 / 4
     assert results["acc_epic_kitchens,none"] == 1.0
     assert results["acc_ego4d,none"] == 0.0
     assert results["unparsed,none"] == 1 / 4
+    assert results["truncated,none"] == 1 / 3
+    assert results["truncated_of,none"] == 3
+    samples = output["samples"]["egoplan_val_generate"]
+    assert [sample["truncated"] for sample in samples] == [{"truncated": flag} for flag in (False, True, None, False)]
+    assert samples[1]["filtered_resps"] == ["The answer is B."]
+    assert samples[1]["resps"] == [WRITTEN[12][0]]  # with the thought
     assert results["predictions,none"] == 3
     assert results["coverage,none"] == pytest.approx(4 / 3355)
     context, settings, images = model.requests[0]

@@ -292,7 +292,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 metric: number(task.percent(metric), self.SPEC.decimals)
                 for metric in self.QUESTIONS.part_metrics.values()
             },
-            **({} if is_ranked else {"unparsed": share(task.number("unparsed"))}),
+            **({} if is_ranked else {name: share(task.number(name)) for name in ("unparsed", "truncated")}),
             "not compared": task.inexact or "",
             "near ties": show(ties, None) if ties else "",
             "ranking": task.text("ranking_note") or "",
@@ -301,7 +301,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def score_table(self) -> Table:
         """Build the table of every score of every task."""
-        extra = ("acc_within", "acc_clear", "unparsed", "incomplete")
+        extra = ("acc_within", "acc_clear", "unparsed", "truncated", "incomplete")
         metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), *extra)
         rows: list[dict[str, Value]] = [
             {

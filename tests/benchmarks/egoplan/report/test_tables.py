@@ -118,6 +118,7 @@ def test_all_scores_of_each_run(section):
         assert row["ties"] == (None if is_written else 0)
         unparsed = [reply == ["I do not know."] for reply in ANSWERS[name].responses] if name in ANSWERS else []
         assert row["unparsed"] == (near(100 * mean(unparsed)) if is_written and name in ANSWERS else None)
+        assert row["truncated"] == row["unparsed"]
         assert row["asked"] == COUNT
         assert row["questions"] == COUNT - scores(name).count(None)
 
