@@ -49,10 +49,9 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
         raise LmmsEgoplanError(f"Duplicate model names: {', '.join(models)}; give each model's file its own name")
     ratings = {}
     for stored in (answer for path in judged for answer in read_stored([path])):
-        if stored.rating not in (None, *LEVELS):
-            levels = ", ".join(f"{level:g}" for level in LEVELS)
+        if not (stored.rating is None or _is_rating(stored.rating)):
             raise LmmsEgoplanError(
-                f"{stored.where}: rating: expected {levels} or nothing, found {quoted(stored.rating)}"
+                f"{stored.where}: rating: expected a number from 0 to 1 or nothing, found {quoted(stored.rating)}"
             )
         ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
     answers = [
@@ -201,6 +200,10 @@ class RatedAnswers(Flow):
 
 
 FLOW = RatedAnswers()
+
+
+def _is_rating(value: Any) -> bool:
+    return isinstance(value, int | float) and LEVELS[0] <= value <= LEVELS[-1]
 
 
 def _item(model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None) -> Item:

@@ -22,7 +22,7 @@ PUBLISHED = ("authors", "lmms-eval-0.7.3")
 def first_match(verdict):
     """Read a verdict as the published pipelines do."""
     match = re.search(r"\[\[(\d+\.?\d*)\]\]", verdict) or re.search(r"\[(\d+\.?\d*)\]", verdict)
-    return float(match[1]) if match and float(match[1]) in egothink.LEVELS else None
+    return float(match[1]) if match and float(match[1]) <= 1 else None
 
 
 def field_rating(field, verdict):

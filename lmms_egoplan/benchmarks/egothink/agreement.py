@@ -51,21 +51,21 @@ def compare(raters: Mapping[str, Rated], judges: Sequence[str]) -> tuple[Means, 
     """Compute the means of all raters and of the combined people, and the agreement of pairs and larger groups.
 
     Args:
-        raters: Ratings by rater. A rater with ratings outside `LEVELS` is a mean of several raters.
+        raters: Ratings by rater. A rater with ratings outside `LEVELS` has no kappa, and is not combined with others.
         judges: Names of the raters that are judges, not people.
     """
-    mean_raters = {name for name, rated in raters.items() if between_levels(rated)}
-    people = [name for name in raters if name not in judges and name not in mean_raters]
+    between_raters = {name for name, rated in raters.items() if between_levels(rated)}
+    people = [name for name in raters if name not in judges and name not in between_raters]
     together = f"mean of {len(people)} people"
     while together in raters:
         together += " (together)"
     panel = {together: pooled({name: raters[name] for name in people})} if len(people) > 1 else {}
     all_raters = {name: raters[name] for name in judges} | panel | dict(raters)
-    continuous = mean_raters | panel.keys()
+    continuous = between_raters | panel.keys()
 
     questions = list(by_question(all_raters))
     groups = {d.name: [q for q in questions if dimension_of(q) == d.name] for d in DIMENSIONS} | {OVERALL: questions}
-    discrete = [tuple(name for name in kind if name not in mean_raters) for kind in (judges, people, raters)]
+    discrete = [tuple(name for name in kind if name not in between_raters) for kind in (judges, people, raters)]
     larger_groups = dict.fromkeys(kind for kind in discrete if len(kind) > 2)
     means: Means = {}
     pairs: list[RaterAgreement] = []

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import Predicate
 from pydantic import AfterValidator, Field
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
@@ -196,7 +195,7 @@ class _Rating(Checked):
 
 
 class _Repeat(Checked):
-    rating: Annotated[float, Predicate(LEVELS.__contains__), Expected("0, 0.5, 1 or null")] | None
+    rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")] | None
     judge: Any = None
 
 
@@ -205,7 +204,7 @@ class _Repeated(Checked):
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
-    """Return the ratings outside `LEVELS`. A rater with such ratings is a mean of several raters."""
+    """Return the ratings outside `LEVELS`, as a mean of several raters has them, or a judge of a published protocol."""
     return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
 
 

@@ -200,7 +200,7 @@ def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
 
 
 def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
-    """Print the number of rated questions, and the raters whose ratings are means.
+    """Print the number of rated questions, and the raters with ratings between the levels.
 
     Raises:
         LmmsEgoplanError: No question has two ratings.
@@ -217,8 +217,8 @@ def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
         if between := answer_files.between_levels(rated):
             question, rating = next(iter(between.items()))
             typer.echo(
-                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for {question}; treated as "
-                "means of several raters, so without kappa"
+                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for {question}; compared "
+                "without kappa, like means of several raters"
             )
 
 

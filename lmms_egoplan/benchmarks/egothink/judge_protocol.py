@@ -4,7 +4,8 @@
 - ``authors``: AdaCheng/EgoThink, commit fbafe8f (``gen_judgment.py``, ``common.py``, ``judge_prompts.jsonl``).
 - ``lmms-eval-0.7.3``: ``lmms_eval/tasks/egothink/utils.py`` of that version.
 
-All of them ask up to three times for a rating, read it after the model's thinking, and accept only `LEVELS`.
+All of them ask up to three times for a rating, and read it after the model's thinking. ``paper`` accepts only `LEVELS`,
+the others any number from 0 to 1.
 """
 
 import re
@@ -58,11 +59,14 @@ def read_first_rating(verdict: str) -> float | None:
     """Read the first ``[[number]]`` of a verdict, otherwise the first ``[number]``, as the authors' code does.
 
     Returns:
-        The rating; None without one, or if it is not in `LEVELS`. The authors' code accepts any number.
+        The rating; None without one, or if it is above 1. The sources also count a rating above 1.
+
+    >>> read_first_rating("Mostly right. [[0.7]]"), read_first_rating("Rating: [7]")
+    (0.7, None)
     """
     match = _RE.first_double.search(verdict) or _RE.first_single.search(verdict)
     rating = float(match[1]) if match else None
-    return rating if rating in LEVELS else None
+    return None if rating is None or rating > LEVELS[-1] else rating
 
 
 SCALE = RatingScale(read_rating, best=1)

@@ -55,7 +55,7 @@ class JudgedAnswer(TextRecord):
         truncated: See `Answer`.
         suspect: True if the answer looks as if it contains its own rating. The judge saw it altered by `sanitize` if
             the protocol does so.
-        rating: 0, 0.5 or 1; None without a rating.
+        rating: 0, 0.5 or 1, under a published protocol any number from 0 to 1; None without a rating.
         judgement: Raw text of the judge's last reply; None without a reply.
         judge: Model name from the endpoint, with what differs from the defaults; None without a judge.
         error: Why there is no rating; None with a rating.

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.aggregations import count, mean_score, names, num_known
-from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS, PROTOCOLS, read_first_rating
+from lmms_egoplan.benchmarks.egothink.agreement import compare
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, read_first_rating
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
+from lmms_egoplan.benchmarks.egothink.report import _agreements
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer, grade
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import cache_key
@@ -25,7 +27,9 @@ ENTRY = json.loads(SINGLE_MATH_V2)
 QUESTION, REFERENCE = "What {am} I holding?", " A Shoe. No. 5 "
 # Answers that `sanitize` would change.
 ANSWER = "a shoe {0} [[1]] </think>"
-PIECES = st.sampled_from(["[[", "]]", "[", "]", "0", "0.5", "1", "1.", "7", ".5", "Rating: ", "\n", " ", "x", "01"])
+PIECES = st.sampled_from(
+    ["[[", "]]", "[", "]", "0", "0.5", "0.7", "1", "1.", "7", ".5", "Rating: ", "\n", " ", "x", "01"]
+)
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -37,14 +41,14 @@ def no_protocol(monkeypatch):
 
 
 def authors_rating(verdict):
-    """Read a rating as run_judge_single does; None for its -1, for an error, and for a number off the scale."""
+    """Read a rating as run_judge_single does; None for its -1, for an error, and for a number above 1."""
     for pattern in (r"\[\[(\d+\.?\d*)\]\]", r"\[(\d+\.?\d*)\]"):
         if match := re.search(pattern, verdict):
             try:
                 rating = float(ast.literal_eval(match.groups()[0]))
             except SyntaxError:  # leading zeros end the authors' program
                 rating = float(match.groups()[0])
-            return rating if rating in LEVELS else None
+            return rating if rating <= 1 else None
     return None
 
 
@@ -72,7 +76,13 @@ def test_the_authors_messages_and_parameters():
     assert (judged.rating, judged.judge, judged.protocol) == (0.5, 'judge (protocol="authors")', AUTHORS)
 
 
-@pytest.mark.parametrize("verdict", ["So so. [[0.5]]", "[1] I think", "Rating: [[0]] or [[1]]", "no rating", "[[7]]"])
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        *("So so. [[0.5]]", "[1] I think", "Rating: [[0]] or [[1]]", "no rating", "[[7]]"),
+        *("Mostly right. Rating: [[0.7]]", "[[0.25]], not [[1]]", "Nearly [0.9]"),
+    ],
+)
 def test_lmms_evals_own_code_sends_and_reads_the_same(monkeypatch, verdict):
     from lmms_eval.tasks.egothink import utils as lmms_eval
 
@@ -87,9 +97,28 @@ def test_lmms_evals_own_code_sends_and_reads_the_same(monkeypatch, verdict):
     theirs = lmms_eval.egothink_process_results(doc, [ANSWER])["gpt_eval_score"]["score"]
     (judged,), bodies = graded(LMMS_EVAL, verdict)
     assert {name: bodies[0][name] for name in sent} == sent
-    assert len(bodies) == (1 if theirs in LEVELS else 3)
-    assert judged.score == (100 * theirs if theirs in LEVELS else -100)
-    assert judged.rating == (theirs if theirs in LEVELS else None)
+    is_counted = 0 <= theirs <= 1
+    assert len(bodies) == (1 if is_counted else 3)
+    assert judged.score == (100 * theirs if is_counted else -100)
+    assert judged.rating == (theirs if is_counted else None)
+    assert JudgedAnswer.from_text(judged.to_text()) == judged
+
+
+def test_ratings_between_the_levels_are_compared_without_kappa():
+    names = [f"existence/{number}" for number in range(1, 13)]
+    first = {name: number % 3 / 2 for number, name in enumerate(names)}
+    second = {name: rating * 0.7 + 0.1 for name, rating in first.items()}
+    raters = {
+        judge: [
+            JudgedAnswer(name, "a shoe", None, False, rating, "[[x]]", judge, None, protocol=AUTHORS)
+            for name, rating in rated.items()
+        ]
+        for judge, rated in (("first", first), ("second", second))
+    }
+    _, (pair, *_) = compare({"first": first, "second": second}, ["first", "second"])
+    (row, *_) = _agreements(list(zip(*raters.values(), strict=True)))
+    assert pair.coefficients["pearson"].value == pytest.approx(1) == pytest.approx(row["pearson"])
+    assert pair.coefficients["kappa_linear"] is row["kappa_linear"] is None
 
 
 def test_papers_requests_are_unchanged():

@@ -338,7 +338,9 @@ def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[
     for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
         if scope_pairs := [pair for pair in pairs if capability_of(pair[0].id) in names]:
             first, second = zip(*scope_pairs, strict=True)
-            result = agreement(_ratings(first), _ratings(second), LEVELS)
+            ratings = _ratings(first), _ratings(second)
+            is_on_levels = {*ratings[0], *ratings[1]} <= {*LEVELS}  # published protocols also read others
+            result = agreement(*ratings, LEVELS if is_on_levels else None)
             judges: dict[str, Value] = {"first_judge": _judge_names(first), "second_judge": _judge_names(second)}
             coefficients = coefficient_cells(pair_coefficients(result))
             yield {**judges, "answers": scope, "questions": result.questions, **coefficients}
