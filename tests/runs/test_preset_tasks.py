@@ -40,6 +40,7 @@ OF_EACH_PARSER = [
     ("egoplan_bench2", "lmms-eval-0.7.3"),
     ("egoplan_bench2", "flageval"),
     ("egoplan_bench2", "physbrain-evalkit"),
+    ("egoplan_bench2", "physbrain-evalkit-thinking"),
     ("egoplan", "seed-bench-r1"),
 ]
 OF_A_FILE = ("egoplan_bench2", "mimo")

@@ -63,7 +63,7 @@ def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data
     assert len(asked) == 4
     assert Counter(server.prompts) == Counter(prompt for doc in asked for prompt in prompts_of(doc))
     for body in server.bodies:
-        assert (body["max_tokens"], body["temperature"], len(images_in(body))) == (16, 0, 8)
+        assert (body["max_tokens"], body["temperature"], len(images_in(body))) == (1024, 0, 8)
 
 
 @pytest.mark.whole
@@ -127,9 +127,9 @@ def test_a_server_that_fails_at_everything_is_asked_one_batch(data, tmp_path):
 
 
 def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data, tmp_path):
-    """The base allows 16 new tokens, and a level of decoding 256."""
+    """One level of decoding allows 256 new tokens. The base and the other levels allow more."""
     message = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": None}}
-    usage = {"prompt_tokens": 5, "completion_tokens": 16, "total_tokens": 21}
+    usage = {"prompt_tokens": 5, "completion_tokens": 256, "total_tokens": 261}
     body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [message], "usage": usage}
     with JudgeServer(lambda prompt, _: Reply(body=json.dumps(body).encode())) as server:
         options = ("--questions", "1", "--out", tmp_path / "out", "--vary", "decoding", *arguments_of(server))
@@ -139,10 +139,10 @@ def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data
             assert f"{reused} reused" in result.output
             content = json.loads((tmp_path / "out/sensitivity.json").read_text())
             shares = {x["condition"]["level"]: x["cells"]["truncated"] for x in content["conditions"]}
-            assert shares.pop("official") == 100
+            assert shares.pop("seed-bench-r1") == 100
             assert set(shares.values()) == {0}
             assert content["base_unparsed"] == "100.0"
-            assert "decoding: max_new_tokens: 16" in content["base_unknown"]
+            assert "decoding: max_new_tokens: 1024" in content["base_unknown"]
 
 
 @pytest.mark.parametrize("benchmark", [pytest.param("egoplan", marks=pytest.mark.nightly), "egoplan_bench2"])

@@ -22,6 +22,9 @@ _KEY_WORDS = (
 _THOUGHT_END = "</think>"
 # A box may contain one level of brackets.
 _BOX = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+# extract_answer_from_text and process_raw_output in benchmark/egoplan2.py.
+_THOUGHT = re.compile(r"\A.*?</think>", re.DOTALL | re.IGNORECASE)
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _BRACKETED = re.compile(r"\(([A-D])\)", re.IGNORECASE)
 _ANSWER_BRACKETED = re.compile(rf"Answer[:\s]*{_BRACKETED.pattern}", re.IGNORECASE)
 _WORD = re.compile(r"\b([A-D])\b", re.IGNORECASE)
@@ -67,15 +70,26 @@ def boxed(reply: str) -> str | None:
 def last_bracketed(reply: str) -> str | None:
     """Read a reply as PhysBrainEvalKit does: the last ``Answer: (X)``, the last ``(X)``, or the first word A to D.
 
-    Thoughts and answer tags are removed first. Case does not matter, so the article "a" is an A. The file of this
-    benchmark was not seen: brackets in lower case are read as in the repository's benchmark/blink.py.
+    Case does not matter, so the article "a" is an A. A thought is read like any other text.
 
     >>> last_bracketed("Answer: (B), not (C)"), last_bracketed("(B) or (C)"), last_bracketed("Take a cup. B")
     ('B', 'C', 'A')
     """
-    text = re.sub("</?answer>", "", reply.rpartition(_THOUGHT_END)[2])
-    letters = _ANSWER_BRACKETED.findall(text)[-1:] or _BRACKETED.findall(text)[-1:] or _WORD.findall(text)[:1]
+    letters = _ANSWER_BRACKETED.findall(reply)[-1:] or _BRACKETED.findall(reply)[-1:] or _WORD.findall(reply)[:1]
     return letters[0].upper() if letters else None
+
+
+def last_bracketed_in_answer(reply: str) -> str | None:
+    """Read a reply as PhysBrainEvalKit does with ``--thinking_model``: `last_bracketed` of the first answer tag.
+
+    The first ``</think>`` ends the thought, which is removed first. Without an answer tag, the rest is read.
+
+    >>> last_bracketed_in_answer("<think>A</think>C <answer>(B)</answer>")
+    'B'
+    """
+    rest = _THOUGHT.sub("", reply)
+    answer = _ANSWER.search(rest)
+    return last_bracketed(answer[1] if answer else rest)
 
 
 def answer_tag(reply: str) -> str | None:
@@ -98,6 +112,7 @@ READERS: Mapping[str, Callable[[str], str | None]] = {
     "first_capital": first_capital,
     "boxed": boxed,
     "last_bracketed": last_bracketed,
+    "last_bracketed_in_answer": last_bracketed_in_answer,
     "answer_tag": answer_tag,
 }
 """Readers by name. Each takes a reply as generated, with its thoughts, and returns the capital that it reads, or None.

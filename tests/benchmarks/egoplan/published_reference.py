@@ -222,9 +222,20 @@ def mimo_letter(reply: str) -> str:
     return next((letter for letter in LETTERS if text.strip().lower() == letter.lower()), "")
 
 
+def physbrain_thinking_letter(reply: str) -> str:
+    """Return the letter in the first answer tag after the first thought."""
+    lower = reply.lower()
+    if "</think>" in lower:
+        reply = reply[lower.index("</think>") + len("</think>") :]
+        lower = reply.lower()
+    begin = lower.find("<answer>")
+    end = lower.find("</answer>", begin)
+    return physbrain_letter(reply[begin + len("<answer>") : end] if -1 < begin < end else reply)
+
+
 def physbrain_letter(reply: str) -> str:
     """Return the last letter in brackets, or the first word that is a letter."""
-    reply = reply.split("</think>")[-1].replace("<answer>", "").replace("</answer>", "").upper()
+    reply = reply.upper()
     for letters in (re.findall(r"ANSWER[:\s]*\(([A-D])\)", reply), re.findall(r"\(([A-D])\)", reply)):
         if letters:
             return letters[-1]
@@ -248,6 +259,7 @@ PROMPTS = {
     ("egoplan_bench2", "flageval"): flageval_prompt,
     ("egoplan_bench2", "mimo"): mimo_prompt,
     ("egoplan_bench2", "physbrain-evalkit"): physbrain_evalkit_prompt,
+    ("egoplan_bench2", "physbrain-evalkit-thinking"): physbrain_evalkit_prompt,
     ("egoplan_bench2", "seed-bench-r1"): seed_prompt,
     ("egoplan_bench2", "physbrain-1.0"): bench2_prompt,
 }
@@ -258,6 +270,7 @@ PIPELINE_LETTERS = {
     "flageval": flageval_letter,
     "mimo": mimo_letter,
     "physbrain-evalkit": physbrain_letter,
+    "physbrain-evalkit-thinking": physbrain_thinking_letter,
     "seed-bench-r1": seed_letter,
     "physbrain-1.0": bench2_letter,
 }
@@ -268,6 +281,7 @@ SAMPLING = {
     "flageval": (32768, None, {}),
     "mimo": (32768, False, {}),
     "physbrain-evalkit": (1024, False, {"repetition_penalty": 1.05}),
+    "physbrain-evalkit-thinking": (1024, False, {"repetition_penalty": 1.05}),
     "seed-bench-r1": (256, True, {"temperature": 1.0}),
     "physbrain-1.0": (1024, False, {}),
 }
@@ -282,4 +296,4 @@ def media_of(name: str, record: Record, fps: float) -> tuple[str, list[int], lis
         return "images", flageval_frames(record), []
     if name == "mimo" or (name == "lmms-eval-0.7.3" and "task_start_frame" not in record):
         return "file", [], []
-    return "images", eight_frames(record), [last] if name == "physbrain-evalkit" else []
+    return "images", eight_frames(record), [last] if name.startswith("physbrain-evalkit") else []

@@ -30,37 +30,39 @@ PRESETS = [(benchmark, name) for benchmark in BENCHMARKS for name in load_preset
 VERBS = ("take", "open {}", "wash", "put down")
 # Replies that readers read differently. The letters are those of `readers_of_letters`, in its order.
 AWKWARD = {
-    "Answer: B": ("A", "B", None, "B", None),
-    "Let me see. B": ("B", "L", None, "B", None),
-    "Based on the video, A": ("B", "B", None, "A", None),
-    "(B)": ("B", "B", None, "B", None),
-    "Answer: B. Because it is open": ("A", "B", None, "B", None),
-    "I would pick B": ("B", "B", None, "B", None),
-    "B.": ("B", "B", None, "B", None),
-    "B. open": ("B", "B", None, "B", None),
-    "b": (None, "B", "B", "B", None),
-    "a cup, so B": ("B", "B", None, "A", None),
-    "The best answer is C": ("C", "C", None, "C", None),
-    "The tap is open. If so, (C), not (D)": ("C", "C", None, "D", None),
-    "Answer: (A) and then (D)": ("A", "A", None, "A", None),
-    r"\boxed{B}": ("B", "B", "B", "B", None),
-    r"A \boxed{\text{B}} C \boxed{ c }": ("A", None, "C", "A", None),
-    r"\boxed{B. open}": ("B", "B", None, "B", None),
-    "<think>A, (D)</think>\n C": ("A", "C", "C", "C", None),
-    "<think>A</think> the bag</think> D": ("A", "D", None, "D", None),
-    "<think>A</think><answer>B. open</answer>": ("A", None, None, "B", "B"),
-    "<answer>(B)</answer>": ("B", None, None, "B", None),
-    "<answer>b</answer>": (None, None, None, "B", None),
-    "<answer></answer><answer>B</answer>": ("B", None, None, "B", None),
-    "<answer>E</answer>": (None, None, None, None, "E"),
-    "<answer>B": ("B", "B", None, "B", None),
-    "Sit. STOP IN D": ("D", "O", None, "D", None),
-    "Correct option: D (A is done)": ("C", "D", None, "D", None),
-    "答案是B": ("B", "B", None, None, None),
-    "none": (None, None, None, None, None),
-    "": (None, None, None, None, None),
+    "Answer: B": ("A", "B", None, "B", "B", None),
+    "Let me see. B": ("B", "L", None, "B", "B", None),
+    "Based on the video, A": ("B", "B", None, "A", "A", None),
+    "(B)": ("B", "B", None, "B", "B", None),
+    "Answer: B. Because it is open": ("A", "B", None, "B", "B", None),
+    "I would pick B": ("B", "B", None, "B", "B", None),
+    "B.": ("B", "B", None, "B", "B", None),
+    "B. open": ("B", "B", None, "B", "B", None),
+    "b": (None, "B", "B", "B", "B", None),
+    "a cup, so B": ("B", "B", None, "A", "A", None),
+    "The best answer is C": ("C", "C", None, "C", "C", None),
+    "The tap is open. If so, (C), not (D)": ("C", "C", None, "D", "D", None),
+    "Answer: (A) and then (D)": ("A", "A", None, "A", "A", None),
+    r"\boxed{B}": ("B", "B", "B", "B", "B", None),
+    r"A \boxed{\text{B}} C \boxed{ c }": ("A", None, "C", "A", "A", None),
+    r"\boxed{B. open}": ("B", "B", None, "B", "B", None),
+    "<think>A, (D)</think>\n C": ("A", "C", "C", "D", "C", None),
+    "<think>A</think> the bag</think> D": ("A", "D", None, "A", "D", None),
+    "<think>A</think><answer>B. open</answer>": ("A", None, None, "A", "B", "B"),
+    "<answer>(B)</answer>": ("B", None, None, "B", "B", None),
+    "<answer>b</answer>": (None, None, None, "B", "B", None),
+    "<answer></answer><answer>B</answer>": ("B", None, None, "B", None, None),
+    "<answer>E</answer>": (None, None, None, None, None, "E"),
+    "<answer>B": ("B", "B", None, "B", "B", None),
+    "Sit. STOP IN D": ("D", "O", None, "D", "D", None),
+    "Correct option: D (A is done)": ("C", "D", None, "D", "D", None),
+    "答案是B": ("B", "B", None, None, None, None),
+    "none": (None, None, None, None, None, None),
+    "": (None, None, None, None, None, None),
 }
-readers_of_letters = ("first_letter_lmms_eval", "first_capital", "boxed", "last_bracketed", "answer_tag")
+readers_of_letters = (
+    *("first_letter_lmms_eval", "first_capital", "boxed", "last_bracketed", "last_bracketed_in_answer", "answer_tag"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +292,7 @@ UNKNOWN = {
     ("egoplan_bench2", "official"): "decoding",
     ("egoplan_bench2", "lmms-eval-0.7.3"): "prompt, media",
     ("egoplan_bench2", "physbrain-evalkit"): "media",
+    ("egoplan_bench2", "physbrain-evalkit-thinking"): "media",
     ("egoplan_bench2", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
 }
 
@@ -317,7 +320,7 @@ def test_unknown_fields_are_named(benchmark, name):
 
 def test_every_preset_has_a_task_in_both_harnesses():
     names = {f"{benchmark}__{name}" for benchmark, name in PRESETS}
-    assert len(names) == 11
+    assert len(names) == 12
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
 
@@ -326,6 +329,7 @@ def test_every_preset_has_a_task_in_both_harnesses():
 VERSIONS = {
     ("egoplan_bench2", "official"): 1.1,
     ("egoplan_bench2", "physbrain-1.0"): 1.1,
+    ("egoplan_bench2", "physbrain-evalkit"): 1.1,
     ("egoplan", "physbrain-1.0"): 1.1,
 }
 
