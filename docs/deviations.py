@@ -171,7 +171,7 @@ def preset_column(preset: Preset, task: str, records: list[Record], replies: lis
         "not stated" if "media" in preset.unknown else "a file" if not total else share(different, total),
         "not stated" if "prompt" in preset.unknown else share(prompts, len(records)),
         letters,
-        ", ".join(preset.unknown) or "none",
+        ", ".join(preset.open_fields) or "none",
     )
 
 

@@ -20,7 +20,7 @@ FILES = {
     "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
     "benchmarks/egointent/judge_protocol.yaml": "f9fd67e48d589fce",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
-    "benchmarks/egoplan/presets.yaml": "05bf5554ed730b98",
+    "benchmarks/egoplan/presets.yaml": "71b6d8427741a901",
     "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "82295ab77fa89346",
     "benchmarks/egothink/protocol.yaml": "e5556f8d478ae5c4",

@@ -210,7 +210,8 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
         cells["truncated"] = 100 * fmean(ends) if ends else None
         if preset := stated[condition.level] if condition.factor in (PRESET, BASE) else None:
             unknown = [f"{field}: {_text(getattr(preset, field)):.80}" for field in preset.unknown]
-            cells["unknown"] = "; ".join(unknown) or "none"
+            gaps = [f"{field}: {gap}" for field, gap in preset.gaps.items()]
+            cells["unknown"] = "; ".join(unknown + gaps) or "none"
     rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
     presets, levels = ([x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False))
     scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]

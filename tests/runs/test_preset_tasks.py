@@ -137,7 +137,7 @@ def assert_scored(run, task, benchmark, name):
     results = run.results[task]
     assert metric(results, "acc") == pytest.approx(sum(right) / QUESTIONS)
     assert metric(results, "num_questions") == QUESTIONS
-    unknown = load_presets(benchmark)[name].unknown
+    unknown = load_presets(benchmark)[name].open_fields
     assert metric(results, "unknown_fields").startswith(", ".join(unknown) or ("none", "video"))
     return misread
 

@@ -338,8 +338,8 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
         - As for `score_published_ranking` if the pipeline ranks. Else as for `score_reply` or `score_planning_letter`,
           but the accuracies, the prediction and ``unparsed`` are those of the pipeline's reader. The accuracy of the
           letter that a reply clearly claims is ``acc_clear``.
-        - ``unknown_fields``: the fields of the preset that the source does not state, and whether images are shown
-          instead of the pipeline's video; ``none`` without any
+        - ``unknown_fields``: `Preset.open_fields`, and whether images are shown instead of the pipeline's video;
+          ``none`` without any
 
     Raises:
         LmmsEgoplanError, ValueError: As for `score_published_ranking`.
@@ -352,7 +352,7 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
     (0.0, 0.0, 'L')
     >>> score_preset("egoplan_bench2", "physbrain-evalkit", doc, ["B"])["unknown_fields"]
-    {'fields': 'media'}
+    {'fields': 'media, prompt (stored questions and options not seen)'}
     """
     preset = load_presets(benchmark)[name]
     if preset.parser == LIKELIHOOD:
@@ -362,7 +362,7 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
         letter = READERS[preset.parser](replies[0])
         values = _read_otherwise(doc, values, letter) | {"unparsed": _scored(doc, letter is None)}
     shown_as_images = doc.get("shown", {}).get("media", preset.media["media"]) != preset.media["media"]
-    unknown = [*preset.unknown, *(["video (shown as images)"] if shown_as_images else [])]
+    unknown = [*preset.open_fields, *(["video (shown as images)"] if shown_as_images else [])]
     return values | {"unknown_fields": {"fields": ", ".join(unknown) or "none"}}
 
 

@@ -29,6 +29,7 @@ class Preset(NamedTuple):
         parser: Name in `readers.READERS`, or `LIKELIHOOD`.
         subset: The questions, in words.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
+        gaps: By field that the source states in part, or that is followed in part: what is missing, in words.
     """
 
     name: str
@@ -43,6 +44,12 @@ class Preset(NamedTuple):
     parser: str
     subset: str
     unknown: tuple[str, ...]
+    gaps: Mapping[str, str]
+
+    @property
+    def open_fields(self) -> tuple[str, ...]:
+        """The unknown fields, and those with gaps, such as ``prompt (stored questions not seen)``."""
+        return (*self.unknown, *(f"{field} ({gap})" for field, gap in self.gaps.items()))
 
     @property
     def visual_settings(self) -> dict[str, Any]:
@@ -59,7 +66,14 @@ def load_presets(benchmark: str) -> dict[str, Preset]:
     for name, entry in entries.items():
         unknown = tuple(field for field in FIELDS if entry.get(field) is None)
         values = {field: stand_in[field] if field in unknown else entry[field] for field in FIELDS}
-        presets[name] = Preset(name=name, benchmark=benchmark, source=entry["source"], unknown=unknown, **values)
+        presets[name] = Preset(
+            name=name,
+            benchmark=benchmark,
+            source=entry["source"],
+            unknown=unknown,
+            gaps=entry.get("gaps", {}),
+            **values,
+        )
     return presets
 
 

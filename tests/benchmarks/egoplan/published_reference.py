@@ -279,7 +279,7 @@ SAMPLING = {
     "official": (1024, False, {}),  # LongVA's; the other model's code has no limit of its own
     "lmms-eval-0.7.3": (4096, False, {}),
     "flageval": (32768, None, {}),
-    "mimo": (32768, False, {}),
+    "mimo": (16384, False, {}),  # the adapter's limit, below the task's 32,768
     "physbrain-evalkit": (1024, False, {"repetition_penalty": 1.05}),
     "physbrain-evalkit-thinking": (1024, False, {"repetition_penalty": 1.05}),
     "seed-bench-r1": (256, True, {"temperature": 1.0}),

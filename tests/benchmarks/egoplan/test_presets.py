@@ -287,12 +287,21 @@ def test_scores_equal_the_reference(benchmark, name):
     assert misread > 5
 
 
+RE_ENCODED = "media (stored videos not seen; our file has up to 4 frames per second and 256 in all)"
+STORED_CLIPS = "prompt (stored questions not seen), media (stored clips not seen)"
 UNKNOWN = {
+    ("egoplan", "lmms-eval-0.7.3"): RE_ENCODED,
+    ("egoplan", "seed-bench-r1"): STORED_CLIPS,
     ("egoplan", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
     ("egoplan_bench2", "official"): "decoding",
     ("egoplan_bench2", "lmms-eval-0.7.3"): "prompt, media",
-    ("egoplan_bench2", "physbrain-evalkit"): "media",
-    ("egoplan_bench2", "physbrain-evalkit-thinking"): "media",
+    ("egoplan_bench2", "flageval"): "prompt (stored questions not seen; last line unused in that commit), "
+    "media (stored videos or images not seen)",
+    ("egoplan_bench2", "mimo"): f"prompt (system prompt not sent), {RE_ENCODED}, "
+    "decoding (context of 8,192 tokens in the launch script not set)",
+    ("egoplan_bench2", "physbrain-evalkit"): "media, prompt (stored questions and options not seen)",
+    ("egoplan_bench2", "physbrain-evalkit-thinking"): "media, prompt (stored questions and options not seen)",
+    ("egoplan_bench2", "seed-bench-r1"): STORED_CLIPS,
     ("egoplan_bench2", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
 }
 
@@ -328,6 +337,7 @@ def test_every_preset_has_a_task_in_both_harnesses():
 # Versions of the tasks whose prompt, media or scores have changed since 1.0, by preset.
 VERSIONS = {
     ("egoplan_bench2", "official"): 1.1,
+    ("egoplan_bench2", "mimo"): 1.1,
     ("egoplan_bench2", "physbrain-1.0"): 1.1,
     ("egoplan_bench2", "physbrain-evalkit"): 1.1,
     ("egoplan", "physbrain-1.0"): 1.1,
@@ -394,6 +404,7 @@ def test_presets_state_all_fields(benchmark, name):
     assert preset.source
     assert all(getattr(preset, field) is not None for field in FIELDS)
     assert preset.parser == LIKELIHOOD or preset.parser in READERS
+    assert set(preset.gaps) <= set(FIELDS) - set(preset.unknown)
 
 
 @given(st.integers(-9, 9))
