@@ -16,10 +16,11 @@ from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 FILES = {
-    "benchmarks/actplan/error_judge.yaml": "802c7c4187e46f1d",
-    "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
-    "benchmarks/egointent/judge_protocol.yaml": "f9fd67e48d589fce",
-    "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
+    "benchmarks/actplan/error_judge.yaml": "42924effef50fc9a",
+    "benchmarks/egointent/diagnostics.yaml": "dcc9f69f12169cab",
+    "benchmarks/egointent/judge_protocol.yaml": "828951291adaec04",
+    "benchmarks/egointent/protocol.yaml": "72caa552144d2ee9",
+    "benchmarks/egoplan/failures.yaml": "dd65b67699e2bdfa",
     "benchmarks/egoplan/presets.yaml": "71b6d8427741a901",
     "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "82295ab77fa89346",

@@ -133,7 +133,7 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
         assert len(server.prompts) == 12
     judged = [json.loads(line) for line in (tmp_path / "judged" / LABELS).read_text().splitlines()]
     assert {record["id"] for record in judged} == {record["id"] for record in records}
-    assert {record["by"] for record in judged} == {"seeing-judge, prompt 1"}
+    assert {record["by"] for record in judged} == {"seeing-judge, prompt 2"}
     assert all((record["type"] is None) == ("generate" in record["model"]) for record in judged)
     assert all(record["why"] for record in judged if record["type"] is None)
     code, output = run("report", labels, tmp_path / "judged", "--out", tmp_path / "report")

@@ -35,7 +35,7 @@ from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
 
 # Bump when the prompts or the images for the judge change: scores of different versions are not comparable.
-DIAGNOSTICS_VERSION = "3"
+DIAGNOSTICS_VERSION = "4"
 
 # The fields that each score rates.
 SCORES = {

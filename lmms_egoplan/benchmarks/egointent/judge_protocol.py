@@ -19,7 +19,7 @@ from lmms_egoplan.paths import module_yaml
 
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
 # prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
-JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.2", "3.1"
+JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.3", "3.2"
 
 _PROMPTS = module_yaml(__file__)
 
@@ -33,7 +33,7 @@ _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
 _NEW_TEXT = re.compile(
     r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)"
     r"|(?:question|user|human|reference|prediction|参考|参照)[^\w\n]{0,9}[:：]"
-    r"|A person does one step|The images are frames)|<\|",
+    r"|A person (?:\(the actor\) )?is performing|The images are frames)|<\|",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -43,10 +43,12 @@ class StepProtocol(JudgeProtocol):
     """A protocol whose prompt defines the rated fields.
 
     Attributes:
+        setting: The first words of the prompt, about the step and its clip.
         definitions: Definition of each of `FIELDS`.
         labels: Name of each field in requests that cover several. A request about one field does not name it.
     """
 
+    setting: str
     definitions: Mapping[str, str]
     labels: Mapping[str, str]
 
@@ -70,8 +72,10 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
     )
     rating = _PROMPTS["rating"]
     if len(fields) == 1:
-        return protocol.prompt.format(definition=definitions[fields[0]], rating=rating, texts=texts)
+        definition = definitions[fields[0]]
+        return protocol.prompt.format(setting=protocol.setting, definition=definition, rating=rating, texts=texts)
     return _PROMPTS["several"].format(
+        setting=protocol.setting,
         definitions="\n".join(f"{labels[field]}: {definitions[field]}" for field in fields),
         rating=rating,
         texts=texts,

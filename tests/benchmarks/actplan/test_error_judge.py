@@ -155,13 +155,13 @@ def test_the_judge_sees_the_unchanged_plan(release, tmp_path, monkeypatch):
 
 def judged_plan(people, judge, number=1, **fields):
     plan = {"id": str(number), "model": "mine", "candidate": "a(b)", "images": True, "people": people, "judge": judge}
-    return JudgedPlan(**plan | {"judge_model": "judge", "error": None, "prompt": "2"} | fields)
+    return JudgedPlan(**plan | {"judge_model": "judge", "error": None, "prompt": "3"} | fields)
 
 
 def test_another_version_of_the_prompt_is_named(tmp_path):
-    plans = [judged_plan(None, {}, prompt=version) for version in ("1", "2")]
+    plans = [judged_plan(None, {}, prompt=version) for version in ("2", "3")]
     (tmp_path / JUDGED_ERRORS).write_text(json_lines(plan.model_dump() for plan in plans))
-    assert [plan.judge_name for plan in read_judgements([tmp_path])] == ["judge, prompt 1", "judge"]
+    assert [plan.judge_name for plan in read_judgements([tmp_path])] == ["judge, prompt 2", "judge"]
 
 
 @pytest.mark.parametrize(

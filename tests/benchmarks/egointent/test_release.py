@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, RE
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 
 DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
@@ -99,9 +99,31 @@ def test_judge_prompts_of_the_two_versions_differ_for_the_next_step():
     assert "after this step" not in release
 
 
+# "Benchmark Overview" in the README of YePan2/EgoIntent, commit e6cf8e9.
+DEFINITIONS = {
+    "local_intent": "The actor's immediate goal in the current micro-step.",
+    "global_intent": "The functional role of the current step in the broader procedure.",
+    "next_step_plan": "The action most likely to occur immediately after the observation boundary.",
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_prompts_quote_the_releases_definitions(field):
+    definition, name = DEFINITIONS[field], RELEASE_NAMES[field]
+    phrase = definition[:1].lower() + definition[1:].rstrip(".")
+    assert f"{name}: {definition}\n" in RELEASE_PROMPT
+    assert RELEASE.definitions[field] == phrase
+    texts = dict.fromkeys(FIELDS, "a")
+    assert f"Both describe {phrase}." in judge_prompt(texts, {field: "a"}, RELEASE)
+    assert f"{name}: {phrase}\n" in judge_prompt(texts, texts, RELEASE)
+    assert f"{name}: {phrase}\n" in diagnostics_prompt("gf", texts)
+    table = (LMMS_EVAL_TASKS / "egointent" / "README.md").read_text(encoding="utf-8")
+    assert f"| {phrase}" in table
+
+
 def test_next_step_may_be_the_end_of_the_current_step():
     prompt = RELEASE_PROMPT
-    assert "next_step: what is most likely to occur immediately after the observation boundary." in prompt
+    assert "next_step: The action most likely to occur immediately after the observation boundary." in prompt
     assert "not a part of this step" not in prompt
     assert "not a part of this step" in prompt_text(DOC)
     texts = dict.fromkeys(FIELDS, "a")
