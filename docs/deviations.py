@@ -1,7 +1,8 @@
 """Compute how this project's tasks deviate from the published pipelines: `python docs/deviations.py`.
 
 The table replaces the lines between the marks in comparing.md. The published side comes from the slow references in the
-tests; that of the presets from presets.yaml, which the tests compare with such references. The questions are the
+tests, which test_pipelines.py compares with the pipelines' own code; that of the presets from presets.yaml, which the
+tests compare with such references. The questions are the
 official annotation files in ../shared/data/egoplan. If they are absent, questions in the same format are made from the
 annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
 """
@@ -129,6 +130,19 @@ def clip_frames(record: Record) -> list[int]:
     return [*(frame for clip in published.clips(record) for frame in clip), record["current_observation_frame"]]
 
 
+def actions_of(record: Record) -> list[Record]:
+    """Return the past actions of a record."""
+    return record["task_progress_metadata"]
+
+
+def after_observation(records: list[Record]) -> str:
+    """Return the share of the questions that show a frame after the observation, if it can be known."""
+    ends = [(x["stop_frame"], record["current_observation_frame"]) for record in records for x in actions_of(record)]
+    if not any(stop > observation for stop, observation in ends):
+        return "not known: these questions have no action that ends after the observation"
+    return share(sum(map(published.runs_past, records)), len(records))
+
+
 def letters() -> str:
     """Return the share of the tests' replies that this project's reader reads differently."""
     corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
@@ -195,7 +209,6 @@ def preset_table(task: str, records: list[Record]) -> str:
 def table() -> str:
     """Return the table with one column per published pipeline, and the sentence that says what was compared."""
     first, second, origin = questions()
-    past = sum(map(published.runs_past, first))
     names = ("egoplan_val", "egoplan_val_clips", "egoplan_bench2")
     new = ("egoplan_val_published", "egoplan_val_clips_published", "egoplan_bench2_generate")
     rows = [
@@ -228,7 +241,13 @@ def table() -> str:
             ),
         ]
     rows += [
-        ("questions with an action past the observation", "not shown", share(past, len(first)), "not shown"),
+        ("questions that show a frame after the observation, as published", "none", after_observation(first), "none"),
+        (
+            "questions on which the authors' code fails",
+            share(sum(map(published.video_fails, first)), len(first)),
+            share(sum(map(published.authors_fail, first)), len(first)),
+            "none",
+        ),
         ("replies of the tests in which `acc_clear` reads another letter than `acc`", "-", "-", letters()),
     ]
     lines = [f"| {' | '.join(row)} |" for row in rows]

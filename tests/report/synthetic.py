@@ -34,6 +34,7 @@ from report.answers import Answers
 _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
     "egoplan_val_reasoned": ("egoplan_reasoned", "none"),
+    "egoplan_val_clips_published": ("egoplan_published_ranking", "none"),
     "egoplan": ("egoplan_ranking", "none"),
     "egothink": ("egothink", "judged"),
     "egointent": ("egointent", "judged"),

@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
-from lmms_egoplan.benchmarks.egoplan.visuals import NUM_CLIPS
+from lmms_egoplan.benchmarks.egoplan.visuals import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -76,6 +76,8 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
+# The most questions that a metric names.
+_NAMED = 20
 # Accuracy over the questions of one source. Table 3: EgoPlan-IT was made from Epic-Kitchens; Ego4D is out of domain.
 SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 # Accuracy over the questions of one domain of EgoPlan-Bench2.
@@ -110,15 +112,19 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     return _score_ranking(doc, responses, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
 
 
-def score_published_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench whose choices were ranked with the token that ends the answer.
+def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_frames`, as the authors' code does.
 
     Args:
-        doc: As for `score_ranking`.
+        doc: As for `score_ranking`, with ``past_actions`` and ``current_observation_frame``.
         responses: As for `score_ranking`, to the choices of `protocol.closed_choices`.
 
     Returns:
-        As for `score_ranking`.
+        As for `score_ranking`, and:
+
+        - ``authors_fail``: whether the authors' code fails on the question. If so, the question has no accuracy and no
+          prediction, and lowers ``coverage``: the authors have no answer to compare with. Its likelihoods are logged
+        - ``authors_fail_ids``: the sample id of such a question, else None
 
     Raises:
         LmmsEgoplanError: The backend does not read `END_OF_ANSWER`, so it scored other tokens.
@@ -126,40 +132,34 @@ def score_published_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     >>> doc = {
     ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355,
+    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "past_actions": [],
     ... }
     >>> use = '"use": {"path": "packed", "kind": "image"}'
     >>> responses = [f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)]
-    >>> score_published_ranking(doc, responses)["acc"]
+    >>> score_published_video(doc, responses)["acc"]
     {'score': 1.0, 'video_id': 'P01_01'}
     """
-    if any(parse_loglikelihood(response).use is None for response in responses):
-        raise LmmsEgoplanError(
-            f"question {doc['sample_id']}: this task also scores the token that ends an answer; this backend does "
-            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
-            "task without _published"
-        )
-    return score_ranking(doc, responses)
+    return _score_published(doc, responses, authors_fail=authors_fail_at_video(doc))
 
 
 def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     """Score one question of EgoPlan-Bench that was ranked after the clips of `visuals.published_clips`.
 
     Args:
-        doc, responses: As for `score_published_ranking`.
+        doc, responses: As for `score_published_video`.
 
     Returns:
-        As for `score_published_ranking`, and:
+        As for `score_published_video`, and:
 
-        - ``past_observation``: whether an action that is shown runs past the observation
-        - ``acc_within``: ``acc``, absent if such an action is shown
+        - ``past_observation``: whether a frame after the observation is shown, or would be without a ready clip
+        - ``acc_within``: ``acc``, absent if such a frame is shown
 
     Raises:
-        LmmsEgoplanError, ValueError: As for `score_published_ranking`.
+        LmmsEgoplanError, ValueError: As for `score_published_video`.
 
     >>> doc = {
-    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "current_observation_frame": 90,
+    ...     "sample_id": 7, "video_id": "0a1b", "video_source": "Ego4D", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "current_observation_frame": 80,
     ...     "past_actions": [{"narration_text": "wash a cup", "start_frame": 10, "stop_frame": 99}],
     ... }
     >>> use = '"use": {"path": "packed", "kind": "image"}'
@@ -167,10 +167,14 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values = score_published_clips(doc, responses)
     >>> values["past_observation"], "acc" in values, "acc_within" in values
     ({'runs_past': True}, True, False)
+    >>> doc["past_actions"][0]["stop_frame"] = 16
+    >>> values = score_published_clips(doc, responses)
+    >>> values["authors_fail"], "acc" in values, values["coverage"]
+    ({'fails': True}, False, {'scored': False, 'of': 3355})
     """
-    values = score_published_ranking(doc, responses)
-    observation = doc["current_observation_frame"]
-    runs_past = any(action["stop_frame"] > observation for action in doc["past_actions"][-NUM_CLIPS:])
+    clips = clips_as_published(doc)
+    values = _score_published(doc, responses, authors_fail=clips.authors_fail)
+    runs_past = any(number > doc["current_observation_frame"] for clip in clips.frames for number in clip)
     within = {"acc_within": values["acc"]} if "acc" in values and not runs_past else {}
     return values | within | {"past_observation": {"runs_past": runs_past}}
 
@@ -332,17 +336,17 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
         name: Name of the pipeline in `load_presets`.
         doc: Row of the prepared dataset. In lm-eval, ``shown`` contains the settings of its visual input.
         replies: A list of one reply as generated, with its thoughts. If the pipeline ranks, the responses for
-            `score_published_ranking`.
+            `score_published_video`.
 
     Returns:
-        - As for `score_published_ranking` if the pipeline ranks. Else as for `score_reply` or `score_planning_letter`,
+        - As for `score_published_video` if the pipeline ranks. Else as for `score_reply` or `score_planning_letter`,
           but the accuracies, the prediction and ``unparsed`` are those of the pipeline's reader. The accuracy of the
           letter that a reply clearly claims is ``acc_clear``.
         - ``unknown_fields``: `Preset.open_fields`, and whether images are shown instead of the pipeline's video;
           ``none`` without any
 
     Raises:
-        LmmsEgoplanError, ValueError: As for `score_published_ranking`.
+        LmmsEgoplanError, ValueError: As for `score_published_video`.
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
@@ -356,7 +360,7 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     """
     preset = load_presets(benchmark)[name]
     if preset.parser == LIKELIHOOD:
-        values = score_published_ranking(doc, replies)
+        values = score_published_video(doc, replies)
     else:
         values = (score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter)(doc, replies)
         letter = READERS[preset.parser](replies[0])
@@ -375,6 +379,18 @@ def mean_score(values: Sequence[dict[str, Any]]) -> float:
     return fmean(value["score"] for value in values)
 
 
+def first_ids(values: Sequence[dict[str, Any]]) -> str:
+    """Return the sample ids in all records, sorted; the first 20 of them.
+
+    >>> first_ids([{"sample_id": 12}, {"sample_id": None}, {"sample_id": 7}])
+    '7, 12'
+    >>> first_ids([{"sample_id": None}])
+    'none'
+    """
+    ids = sorted(value["sample_id"] for value in values if value["sample_id"] is not None)
+    return ", ".join([*map(str, ids[:_NAMED]), *(["..."] if len(ids) > _NAMED else [])]) or "none"
+
+
 def num_predictions(values: Sequence[dict[str, Any]]) -> int:
     """Count the questions with a predicted letter.
 
@@ -382,6 +398,23 @@ def num_predictions(values: Sequence[dict[str, Any]]) -> int:
     1
     """
     return sum(value["prediction"] is not None for value in values)
+
+
+def _score_published(doc: Doc, responses: Sequence[Any], *, authors_fail: bool) -> Values:
+    if any(parse_loglikelihood(response).use is None for response in responses):
+        raise LmmsEgoplanError(
+            f"question {doc['sample_id']}: this task also scores the token that ends an answer; this backend does "
+            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
+            "task without _published"
+        )
+    values = score_ranking(doc, responses)
+    if authors_fail:
+        accuracies = ("acc", "acc_sum", "acc_bytes", SOURCE_METRIC[doc["video_source"]])
+        values = {name: value for name, value in values.items() if name not in accuracies}
+        values["predictions"] = values["predictions"] | {"prediction": None}
+        values["coverage"] = values["coverage"] | {"scored": False}
+    failed_id = doc["sample_id"] if authors_fail else None
+    return values | {"authors_fail": {"fails": authors_fail}, "authors_fail_ids": {"sample_id": failed_id}}
 
 
 def _score_ranking(doc: Doc, responses: Sequence[Any], part: str, official: int) -> Values:

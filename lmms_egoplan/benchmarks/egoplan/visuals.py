@@ -1,6 +1,7 @@
 """Read a question's visual input: frames of the progress as images, clips or a video file.
 
-No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips, see `published_clips`.
+No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips of Ego4D, see
+`published_clips`.
 """
 
 import math
@@ -170,7 +171,8 @@ def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list
     _check_times(doc)
     counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
     if settings.get("as_published"):
-        return published_clips(progress.past, *counts, is_epic=doc["video_source"] == EPIC_KITCHENS)
+        clips = clips_as_published(doc, *counts)
+        return [[_position(doc, number) for number in clip] for clip in clips.frames]
     return clip_frames(progress.past, progress.observation, *counts)
 
 
@@ -188,22 +190,34 @@ def progress_of(doc: Doc) -> Progress:
     For a ready clip, the source's frame numbers are mapped evenly to positions in the clip. If both have the same
     number of frames, each frame is mapped to one position.
     """
-    observation = doc["current_observation_frame"]
-    past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
-    first = doc.get("first_frame")
-    if first is None:
-        first = past[0][0] if past else observation
+    observation, past, first = doc["current_observation_frame"], _past_of(doc), _first_of(doc)
     fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
     frames, span = doc.get("clip_frames"), observation - first
     if frames is None:
         return Progress(past, first, observation, fps, fps)
-
-    def position(number: int) -> int:
-        offset = max(min(number, observation) - first, 0)
-        return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
-
-    segments = [(position(start), position(stop)) for start, stop in past]
+    segments = [(_position(doc, start), _position(doc, stop)) for start, stop in past]
     return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps, fps)
+
+
+def _past_of(doc: Doc) -> list[Segment]:
+    return [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
+
+
+def _first_of(doc: Doc) -> int:
+    """Return a row's first frame: its ``first_frame``, else the first action's start, else the observation."""
+    if doc.get("first_frame") is not None:
+        return doc["first_frame"]
+    return doc["past_actions"][0]["start_frame"] if doc["past_actions"] else doc["current_observation_frame"]
+
+
+def _position(doc: Doc, number: int) -> int:
+    """Return where a row's file or folder has a frame of the source. Ready clips end with the observation."""
+    frames = doc.get("clip_frames")
+    if frames is None:
+        return number
+    first, observation = _first_of(doc), doc["current_observation_frame"]
+    offset, span = max(min(number, observation) - first, 0), observation - first
+    return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
 
 
 def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
@@ -254,8 +268,8 @@ def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRA
     """Return the frames that the authors' code shows of the whole progress.
 
     Sources: ego4d_video_process and epic_kitchens_video_process in src/video_llama_interface.py (EgoPlan-Bench), and
-    cut_keyframes in eval.py (EgoPlan-Bench2). If the progress is one frame, EgoPlan-Bench's code fails; here, the frame
-    is repeated, as without past actions.
+    cut_keyframes in eval.py (EgoPlan-Bench2). If the progress is one frame, EgoPlan-Bench's code fails
+    (`authors_fail_at_video`); here, the frame is repeated, as without past actions.
 
     Returns:
         Exactly `num_frames` non-decreasing numbers, rounded down; the last one is `observation`. A span with fewer
@@ -266,6 +280,16 @@ def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRA
     """
     gaps = num_frames - 1
     return [first + i * (observation - first) // gaps for i in range(gaps)] + [observation]
+
+
+def authors_fail_at_video(doc: Doc) -> bool:
+    """Return whether the authors' code of EgoPlan-Bench fails to read a row's video: a progress of one frame.
+
+    >>> doc = {"past_actions": [{"start_frame": 9, "stop_frame": 20}], "current_observation_frame": 9}
+    >>> authors_fail_at_video(doc), authors_fail_at_video(doc | {"past_actions": []})
+    (True, False)
+    """
+    return bool(doc["past_actions"]) and _first_of(doc) == doc["current_observation_frame"]
 
 
 def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
@@ -303,27 +327,74 @@ def paired_frames(length: int, wanted: Fraction, least: int, most: int) -> int:
     return max(2, int(min(max(wanted, Fraction(least)), Fraction(min(most, length)))) // 2 * 2)
 
 
+@dataclass(frozen=True)
+class PublishedClips:
+    """The frames that the authors' code shows of the last past actions.
+
+    Attributes:
+        frames: At most as many lists as requested clips, oldest action first, of equal length.
+        authors_fail: True if the authors' code fails, since an action has too few frames. This project shows it
+            nevertheless, by repeating frames.
+    """
+
+    frames: list[list[int]]
+    authors_fail: bool
+
+
+def clips_as_published(doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP) -> PublishedClips:
+    """Return the clips of a row of the prepared dataset, by the frame numbers of its source; see `published_clips`."""
+    observation, is_epic = doc["current_observation_frame"], doc["video_source"] == EPIC_KITCHENS
+    return published_clips(_past_of(doc), observation, num_clips, frames_per_clip, is_epic=is_epic)
+
+
 def published_clips(
-    past: Sequence[Segment], num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP, *, is_epic: bool
-) -> list[list[int]]:
+    past: Sequence[Segment],
+    observation: int,
+    num_clips: int = NUM_CLIPS,
+    frames_per_clip: int = FRAMES_PER_CLIP,
+    *,
+    is_epic: bool,
+) -> PublishedClips:
     """Return the frames that the authors' code shows of the last past actions.
 
-    Sources: ego4d_video_image_process in src/egoplan_video_llama_interface.py, and load_video in
-    src/video_llama/video_llama/processors/egoplan_video_processor.py. An action that runs past the observation is not
-    cut there, so its frames may be after the observation. The authors' code fails at an action of fewer frames than
-    `frames_per_clip`; here, some frames are repeated.
+    EPIC-KITCHENS (load_video in src/video_llama/video_llama/processors/egoplan_video_processor.py): Actions that stop
+    after the observation are dropped before the last ones are taken. Each action stops where the next one starts, at
+    the latest. Its frames are the starts of `frames_per_clip` equal parts, rounded down.
 
-    Returns:
-        At most `num_clips` lists, oldest action first. EPIC-KITCHENS: the starts of `frames_per_clip` equal parts of
-        the action, rounded down. Ego4D: steps of a whole number of frames from its start, so that its end is not shown.
+    Ego4D (ego4d_video_image_process in src/egoplan_video_llama_interface.py): No action is dropped or cut, so frames
+    after the observation may be shown. The frames are steps of a whole number of frames from the action's start, so
+    that its end is not shown.
 
-    >>> published_clips([(10, 90)], is_epic=True), published_clips([(10, 89)], is_epic=False)
-    ([[10, 20, 30, 40, 50, 60, 70, 80]], [[10, 19, 28, 37, 46, 55, 64, 73]])
+    The authors' code fails at an action of EPIC-KITCHENS with fewer frames than `frames_per_clip` (after the cut), and
+    at one of Ego4D with at most as many. Here, such an action's frames are the starts of equal parts in both sources,
+    so that some are repeated.
+
+    Args:
+        past, observation: As for `uniform_frames`.
+        num_clips, frames_per_clip: At least 1.
+
+    >>> published_clips([(10, 95), (90, 120)], 130, is_epic=True).frames
+    [[10, 20, 30, 40, 50, 60, 70, 80], [90, 93, 97, 101, 105, 109, 113, 117]]
+    >>> published_clips([(10, 89)], 89, is_epic=False).frames
+    [[10, 19, 28, 37, 46, 55, 64, 73]]
+    >>> published_clips([(10, 20), (14, 40)], 50, is_epic=True)
+    PublishedClips(frames=[[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]], authors_fail=True)
     """
-    parts = range(frames_per_clip)
+    actions = list(past)
     if is_epic:
-        return [[start + i * (stop - start + 1) // frames_per_clip for i in parts] for start, stop in past[-num_clips:]]
-    return [[start + i * ((stop - start) // frames_per_clip) for i in parts] for start, stop in past[-num_clips:]]
+        actions = [(start, stop) for start, stop in actions if stop <= observation]
+    actions = actions[-num_clips:]
+    if is_epic:
+        ends = [*(start for start, _ in actions), observation][1:]
+        actions = [(start, min(stop, end)) for (start, stop), end in zip(actions, ends, strict=True)]
+    frames, authors_fail = [], False
+    for start, stop in actions:
+        length, step = stop - start + 1, (stop - start) // frames_per_clip
+        is_short = length < frames_per_clip if is_epic else step == 0
+        authors_fail |= is_short
+        offsets = [i * length // frames_per_clip if is_epic or is_short else i * step for i in range(frames_per_clip)]
+        frames.append([start + offset for offset in offsets])
+    return PublishedClips(frames, authors_fail)
 
 
 def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
@@ -370,7 +441,8 @@ class Visuals:
                 - ``video``: the path of an H.264 file of the progress.
 
                 With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames as the authors' code
-                does (`published_frames`, `published_clips`). Only these clips may continue after the observation.
+                does (`published_frames`, `published_clips`). Only these clips may continue after the observation. A
+                ready clip ends there, so the observation replaces later frames.
 
                 Settings of ``frames`` and ``timed_frames``: ``without_end`` selects frames as `frames_without_end`
                 does, and ``min_frames`` (with ``fps``) as many as `paired_frames`. ``size`` (width, height) resizes all

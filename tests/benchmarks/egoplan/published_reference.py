@@ -1,6 +1,7 @@
 """The authors' pipelines of EgoPlan-Bench and EgoPlan-Bench2, slow and obvious, written from a description.
 
-Nothing here uses the package: frames are those of the records, letters and prompts are written out.
+Nothing here uses the package: frames are those of the records, letters and prompts are written out. Where the
+pipelines' code is public, test_pipelines.py compares these functions with its golden answers.
 """
 
 import re
@@ -30,12 +31,45 @@ def single_video(record: Record) -> list[int]:
     return [*numbers[:7], observation]
 
 
+def video_fails(record: Record) -> bool:
+    """Return whether the authors' code fails on the single video: its progress has one frame."""
+    actions = record["task_progress_metadata"]
+    return bool(actions) and actions[0]["start_frame"] == record["current_observation_frame"]
+
+
+def last_actions(record: Record) -> list[tuple[int, int]]:
+    """Return start and stop of the actions of which clips are shown.
+
+    EPIC-KITCHENS: the last 4 that stop by the observation; each ends where the next one starts, at the latest.
+    """
+    actions = [(action["start_frame"], action["stop_frame"]) for action in record["task_progress_metadata"]]
+    if record["video_source"] == "Ego4D":
+        return actions[-4:]
+    actions = [action for action in actions if action[1] <= record["current_observation_frame"]][-4:]
+    for index in range(len(actions) - 1):
+        start, stop = actions[index]
+        actions[index] = start, min(stop, actions[index + 1][0])
+    return actions
+
+
+def is_short(record: Record, start: int, stop: int) -> bool:
+    """Return whether the authors' code fails at an action: it needs 8 frames, of Ego4D 9."""
+    return stop - start + 1 < (9 if record["video_source"] == "Ego4D" else 8)
+
+
+def authors_fail(record: Record) -> bool:
+    """Return whether the authors' code fails at one of the actions."""
+    return any(is_short(record, *action) for action in last_actions(record))
+
+
 def clips(record: Record) -> list[list[int]]:
-    """Return 8 frames of each of the last 4 actions; the observation follows as an image."""
+    """Return 8 frames of each of the last actions; the observation follows as an image.
+
+    A short action is divided into 8 parts in both sources. This is this project's rule.
+    """
     numbers = []
-    for action in record["task_progress_metadata"][-4:]:
-        start, stop = action["start_frame"], action["stop_frame"]
-        if record["video_source"] == "Ego4D":
+    for start, stop in last_actions(record):
+        if record["video_source"] == "Ego4D" and not is_short(record, start, stop):
             step = (stop - start) // 8
             numbers.append([start + i * step for i in range(8)])
         else:
@@ -46,9 +80,8 @@ def clips(record: Record) -> list[list[int]]:
 
 
 def runs_past(record: Record) -> bool:
-    """Return whether one of the last 4 actions ends after the observation."""
-    last = record["current_observation_frame"]
-    return any(action["stop_frame"] > last for action in record["task_progress_metadata"][-4:])
+    """Return whether a frame of the clips is after the observation."""
+    return any(number > record["current_observation_frame"] for clip in clips(record) for number in clip)
 
 
 def tuned_question(record: Record) -> str:

@@ -341,6 +341,7 @@ VERSIONS = {
     ("egoplan_bench2", "physbrain-1.0"): 1.1,
     ("egoplan_bench2", "physbrain-evalkit"): 1.1,
     ("egoplan", "physbrain-1.0"): 1.1,
+    ("egoplan", "official"): 1.1,
 }
 
 

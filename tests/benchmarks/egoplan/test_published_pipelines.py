@@ -1,14 +1,23 @@
 """Compare frames, prompts, letters and counts of the published tasks with the slow references."""
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
+from lmms_egoplan.benchmarks.aggregations import count
 from lmms_egoplan.benchmarks.egoplan import protocol
-from lmms_egoplan.benchmarks.egoplan.metrics import score_published_clips, score_published_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import first_ids, score_published_clips, score_published_letter
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter
-from lmms_egoplan.benchmarks.egoplan.visuals import num_images, published_clips, published_frames
+from lmms_egoplan.benchmarks.egoplan.visuals import (
+    PublishedClips,
+    Visuals,
+    num_images,
+    published_clips,
+    published_frames,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
 
@@ -38,7 +47,7 @@ def records(draw, source=None):
         "current_observation_frame": observation,
         "task_start_frame": draw(st.integers(0, starts[0] if starts else observation)),
         "task_progress_metadata": [
-            {"narration_text": "x", "start_frame": start, "stop_frame": start + draw(st.integers(8, 900))}
+            {"narration_text": "x", "start_frame": start, "stop_frame": start + draw(st.integers(5, 900))}
             for start in starts
         ],
     }
@@ -55,19 +64,44 @@ def test_frames_equal_the_references(record):
     last = record["current_observation_frame"]
     assert published_frames(past[0][0] if past else last, last) == published.single_video(record)
     assert published_frames(record["task_start_frame"], last) == published.bench2_frames(record)
-    numbers = published_clips(past, is_epic=record["video_source"] == "EpicKitchens")
-    assert numbers == published.clips(record)
+    clips = published_clips(past, last, is_epic=record["video_source"] == "EpicKitchens")
+    assert (clips.frames, clips.authors_fail) == (published.clips(record), published.authors_fail(record))
     doc = as_doc(record)
     assert num_images(doc, {"num_frames": 8, "as_published": True}) == 8
-    assert num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True}) == 8 * len(numbers) + 1
+    assert num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True}) == 8 * len(clips.frames) + 1
 
 
 @pytest.mark.parametrize("is_epic", [True, False])
 def test_the_stop_frame_is_not_shown_and_short_actions_repeat_frames(is_epic):
-    (clip,) = published_clips([(100, 260)], is_epic=is_epic)
-    assert (clip[0], len(clip), max(clip) < 260) == (100, 8, True)
-    (short,) = published_clips([(5, 8)], is_epic=is_epic)
-    assert short == ([5, 5, 6, 6, 7, 7, 8, 8] if is_epic else [5] * 8)
+    clips = published_clips([(100, 260)], 300, is_epic=is_epic)
+    (clip,) = clips.frames
+    assert (clip[0], len(clip), max(clip) < 260, clips.authors_fail) == (100, 8, True, False)
+    assert published_clips([(5, 8)], 9, is_epic=is_epic) == PublishedClips(
+        [[5, 5, 6, 6, 7, 7, 8, 8]], authors_fail=True
+    )
+    for length, fails in ((7, True), (8, not is_epic), (9, False)):
+        assert published_clips([(5, 4 + length)], 99, is_epic=is_epic).authors_fail == fails
+
+
+def test_a_ready_clip_shows_the_frames_of_its_source():
+    """Also if actions are dropped or cut, and in place of later frames the observation."""
+    actions = [(20, 120), (60, 90), (95, 130)]
+    past = [{"start_frame": start, "stop_frame": stop} for start, stop in actions]
+    settings = {"media": "clip_frames", "num_clips": 4, "frames_per_clip": 8, "as_published": True}
+    for source, frames in {
+        "EpicKitchens": [[60 + i * 31 // 8 for i in range(8)]],
+        "Ego4D": [[*range(20, 93, 12), 100], [*range(60, 82, 3)], [95, 99, *[100] * 6]],
+    }.items():
+        doc = DOC | {"video_source": source, "past_actions": past, "clip_frames": 81}
+        shown = [number + 20 for number in Numbers("egoplan").visual_input(doc, settings)]
+        assert shown == [*chain.from_iterable(frames), 100]
+
+
+class Numbers(Visuals):
+    """Read numbers instead of images."""
+
+    def read_frames(self, doc, numbers):
+        return numbers
 
 
 @pytest.mark.parametrize(("reply", "letter"), [*MISREAD.items(), *READ.items()])
@@ -105,17 +139,41 @@ def response(loss, use):
     return LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use))
 
 
+RESPONSES = [response(loss, PathUse("full", "image")) for loss in (2.0, 1.0, 3.0, 2.5)]
+
+
 @pytest.mark.parametrize(
-    ("stops", "runs_past"),
-    [([], False), ([100], False), ([101], True), ([101, 90, 91, 92, 93], False), ([50, 101, 60, 70], True)],
+    ("source", "actions", "runs_past"),
+    [
+        ("Ego4D", [], False),
+        ("Ego4D", [(1, 100)], False),
+        ("Ego4D", [(1, 101)], False),  # the last frame shown is 85
+        ("Ego4D", [(1, 180)], True),
+        ("Ego4D", [(1, 180), (1, 90), (1, 91), (1, 92), (1, 93)], False),
+        ("Ego4D", [(1, 50), (1, 180), (1, 60), (1, 70)], True),
+        ("EpicKitchens", [(1, 180)], False),
+    ],
 )
-def test_questions_with_actions_past_the_observation_are_counted(stops, runs_past):
-    actions = [{"start_frame": 1, "stop_frame": stop} for stop in stops]
-    responses = [response(loss, PathUse("full", "image")) for loss in (2.0, 1.0, 3.0, 2.5)]
-    values = score_published_clips(DOC | {"past_actions": actions}, responses)
+def test_questions_with_frames_after_the_observation_are_counted(source, actions, runs_past):
+    doc = DOC | {"video_source": source, "past_actions": [{"start_frame": a, "stop_frame": b} for a, b in actions]}
+    values = score_published_clips(doc, RESPONSES)
     assert values["past_observation"] == {"runs_past": runs_past}
-    assert values["acc"]["score"] == 1.0
+    assert (values["acc"]["score"], values["coverage"]["scored"]) == (1.0, True)
     assert values.get("acc_within") == (None if runs_past else values["acc"])
+
+
+@pytest.mark.parametrize("source", ["Ego4D", "EpicKitchens"])
+def test_questions_on_which_the_authors_code_fails_are_named_and_not_scored(source):
+    doc = DOC | {"video_source": source, "past_actions": [{"start_frame": 5, "stop_frame": 9}]}
+    values = score_published_clips(doc, RESPONSES)
+    assert not [name for name in values if name.startswith("acc")]
+    assert not values["coverage"]["scored"]
+    assert values["predictions"]["prediction"] is None
+    assert [choice["loss"] for choice in values["predictions"]["choices"]] == [2.0, 1.0, 3.0, 2.5]
+    other = score_published_clips(doc | {"past_actions": [], "sample_id": 8}, RESPONSES)
+    assert count([values["authors_fail"], other["authors_fail"]]) == 1
+    assert first_ids([values["authors_fail_ids"], other["authors_fail_ids"]]) == "7"
+    assert first_ids([{"sample_id": number} for number in range(30, 0, -1)]).split(", ")[-2:] == ["20", "..."]
 
 
 def test_responses_without_the_end_are_refused():

@@ -308,6 +308,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 "run": task.run.name,
                 "task": task.task,
                 "ties": task.number("ties"),
+                "authors_fail": task.number("authors_fail"),
                 "past_observation": task.number("past_observation"),
                 "asked": task.number("num_questions"),
             }
@@ -363,9 +364,11 @@ class _ChoiceReport(BenchmarkReport[Series]):
             yield note("other_size", size=size, name=self.QUESTIONS.name, official=self.QUESTIONS.official)
         if asked is not None and size is not None and asked < size:
             yield note("not_all", asked=asked, size=size)
-        if asked is not None and with_score is not None and with_score < asked:
+        if failed := task.count("authors_fail") or 0:
+            yield note("authors_fail", count=failed, asked=asked, ids=task.text("authors_fail_ids") or "unknown")
+        if asked is not None and with_score is not None and with_score + failed < asked:
             kind = "without_letter" if task.is_reasoned else "without_score"
-            yield note(kind, count=asked - with_score, asked=asked)
+            yield note(kind, count=asked - with_score - failed, asked=asked)
         if task.answers is None:
             yield note("no_samples")
         if task.inexact:

@@ -422,3 +422,22 @@ def test_names_are_not_parsed_as_formulas(written, bert):
         texts = [text for text in drawing.findobj(Text) if "a$b_c$d" in text.get_text()]
         assert texts
         assert not any(text.get_parse_math() for text in texts)
+
+
+def test_questions_on_which_the_authors_code_fails_are_named_and_not_scored(tmp_path, bert):
+    task, short = "egoplan_val_clips_published", {"narration_text": "act", "start_frame": 1, "stop_frame": 1}
+    docs = [doc | {"past_actions": [short] if number % 20 == 3 else []} for number, doc in enumerate(DOCS)]
+    use = {"use": {"path": "full", "kind": "image"}}
+    responses = [
+        [json.dumps(json.loads(text) | use) for text in texts] for texts in egoplan_answers(COUNT, 0.5).responses
+    ]
+    write_run(tmp_path, "lmms-eval", "org/Small", {task: Answers(docs, responses)})
+    section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    failed = [doc["sample_id"] for doc in docs if doc["past_actions"]]
+    (row,) = (row for row in run_rows(section, "egoplan_scores") if row["task"] == task)
+    assert (row["authors_fail"], row["questions"], row["asked"]) == (len(failed), COUNT - len(failed), COUNT)
+    assert row["coverage"] == near(100 * (COUNT - len(failed)) / 3355)
+    remarks = "\n".join(section.remarks)
+    assert f"{len(failed)} of {COUNT} questions have no score" in remarks
+    assert ", ".join(map(str, sorted(failed))) in remarks
+    assert "not finite" not in remarks
