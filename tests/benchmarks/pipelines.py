@@ -18,10 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 from unittest import mock
 
 import numpy as np
@@ -272,7 +273,22 @@ def bench2_official(folder: Path, inputs: Answers) -> Answers:
             code.run_inference(model, "image", [inputs["egoplan_bench2"][0]], *arguments)
         lines = Path(name, "answers").read_text(encoding="utf-8").splitlines()
         letters = [json.loads(line)["extracted_answer"] for line in lines]
-    return {"prompts": [*map(digest, asked[: len(cut)])], "frames": cut, "letters": letters}
+    prompts = [*map(digest, asked[: len(cut)])]
+    return {"prompts": prompts, "frames": cut, "letters": letters, "decoding": longva_decoding(folder)}
+
+
+def longva_decoding(folder: Path) -> Answers:
+    """Return the generation arguments of the authors' code for LongVA. InternVL2 has the defaults of its library."""
+    sent: list[Answers] = []
+
+    class Model:
+        def stream_generate_until(self, _query: Any, arguments: Answers) -> Iterator[bytes]:
+            sent.append(arguments)
+            yield b'{"text": "A"}\0'
+
+    path = folder / "official-egoplan-bench2" / "models" / "LongVA" / "inference.py"
+    functions(path, "video_demo", json=json).video_demo(Model(), "video.mp4", "What?", 32)
+    return {name: value for name, value in sent[0].items() if name != "sample_frames"}
 
 
 class Container:
@@ -363,7 +379,73 @@ def mimo(folder: Path, inputs: Answers) -> Answers:
         letters.append(only(letter for letter, score in scores.items() if score["accuracy"]))
     arguments = {name: value for name, value in settings["generation_kwargs"].items() if name != "num_beams"}
     prompts = [digest(code.doc_to_text(record, asking)) for record in inputs["egoplan_bench2"]]
-    return {"prompts": prompts, "letters": letters, "decoding": arguments}
+    return {"prompts": prompts, "letters": letters, "decoding": arguments | mimo_limit(folder, arguments)}
+
+
+class SentError(Exception):
+    """Stops a pipeline after it has stated what it would send."""
+
+
+def mimo_limit(folder: Path, arguments: Answers) -> Answers:
+    """Return the limit on tokens that MiMo-Embodied's adapter for vLLM makes of a task's arguments."""
+
+    def sample(**parameters: Any) -> None:
+        raise SentError(parameters)
+
+    path = folder / "mimo" / "lmms_eval" / "models" / "mivllm.py"
+    read = method(path, "MiVLLMDataset", "__getitem__", SamplingParams=sample)
+    request = SimpleNamespace(arguments=("text", dict(arguments), None, 0, "egoplan", "train"))
+    try:
+        read(SimpleNamespace(requests=[request]), 0)
+    except SentError as sent:
+        (parameters,) = sent.args
+    assert parameters["temperature"] == arguments["temperature"]
+    return {"max_new_tokens": parameters["max_tokens"]}
+
+
+def physbrain_evalkit(folder: Path, inputs: Answers, *, thinking: bool) -> Answers:
+    """Run prepare_dataset and process_raw_output of PhysBrainEvalKit, and its command line for all benchmarks.
+
+    The stored questions and options were not seen, so they are those of the records, with letters.
+    """
+
+    class Base:
+        def __init__(self, _instruct: Any) -> None:
+            pass
+
+    types = {"Any": Any, "Dict": dict, "List": list, "Optional": Optional}
+    path = folder / "physbrain-evalkit" / "benchmark" / "egoplan2.py"
+    benchmark = functions(path, "EgoPlan2Dataset", BaseDataset=Base, re=re, **types).EgoPlan2Dataset
+    data = benchmark(thinking_model=thinking)
+    names = ("video", "image", "answer", "id", "domain", "scenario", "video_source")
+    rows = [
+        dict.fromkeys(names, "")
+        | {
+            "question": record["question"],
+            "options": [f"{letter.upper()}. {record[f'choice_{letter}']}" for letter in "abcd"],
+        }
+        for record in inputs["egoplan_bench2"]
+    ]
+    prepared = data.prepare_dataset(rows)
+    letters = [data.process_raw_output(prepared[0], reply)["processed_answer"] or "" for reply in inputs["replies"]]
+    registry = folder / "physbrain-evalkit" / "scripts" / "benchmark_registry.py"
+    words = functions(registry, "common_cli", Path=Path).common_cli("model", Path("model"), "qwen3")
+    options = dict(zip(words[::2], map(ast_number, words[1::2]), strict=True))
+    assert (options["--top_p"], options["--top_k"], options["--presence_penalty"]) == (1.0, -1, 0.0)  # no restriction
+    decoding = {
+        "max_new_tokens": options["--max_tokens"],
+        "temperature": options["--temperature"],
+        "repetition_penalty": options["--repetition_penalty"],
+    }
+    return {"prompts": [digest(row["question"]) for row in prepared], "letters": letters, "decoding": decoding}
+
+
+def ast_number(word: str) -> Any:
+    """Return a command line's word as a number, if it is one."""
+    try:
+        return ast.literal_eval(word)
+    except (ValueError, SyntaxError):
+        return word
 
 
 def only(letters: Iterator[str]) -> str:
@@ -450,7 +532,11 @@ def seed_frames(vision: SimpleNamespace, record: Record) -> list[int] | None:
 
 
 def egothink_official(folder: Path, inputs: Answers) -> Answers:
-    """Run generate_item of gpt_eval.py; return its messages, arguments and answers."""
+    """Run generate_item of gpt_eval.py, and run_judge_single of common.py.
+
+    Returns:
+        Messages, arguments and answers of the model, and messages and arguments to the judge.
+    """
     sent: list[Answers] = []
 
     class Client:
@@ -476,7 +562,8 @@ def egothink_official(folder: Path, inputs: Answers) -> Answers:
     for reply in inputs["answers"]:
         Client.reply = reply
         cut.append(code.generate_item(None, item | {"question": "What?"})[0])
-    return {"prompts": prompts, "decoding": json.loads(decoding), "answers": cut}
+    asked = judge_requests(folder, [question["question"] for question in inputs["egothink"]], inputs["answers"])
+    return {"prompts": prompts, "decoding": json.loads(decoding), "answers": cut, **asked}
 
 
 def as_texts(messages: list[Answers]) -> list[list[Any]]:
@@ -490,25 +577,62 @@ def as_texts(messages: list[Answers]) -> list[list[Any]]:
     return texts
 
 
+class Judge:
+    """Run run_judge_single of EgoThink's common.py with given verdicts."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "official-egothink" / "common.py"
+        self.verdict, self.sent = "", []
+        known = {"re": re, "ast": ast, "get_conversation_template": lambda _: Conversation()}
+        names = ("one_score_pattern", "one_score_pattern_backup", "run_judge_single")
+        self._run = functions(path, *names, **known, chat_compeletion_openai=self._chat).run_judge_single
+        prompts = (path.parent / "judge_prompts.jsonl").read_text(encoding="utf-8").splitlines()
+        (template,) = (row for row in map(json.loads, prompts) if row["name"] == "single-math-v2")
+        self._judge = SimpleNamespace(model_name="gpt-4o", prompt_template=template)
+
+    def _chat(self, _model: str, conversation: "Conversation", **arguments: Any) -> str:
+        self.sent.append({"messages": conversation.messages, **arguments})
+        return self.verdict
+
+    def rate(self, question: str, answer: str, reference: str) -> float:
+        """Return the rating that is read from the verdict; -1 if none is read."""
+        turns = [{"choices": [{"turns": [text]}]} for text in (answer, reference)]
+        return self._run({"turns": [question]}, turns[0], self._judge, turns[1])[0]
+
+
+class Conversation:
+    """Stands for a conversation of fastchat."""
+
+    roles = ("user", "assistant")
+
+    def __init__(self) -> None:
+        self.messages: list[list[Any]] = []
+
+    def set_system_message(self, text: str) -> None:
+        self.messages.append(["system", text])
+
+    def append_message(self, role: str, text: str | None) -> None:
+        if text is not None:
+            self.messages.append([role, text])
+
+
+def judge_requests(folder: Path, questions: list[str], answers: list[str]) -> Answers:
+    """Return messages and arguments to the judge. The reference answer is ``The {reference}. [1]``."""
+    judge = Judge(folder)
+    judge.verdict = "[[1]]"
+    for question, text in zip(questions, answers, strict=False):
+        judge.rate(question, text, "The {reference}. [1]")
+    messages = [digest(json.dumps(sent["messages"])) for sent in judge.sent]
+    (arguments,) = {json.dumps({name: sent[name] for name in ("temperature", "max_tokens")}) for sent in judge.sent}
+    return {"judge_messages": messages, "judge_arguments": json.loads(arguments)}
+
+
 def judged(folder: Path, verdicts: list[str]) -> list[float]:
-    """Run run_judge_single of EgoThink's common.py on verdicts; a rating is -1 if none is read."""
-    path = folder / "official-egothink" / "common.py"
-    conversation = SimpleNamespace(roles=("user", "assistant"), set_system_message=id, append_message=lambda *_: None)
-    verdict = [""]
-    known = {
-        **{"re": re, "ast": ast, "get_conversation_template": lambda _: conversation},
-        "chat_compeletion_openai": lambda *_, **__: verdict[0],
-    }
-    names = ("one_score_pattern", "one_score_pattern_backup", "run_judge_single")
-    code = functions(path, *names, **known)
-    prompts = (path.parent / "judge_prompts.jsonl").read_text(encoding="utf-8").splitlines()
-    (template,) = (row for row in map(json.loads, prompts) if row["name"] == "single-math-v2")
-    judge = SimpleNamespace(model_name="gpt-4o", prompt_template=template)
-    turn = {"choices": [{"turns": ["a cup"]}]}
-    ratings = []
-    for text in verdicts:
-        verdict[0] = text
-        ratings.append(code.run_judge_single({"turns": ["What?"]}, turn, judge, turn)[0])
+    """Return the ratings that EgoThink's authors read; -1 if none is read."""
+    judge, ratings = Judge(folder), []
+    for verdict in verdicts:
+        judge.verdict = verdict
+        ratings.append(judge.rate("What?", "a cup", "a cup"))
     return ratings
 
 
@@ -519,6 +643,8 @@ PIPELINES: dict[str, Callable[[Path, Answers], Answers]] = {
     "egoplan_bench2/official": bench2_official,
     "egoplan_bench2/flageval": flageval,
     "egoplan_bench2/mimo": mimo,
+    "egoplan_bench2/physbrain-evalkit": partial(physbrain_evalkit, thinking=False),
+    "egoplan_bench2/physbrain-evalkit-thinking": partial(physbrain_evalkit, thinking=True),
     "egoplan_bench2/seed-bench-r1": lambda folder, inputs: seed_bench_r1(folder, inputs, "egoplan_bench2"),
     "egothink/official": egothink_official,
 }

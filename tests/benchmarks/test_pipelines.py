@@ -17,8 +17,10 @@ from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets, pr
 from lmms_egoplan.benchmarks.egoplan.protocol import tuned_question
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.visuals import clips_as_published
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.protocol import prompt_messages, read_reply
+from lmms_egoplan.benchmarks.egothink.scoring import Answer, judge_prompt
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
 CONTENT = json.loads(pipelines.GOLDEN.read_text(encoding="utf-8"))
@@ -126,6 +128,13 @@ def test_egothink_asks_and_cuts_like_the_authors():
     messages = [prompt_messages(x["question"], "", preset.block(x["dimension"])) for x in INPUTS["egothink"]]
     assert [pipelines.digest(json.dumps(pipelines.as_texts(turns))) for turns in messages] == theirs["prompts"]
     assert [read_reply(answer, preset.block("activity")) for answer in INPUTS["answers"]] == theirs["answers"]
+    protocol, messages = PROTOCOLS["authors"], []
+    for question, text in zip(INPUTS["egothink"], INPUTS["answers"], strict=False):
+        answer = Answer("existence/1", question["question"], "The {reference}. [1]", text, truncated=False)
+        asked = judge_prompt(answer, "sanitized", protocol)
+        messages.append(pipelines.digest(json.dumps([["system", protocol.system], ["user", asked]])))
+    assert messages == theirs["judge_messages"]
+    assert {**protocol.parameters, "max_tokens": protocol.max_tokens} == theirs["judge_arguments"]
     for question in INPUTS["egothink"]:
         decoding = preset.of_dimension("decoding", question["dimension"])
         assert decoding["temperature"] == theirs["decoding"]["temperature"]
