@@ -175,12 +175,11 @@ def test_golden_answers_are_the_pipelines(name):
 @pytest.mark.nightly
 @pytest.mark.skipif(FOLDER is None, reason="needs PIPELINES, a folder of checkouts by tools/pipelines.py")
 def test_golden_verdicts_are_the_authors():
-    """Of complete replies without thinking; a rating that is not on the scale is left out."""
+    """Of complete replies without thinking. A rating above 1 counts as none."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     rows = [row for row in yaml.load(VERDICTS.read_text(encoding="utf-8"), loader) if row["benchmark"] == "egothink"]
     rows = [row for row in rows if row["finish"] == "stop" and row["kind"] not in ("thinking", "cut off", "refusal")]
+    assert len(rows) > 350
     ratings = pipelines.judged(Path(FOLDER), [row["reply"] for row in rows])
-    on_scale = [(row, rating) for row, rating in zip(rows, ratings, strict=True) if rating in (-1, 0, 0.5, 1)]
-    assert len(on_scale) > 350
-    for row, rating in on_scale:
-        assert row["authors"] == (None if rating == -1 else rating), row["id"]
+    for row, rating in zip(rows, ratings, strict=True):
+        assert row["authors"] == (rating if 0 <= rating <= 1 else None), row["id"]
