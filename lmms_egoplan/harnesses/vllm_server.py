@@ -1,6 +1,7 @@
 """Rank on a running ``vllm serve``, with the same HTTP client as for judges."""
 
 import asyncio
+import math
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -13,8 +14,10 @@ from urllib.parse import urlsplit
 from loguru import logger
 from pydantic import BaseModel, ValidationError
 
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.server_watch import CHECKING, SERVER_WAIT_S, ServerWatch
 from lmms_egoplan.judging.client import Client
-from lmms_egoplan.judging.endpoint import PROBING, EndpointError, Patience, RefusedRequestError
+from lmms_egoplan.judging.endpoint import PROBING, EndpointError, NoAnswerError, Patience, RefusedRequestError
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
@@ -51,16 +54,24 @@ class ServedEngine:
         base_url: URL of the server; ``/v1`` is appended if it has no path.
         model: The checkpoint, as in ``vllm serve``, or its served name.
         tokenizer: The checkpoint's tokenizer.
+        server_wait: Seconds to wait for a server that no longer answers. Requests are then sent again.
 
     Raises:
-        LmmsEgoplanError: The URL or the key is malformed.
+        LmmsEgoplanError: The URL, the key or `server_wait` is malformed.
         EngineError: The server does not answer, rejects the request, or serves another model.
     """
 
     is_float32 = False
     how_to_force = f"this server does not force tokens. Start it with --logits-processors {PROCESSOR}"
 
-    def __init__(self, base_url: str, model: str, tokenizer: Callable[..., Mapping[str, list[int]]]) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        tokenizer: Callable[..., Mapping[str, list[int]]],
+        server_wait: float = SERVER_WAIT_S,
+    ) -> None:
+        wait_s = _seconds(server_wait)
         settings = server_settings(
             base_url if urlsplit(base_url).path.strip("/") else f"{base_url.rstrip('/')}/v1", model
         )
@@ -69,9 +80,12 @@ class ServedEngine:
         self._sent: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
         self._requests = self._image_bytes = 0
+        self._watching: Future[None] | None = None
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
             self._client = Client(settings, lambda: None, PROBING)
+            checks = Client(settings, lambda: None, CHECKING)
+            self._watch = ServerWatch(self._loop, self.where, checks.models, wait_s)
             self.name, self.limit = self._wait(self._served(model))
             tokens = tokenizer(_PROBE, add_special_tokens=False)["input_ids"] * _PROBED
             self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
@@ -99,6 +113,8 @@ class ServedEngine:
         async def run() -> None:
             responses.put((name, await self._answered(question, request)))
 
+        if self._watching is None:
+            self._watching = asyncio.run_coroutine_threadsafe(self._watch.run(), self._loop)
         self._sent[name] = asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
@@ -112,6 +128,9 @@ class ServedEngine:
         for name in names:
             if (sent := self._sent.pop(name, None)) is not None:
                 sent.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
         self._responses = queue.SimpleQueue()  # names may be reused; late answers must not reach the new queue
         if self._image_bytes:
             logger.info(f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in {self._requests:,} requests")
@@ -158,13 +177,29 @@ class ServedEngine:
 
     async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:
         for remaining in reversed(range(_TRIES)):
-            answer = await self._client.post(body)
+            answer = await self._post(body)
             try:
                 return read(answer)
             except UnreadableError:
                 if not remaining:
                     raise
         raise AssertionError
+
+    async def _post(self, body: dict[str, Any]) -> str:
+        """Send a request; if the server was lost meanwhile, wait for it and send the request again."""
+        while True:
+            await self._watch.reachable()
+            losses = self._watch.losses
+            post = asyncio.ensure_future(self._client.post(body))
+            try:
+                await asyncio.wait({post, self._watch.given_up}, return_when=asyncio.FIRST_COMPLETED)
+                if post.done():
+                    return post.result()
+            except NoAnswerError:
+                if self._watch.losses == losses:
+                    raise
+            finally:
+                post.cancel()
 
     async def _served(self, model: str) -> tuple[str, int]:
         """Return the name of the served model, and the maximum number of tokens of a request."""
@@ -192,6 +227,16 @@ class ServedEngine:
 
     def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(main, self._loop).result()
+
+
+def _seconds(value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise LmmsEgoplanError(f"server_wait must be a number of seconds, at least 0, got {value!r}")
+    return seconds
 
 
 class _Model(BaseModel):

@@ -1,6 +1,7 @@
 """Ranking on a server: requests, parsed answers, and failures."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -8,11 +9,14 @@ from PIL import Image
 
 from judge_server import Reply
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import server_watch
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
+from lmms_egoplan.judging import client
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError, ranking_arguments
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
+from patience import FOREVER_S, wait_until
 from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected
 from ranking.reference import user_turn
@@ -355,3 +359,57 @@ def test_a_url_without_a_server_is_an_error(processor):
         ServedEngine(url, MODEL, probe)
     with pytest.raises(LmmsEgoplanError, match="base_url"):
         ServedEngine("127.0.0.1:8000", MODEL, probe)
+
+
+def test_a_dead_server_is_reported_within_10_s():
+    assert server_watch._CHECK_EVERY_S + server_watch._ANSWERS_IN_S < 10
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(server_watch, "_CHECK_EVERY_S", 0.02)
+    monkeypatch.setattr(server_watch, "_ANSWERS_IN_S", FOREVER_S)
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(client, "_LONGEST_WAIT_S", 0.1)
+
+
+def about(server, lines):
+    return [line for line in lines if server.url in line and "does not answer" in line]
+
+
+def test_a_run_waits_for_a_server_that_is_started_again(processor, impatient, log):
+    started = []
+
+    def restart():
+        wait_until(lambda: about(first, log))
+        server = ChatServer(processor, port=int(first.url.split(":")[2].split("/")[0]))
+        started.append(server.__enter__())
+
+    with ChatServer(processor) as first:
+        ranked = ranker(first, processor, FORCED, in_flight=1)
+        questions = [ranked.encode(*question(number)) for number in range(3)]
+        scores = ranked.scores(questions)
+        rows = [next(scores)]
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    rows += scores
+    restarting.join()
+    started[0].__exit__()
+    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
+    (lost,) = about(first, log)
+    assert "server_wait" in lost
+    assert sum("answers again" in line for line in log) == 1
+
+
+def test_a_run_ends_if_the_server_does_not_come_back(processor, impatient, log):
+    with ChatServer(processor) as server:
+        engine = ServedEngine(server.url, MODEL, probe, server_wait="0.1")
+        ranked = EngineRanker(engine, processor, method=FORCED, in_flight=1)
+        scores = ranked.scores([ranked.encode(*question(number)) for number in range(3)])
+        next(scores)
+    with pytest.raises(EngineError, match=rf"question q1: .*{server.url}.*server_wait.*--use_cache"):
+        next(scores)
+    assert len(about(server, log)) == 1
+    for value in ("soon", -1, "nan", "inf", None):
+        with pytest.raises(LmmsEgoplanError, match="server_wait"):
+            ServedEngine(server.url, MODEL, probe, server_wait=value)

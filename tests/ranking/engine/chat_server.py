@@ -36,8 +36,9 @@ class ChatServer(JudgeServer):
         forces=True,
         limit=4096,
         most=None,
+        port=0,
     ):
-        super().__init__(self._reply)
+        super().__init__(self._reply, port)
         self.processor, self.fault, self.edit, self.forces, self.most = processor, fault, edit, forces, most
         self.stored: dict[str, str] = {}
         self.models = [{"id": "served", "root": MODEL, "object": "model", "max_model_len": limit}]
