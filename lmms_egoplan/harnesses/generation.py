@@ -177,7 +177,7 @@ class AnswerGenerator:
     @torch.inference_mode()
     def _generate(self, batch: EncodedBatch) -> list[Answer]:
         arguments, question_ids = batch.arguments, batch.question_ids
-        stops = _stop_strings(arguments)
+        stops = stop_strings(arguments)
         inputs = on_device(batch.inputs, self._model)
         for length, question_id in zip(inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True):
             check_length(self._model, length, 1, question_id)
@@ -187,11 +187,11 @@ class AnswerGenerator:
             inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
         stopping = {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
         output = model.generate(**inputs, **self._keywords(arguments), **stopping)
-        output = self._generated_tokens(output, inputs["input_ids"])
-        texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [
-            Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
-            for text, mask, ids in zip(texts, inputs["attention_mask"], output, strict=True)
+            Answer(_cut(text, stops), int(mask.sum()), num_tokens)
+            for (text, num_tokens), mask in zip(
+                self.replies(output, inputs["input_ids"]), inputs["attention_mask"], strict=True
+            )
         ]
 
     @torch.inference_mode()
@@ -237,17 +237,27 @@ class AnswerGenerator:
             return output[:, prompt.shape[1] :]
         return output
 
+    def replies(self, output: torch.Tensor, prompt: torch.Tensor) -> list[tuple[str, int]]:
+        """Return the text and the number of tokens, without the end of text, of each row that ``generate`` returns.
+
+        Args:
+            output: The rows, with or without the prompts, of shape (questions, tokens).
+            prompt: Tokens of the prompts, of shape (questions, tokens).
+        """
+        rows = self._generated_tokens(output, prompt)
+        texts = self._tokenizer.batch_decode(rows, skip_special_tokens=True)
+        return [(text, self._count_tokens(ids)) for text, ids in zip(texts, rows, strict=True)]
+
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if unknown := set(arguments) - _HANDLED - self._unknown_arguments:
             self._unknown_arguments |= unknown
             logger.warning(f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}")
-        new_tokens = arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS))
         sampling = {name: arguments[name] for name in _SAMPLING_ARGUMENTS if arguments.get(name)}
         do_sample = arguments.get("do_sample", bool(sampling.get("temperature")))
         if do_sample is not None:
             sampling = {"do_sample": bool(do_sample), **(sampling if do_sample else dict.fromkeys(_SAMPLING_ARGUMENTS))}
         passed_on = {name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None}
-        return {"max_new_tokens": int(new_tokens), **sampling, **passed_on}
+        return {"max_new_tokens": num_new_tokens(arguments), **sampling, **passed_on}
 
     def _count_tokens(self, ids: torch.Tensor) -> int:
         """Count the generated tokens, excluding the end of text and any padding after it."""
@@ -264,7 +274,13 @@ def _media_bytes(question: Question) -> int:
     return sum(num_bytes(message["content"]) for message in question[0])
 
 
-def _stop_strings(arguments: Mapping[str, Any]) -> list[str]:
+def num_new_tokens(arguments: Mapping[str, Any]) -> int:
+    """Return the maximum number of new tokens: the task's, or `DEFAULT_NEW_TOKENS` if it states none."""
+    return int(arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS)))
+
+
+def stop_strings(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the texts that end an answer."""
     until = arguments.get("until") or []
     return [stop for stop in ([until] if isinstance(until, str) else until) if stop]
 

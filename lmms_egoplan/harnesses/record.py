@@ -28,8 +28,8 @@ def note(request: Any, **counts: Any) -> None:
 
     Args:
         request: A request of a harness, with ``task_name`` and ``doc_id``.
-        counts: ``tokens`` of the context, and ``images``, including video frames: integers, or functions to call after
-            the run, unless a later call has the integer.
+        counts: ``tokens`` of the context, ``images``, including video frames, and ``reply_tokens``: integers, or
+            functions to call after the run, unless a later call has the integer.
     """
     _counts[request.task_name, request.doc_id].update(counts)
 
@@ -71,7 +71,11 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
                 positions = {document: index for index, document in enumerate(selected.get(task, ()))}
                 for sample in samples if task in tasks else ():
                     question = task, positions.get(sample["doc_id"], sample["doc_id"])
-                    sample["record"] = {"tokens": None, "images": None, **counts.get(question, {})}
+                    known = {"tokens": None, "images": None, **counts.get(question, {})}
+                    if (reply_tokens := known.pop("reply_tokens", None)) is not None:  # lm-eval logs no counts
+                        usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
+                        sample.setdefault("token_counts", [usage])
+                    sample["record"] = known
         return results
 
     return evaluate_and_record

@@ -128,17 +128,14 @@ def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
 
 
 def assert_same_results(lmms_run: Run, lm_run: Run, tasks: Iterable[str]) -> None:
-    """Compare all aggregates of lm-eval's run, except token counts, which it does not report.
+    """Compare all aggregates of lm-eval's run, except audits and memory, which differ between processes.
 
-    Audits and memory are also excluded, because they differ between processes. A metric that no process has is NaN in a
-    run of several processes, and missing in the other run.
+    A metric that no process has is NaN in a run of several processes, and missing in the other run.
     """
     for task in tasks:
         reported = {name: value for name, value in lm_run.results[task].items() if "," in name and "stderr" not in name}
         compared = {
-            name: value
-            for name, value in reported.items()
-            if not name.startswith(("truncated", "ranking_audit", "ranking_memory"))
+            name: value for name, value in reported.items() if not name.startswith(("ranking_audit", "ranking_memory"))
         }
         assert compared
         for name, value in compared.items():
@@ -148,8 +145,8 @@ def assert_same_results(lmms_run: Run, lm_run: Run, tasks: Iterable[str]) -> Non
 
 
 def records(run: Run, task: str, name: str) -> dict[Any, dict[str, Any]]:
-    """Return the logged value of `name` for each document, by ID, without token counts."""
-    rows = [{key: value for key, value in sample[name].items() if key != "truncated"} for sample in run.samples[task]]
+    """Return the logged value of `name` for each document, by ID."""
+    rows = [sample[name] for sample in run.samples[task]]
     by_id = {row.get("id") or row.get("step_id") or row["sample_id"]: row for row in rows}
     assert len(by_id) == len(rows) > 0
     return by_id

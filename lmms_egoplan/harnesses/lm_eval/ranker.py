@@ -1,11 +1,12 @@
 """``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after images."""
 
+from collections import defaultdict, deque
 from collections.abc import Generator
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from lm_eval.api.instance import Instance
@@ -15,7 +16,7 @@ from lm_eval.models.utils import Collator, resize_image
 
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_arguments, folder_version, load_config, weights_version
-from lmms_egoplan.harnesses.generation import AnswerGenerator
+from lmms_egoplan.harnesses.generation import AnswerGenerator, num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
@@ -28,6 +29,13 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Maximum number of batches of answers that an interrupted run can lose.
 BATCHES_STORED = 16
+
+
+class ReplyEnd(NamedTuple):
+    """The number of tokens of a reply, None if unknown, and whether the limit on new tokens ended it."""
+
+    num_tokens: int | None
+    truncated: bool
 
 
 class HFVLMRanker(RankingModel, HFMultimodalLM):
@@ -65,6 +73,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._processors = ThreadCopies(self.processor)
         self._next_batch: dict[str, Any] | None = None
         self._lengths: dict[str, int] = {}
+        self._prompts: list[str] = []
+        self._text_ends: defaultdict[str, deque[ReplyEnd]] = defaultdict(deque)
+        self._image_ends: list[ReplyEnd] = []
         self.recorded_settings = record.settings_of(self.processor, self.model)
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
@@ -77,7 +88,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
         """Generate answers like the parent class, also for clips, and for requests with and without images.
 
-        With ``--use_cache``, answers are stored as they arrive. An answer to a clip is a `ShownAnswer`.
+        With ``--use_cache``, answers are stored as they arrive. They are `ShownAnswer`s.
         """
         answers: dict[int, str] = {}
         kinds = [(len(request.args) > 2, self._shows_video(request)) for request in requests]
@@ -123,16 +134,49 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         """Encode prompts without images; see `tok_batch_multimodal_encode`."""
         ids, mask = super().tok_batch_encode(strings, padding_side)
         _check_length(ids.shape[1], left_truncate_len, strings)
+        self._prompts = strings
         self._lengths |= zip(strings, mask.sum(dim=1).tolist(), strict=True)
         return ids, mask
+
+    def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **settings: Any) -> torch.Tensor:
+        """Generate like the parent class, and note how the replies to the prompts without images end."""
+        output = super()._model_generate(context, max_length, stop, **settings)
+        for prompt, end in zip(self._prompts, self._ends(output, context, max_length, stop), strict=True):
+            self._text_ends[prompt].append(end)
+        return output
+
+    def _model_multimodal_generate(
+        self, inputs: dict[str, torch.Tensor], max_length: int, stop: list[str], **settings: Any
+    ) -> torch.Tensor:
+        """Generate like the parent class, and note how the replies end."""
+        output = super()._model_multimodal_generate(inputs, max_length, stop, **settings)
+        self._image_ends = self._ends(output, inputs["input_ids"], max_length, stop)
+        return output
+
+    def _ends(self, output: torch.Tensor, prompt: torch.Tensor, max_length: int, stop: list[str]) -> list[ReplyEnd]:
+        """Return how each reply of a batch ends. After a stop string, tokens follow until the whole batch has ended."""
+        limit = max_length - prompt.shape[1]
+        return [
+            ReplyEnd(None, truncated=False)
+            if any(text and text in reply for text in stop)
+            else ReplyEnd(num_tokens, truncated=num_tokens >= limit)
+            for reply, num_tokens in self._generator.replies(output, prompt)
+        ]
 
     def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Yield the index of each request and its answer, as they arrive."""
         for part in self._parts(len(requests)):
-            answers = super().generate_until([requests[index] for index in part], disable_tqdm=True)
-            for index, answer in zip(part, answers, strict=True):
-                record.note(requests[index], tokens=self._lengths[requests[index].args[0]])
-                yield index, answer
+            groups: dict[str, list[int]] = {}  # of equal generation arguments, as in the parent's batches
+            for index in part:
+                groups.setdefault(repr(requests[index].args[1]), []).append(index)
+            for group in groups.values():
+                self._text_ends.clear()
+                answers = super().generate_until([requests[index] for index in group], disable_tqdm=True)
+                for index, answer in zip(group, answers, strict=True):
+                    prompt = requests[index].args[0]
+                    end = self._text_ends[prompt].popleft()
+                    record.note(requests[index], tokens=self._lengths[prompt])
+                    yield index, _ended(requests[index], answer, IMAGES, end)
 
     def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with images in the parent's batches, which are encoded in advance."""
@@ -167,7 +211,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                     )
                 finally:
                     self._next_batch = None
-                yield from zip(batch, answers, strict=True)
+                for index, answer, end in zip(batch, answers, self._image_ends, strict=True):
+                    yield index, _ended(requests[index], answer, IMAGES, end)
 
     def _parts(self, count: int) -> list[range]:
         """Return the indices of requests to batch together: all, or a few batches at a time with ``--use_cache``."""
@@ -192,7 +237,16 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         with closing(generated):
             for index, answer, has_video in generated:
                 record.note(requests[index], tokens=answer.input_tokens)
-                yield index, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
+                limit = num_new_tokens({**defaults, **requests[index].args[1]})
+                end = ReplyEnd(answer.output_tokens, truncated=answer.output_tokens >= limit)
+                yield index, _ended(requests[index], answer.text, VIDEO if has_video else IMAGES, end)
+
+
+def _ended(request: Instance, text: str, media: str, end: ReplyEnd) -> ShownAnswer:
+    """Return an answer that records its end; note the number of its tokens."""
+    if end.num_tokens is not None:
+        record.note(request, reply_tokens=end.num_tokens)
+    return ShownAnswer(text, media, truncated=end.truncated)
 
 
 def _without_images(request: Instance) -> Instance:

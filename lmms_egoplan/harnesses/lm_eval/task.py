@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
-from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
+from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of, truncated_of
 from lmms_egoplan.judging.judge import announce_judge, announce_requests
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
@@ -271,17 +271,19 @@ class Answered(NamedTuple):
         doc: The document.
         text: The answer, without reasoning and surrounding white space.
         media: Form of the visual input (`media_of`).
+        truncated: Whether the limit on new tokens ended the answer; None if unknown (`truncated_of`).
     """
 
     doc: dict[str, Any]
     text: str
     media: str = IMAGES
+    truncated: bool | None = None
 
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
         """Strip an answer as lmms-eval does. An API's answer without text becomes empty."""
         response = instance.resps[0]
-        return cls(instance.doc, without_reasoning(response or ""), media_of(response))
+        return cls(instance.doc, without_reasoning(response or ""), media_of(response), truncated_of(response))
 
 
 class TogetherScoredTask(PreparedTask):

@@ -32,7 +32,7 @@ class Plans(TogetherScoredTask):
         return without_images(rows, "images")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        plans = [GeneratedPlan.of_reply(answer.doc, answer.text) for answer in answers]
+        plans = [GeneratedPlan.of_reply(a.doc, a.text, truncated=a.truncated) for a in answers]
         scores = score_plans(plans, self._encoder, self._classifier)
         return [score.to_text() for score in scores]
 

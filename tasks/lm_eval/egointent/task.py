@@ -53,7 +53,7 @@ class Steps(JudgedTask):
             Prediction.of_reply(
                 answer.doc,
                 answer.text,
-                truncated=None,
+                truncated=answer.truncated,
                 frames_shown=num_shown(answer.doc, answer.doc["shown"]),
                 media=answer.media if num_shown(answer.doc, answer.doc["shown"]) else TEXT_ONLY,
             )

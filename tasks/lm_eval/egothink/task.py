@@ -71,7 +71,7 @@ class General(SystemPromptTask, JudgedTask):
         block = _block(self.config.metadata["prompts"], self._dimension)
         prompts = prompts_name(block, is_system_turn=self.used_system_turn)
         replies = [
-            Answer(a.doc["id"], a.doc["question"], a.doc["answer"], read_reply(a.text, block), None, prompts)
+            Answer(a.doc["id"], a.doc["question"], a.doc["answer"], read_reply(a.text, block), a.truncated, prompts)
             for a in answers
         ]
         return [judged.to_text() for judged in grade(replies, self.judge())]

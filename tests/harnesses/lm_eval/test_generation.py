@@ -17,7 +17,9 @@ from harnesses.lm_eval.asking import (
     prompt,
     ranking,
 )
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval import ranker
+from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.ranking import ContextTooLongError
 
 
@@ -46,6 +48,49 @@ def test_generation_with_and_without_images_keeps_the_order(chat):
     alone = [answer for request in requests for answer in model.generate_until([request])]
     assert model.generate_until(requests) == alone
     assert len(set(alone)) > 3
+
+
+def first_tokens(model, request, count):
+    """Return the first tokens that the model generates, from a separate call."""
+    context, _, *media = request.args
+    if media:
+        inputs = dict(model.tok_batch_multimodal_encode([context], [list(load_images(request))]))
+    else:
+        inputs = dict(zip(("input_ids", "attention_mask"), model.tok_batch_encode([context]), strict=True))
+    return model.model.generate(**inputs, max_new_tokens=count, do_sample=False)[0, -count:].tolist()
+
+
+def test_answers_record_whether_their_limit_ended_them_and_their_tokens(chat, monkeypatch):
+    model = chat["qwen2_5_vl"]
+    limits = [3, 3, 6, 6, 1, 6, 3]
+    requests = [
+        generation(
+            number, prompt(TEXTS[number % 3], count, model), lazy(number, count) if count else None, max_gen_toks=limit
+        )
+        for number, (count, limit) in enumerate(zip([0, 1, 0, 2, 1, 0, 0], limits, strict=True))
+    ]
+    tokens = [first_tokens(model, request, 6) for request in requests]
+    ends = {*range(0, model.model.config.get_text_config().vocab_size, 4)}
+    lengths = [next((k for k, token in enumerate(row) if token in ends), 6) for row in tokens]
+    monkeypatch.setattr(model.model.generation_config, "eos_token_id", sorted(ends))
+    record._counts.clear()
+    answers = model.generate_until(requests)
+    truncated = [length >= limit for length, limit in zip(lengths, limits, strict=True)]
+    assert {*truncated} == {True, False}
+    assert [answer.truncated for answer in answers] == truncated
+    counts = [record._counts["task", number]["reply_tokens"] for number in range(len(requests))]
+    assert counts == [min(pair) for pair in zip(lengths, limits, strict=True)]
+
+
+def test_an_answer_that_a_stop_string_ends_is_not_truncated(chat):
+    model = chat["qwen2_5_vl"]
+    free = model.generate_until([generation(0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8)])[0]
+    assert free.truncated
+    stopped = generation(0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8, until=[free[2:4]])
+    other = generation(1, prompt(TEXTS[1], 1, model), lazy(1, 1), max_gen_toks=8, until=[free[2:4]])
+    answers = model.generate_until([stopped, other])
+    assert answers[0] == free.split(free[2:4])[0]
+    assert [answer.truncated for answer in answers] == [False, free[2:4] not in answers[1]]
 
 
 def test_answers_are_stored_as_they_arrive(chat, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Answers keep the form of the visual input."""
+"""Answers keep the form of the visual input, and whether they are truncated."""
 
 import pickle
 from types import SimpleNamespace
@@ -11,10 +11,12 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered
 
 @pytest.mark.parametrize("text", ["", " ", "<think>only this</think>", "Pour the milk."])
 @pytest.mark.parametrize("media", [IMAGES, VIDEO])
-def test_an_empty_answer_keeps_its_media(text, media):
-    stored = pickle.loads(pickle.dumps(clean_answer(ShownAnswer(text, media))))
-    assert Answered.of(SimpleNamespace(doc={}, resps=[stored])).media == media
+@pytest.mark.parametrize("truncated", [True, False, None])
+def test_an_empty_answer_keeps_what_it_records(text, media, truncated):
+    stored = pickle.loads(pickle.dumps(clean_answer(ShownAnswer(text, media, truncated=truncated))))
+    answered = Answered.of(SimpleNamespace(doc={}, resps=[stored]))
+    assert (answered.media, answered.truncated) == (media, truncated)
 
 
 def test_a_reply_without_text_is_an_empty_answer_to_images():
-    assert Answered.of(SimpleNamespace(doc={}, resps=[None])) == Answered({}, "", IMAGES)
+    assert Answered.of(SimpleNamespace(doc={}, resps=[None])) == Answered({}, "", IMAGES, None)
