@@ -62,8 +62,9 @@ def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, A
             elif texts[0].startswith(_FAILED):
                 yield number, LmmsEgoplanError(f"sample_id {request.sample_id}: {texts[0]}"), None
             else:
-                tokens = counts[0] and counts[0].output_tokens
-                yield number, texts[0], tokens >= request.arguments["max_new_tokens"] if tokens else None
+                tokens = None if counts[0] is None else counts[0].output_tokens
+                is_truncated = None if tokens is None else tokens >= request.arguments["max_new_tokens"]
+                yield number, texts[0], is_truncated
 
 
 def _instance(model: Any, number: int, request: Request, choice: str) -> Instance:

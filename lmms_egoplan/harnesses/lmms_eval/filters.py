@@ -39,8 +39,7 @@ class Response(NamedTuple):
     Attributes:
         doc_id: Index of its document in the dataset.
         text: The answer, without reasoning and surrounding white space.
-        truncated: Whether the limit on new tokens ended the answer. None if the backend reports no token counts, or the
-            answer comes from the harness's response cache, which does not store them.
+        truncated: Whether the limit on new tokens ended the answer; None if the backend reports no token counts.
     """
 
     doc_id: int

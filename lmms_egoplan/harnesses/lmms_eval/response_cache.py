@@ -1,7 +1,9 @@
-"""Bind lmms-eval's ``--use_cache`` to the weights.
+"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store token counts.
 
 The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create` therefore gets the identity
 of the backend's model, including failed computation paths, as an additional model argument.
+
+The harness stores only the text of a reply. It accepts a stored list of text and counts in place of a text.
 """
 
 import functools
@@ -64,7 +66,7 @@ def _bind_caches() -> None:
             folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - like the harness, keep symlinks
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
             arguments = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
-            for name in ("workers", "in_flight"):  # they do not affect responses
+            for name in ("workers", "in_flight", "server_wait"):  # they do not affect responses
                 arguments.pop(name, None)
             model_args = arguments | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
@@ -77,7 +79,14 @@ def _bind_caches() -> None:
         responses = zip(order, execute(self, lm, reqtype, [requests[index] for index in order]), strict=True)
         return [response for _, response in sorted(responses, key=itemgetter(0))]
 
+    extract = ResponseCache._extract_cacheable
+
+    def extract_with_counts(response: Any) -> Any:
+        counts = response.token_counts.to_dict() if getattr(response, "token_counts", None) else {}
+        return [response.text, counts] if counts else extract(response)
+
     ResponseCache.create = classmethod(create_bound)
+    ResponseCache._extract_cacheable = staticmethod(extract_with_counts)
     ResponseCache.execute = execute_in_order
 
 

@@ -5,10 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from lmms_eval.api.instance import unwrap_generation_output
 from lmms_eval.caching.response_cache import ResponseCache
 from PIL import Image
 
-from harnesses.lmms_eval.small_requests import ranking_requests
+from harnesses.lmms_eval.small_requests import generation_requests, ranking_requests
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import PathError
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
@@ -57,6 +58,22 @@ def test_replaced_weights_are_not_served_from_the_cache(tmp_path):
     fresh, _ = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "empty", documents)
     assert other == fresh
     assert not np.allclose(other, first, atol=1e-2)
+
+
+def test_answers_from_the_cache_keep_their_token_counts(tmp_path):
+    folder = save("llava", tmp_path / "checkpoint")
+    documents = docs("Next?", "What now?")
+    answers, hits = [], []
+    for _ in range(2):
+        model = HFVLM(str(folder), dtype="float32")
+        responses = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args="", task_dict={})
+        requests = generation_requests(model, documents, max_new_tokens=4)
+        answers.append([unwrap_generation_output(x) for x in responses.execute(model, "generate_until", requests)])
+        hits.append(responses._hits)
+        responses.finalize(success=True)
+    assert hits == [0, 2]
+    assert answers[1] == answers[0]
+    assert [counts.output_tokens for _, counts in answers[1]] == [4, 4]
 
 
 def test_replaced_weights_do_not_resume_an_unfinished_run(tmp_path):
