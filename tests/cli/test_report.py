@@ -183,7 +183,8 @@ def write_settings(path, task, **settings):
     path.write_text(json.dumps(content))
 
 
-def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
+@pytest.mark.parametrize(("backend", "limit"), [("hf_vlm", "up to 32,768"), ("vllm", "32,768 or more")])
+def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend, limit):
     tasks = {
         "egoplan_val": egoplan_answers(30, 0.6, 1),
         "egoplan_val_generate": egoplan_replies(30, 0.5, 2, unparsed=0.1),
@@ -196,10 +197,13 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
         lmms_eval_specific_kwargs={"default": {"num_frames": 8}, "media": "frames", "fps": 2, "max_frames": 256},
         generation_kwargs={"max_new_tokens": 32768},
     )
+    content = json.loads(path.read_text())
+    content["config"]["model"] = backend
+    path.write_text(json.dumps(content))
     result = report(tmp_path / "runs", "--out", tmp_path / "out", "--format", "md")
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
-    (letters,) = (line for line in lines if "32,768" in line)
+    (letters,) = (line for line in lines if limit in line)
     assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", letters)
     (head,) = (index for index, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
     columns = [cell.strip() for cell in lines[head].split("|")]

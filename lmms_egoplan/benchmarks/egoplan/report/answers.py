@@ -185,7 +185,11 @@ class Series(ScoredTask):
         if self.is_ranked or not isinstance(limits, Mapping):
             return None
         limit = limits.get("max_new_tokens", limits.get("max_gen_toks"))
-        return f"up to {limit:,}" if isinstance(limit, int) else None
+        if not isinstance(limit, int):
+            return None
+        # lmms-eval's vllm takes the larger of the task's limit and its own, which results may not state.
+        is_own = self.run.harness.startswith("lmms-eval") and self.run.provenance.get("backend") == "vllm"
+        return f"{limit:,} or more" if is_own else f"up to {limit:,}"
 
     @property
     def questions(self) -> int | None:
