@@ -15,6 +15,7 @@ from runs.small_set import prepare_small_set
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
 pytestmark = pytest.mark.nightly
 
+GENERATED, LIMIT = "egoplan_val_generate", 16
 ENGINE = "dtype=float32,enforce_eager=True,max_model_len=2048,kv_cache_memory_bytes=134217728"
 
 
@@ -26,30 +27,44 @@ def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
     prepare_small_set(data, count=9)
 
     def by_lmms_eval(model, settings):
-        arguments = ("--tasks", "egoplan_val", "--model", model, "--model_args", settings)
-        return predictions(run(data, tmp_path / model, *arguments).samples["egoplan_val"])
+        arguments = ("--tasks", f"egoplan_val,{GENERATED}", "--model", model, "--model_args", settings)
+        samples = run(data, tmp_path / model, *arguments).samples
+        return predictions(samples["egoplan_val"]), token_counts(samples[GENERATED])
 
-    def by_lm_eval(model, settings, out="lm-eval"):
-        arguments = ("--tasks", "egoplan_val", "--model", model, "--model_args", settings, "--apply_chat_template")
+    def by_lm_eval(model, settings, *tasks, out="lm-eval"):
+        folder = tmp_path / model / out
+        arguments = ("--tasks", ",".join(tasks), "--model", model, "--model_args", settings, "--apply_chat_template")
         process = start(
             data,
-            *(*arguments, "--include_path", LM_EVAL_TASKS, "--log_samples", "--output_path", tmp_path / model / out),
+            *(*arguments, "--include_path", LM_EVAL_TASKS, "--log_samples", "--output_path", folder),
             launcher=[sys.executable, "-m", "lmms_egoplan", "lm-eval"],
         )
         assert process.wait() == 0, log(data)
-        (file,) = (tmp_path / model / out).rglob("samples_*.jsonl")
-        return predictions(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
+        files = {task: next(folder.rglob(f"samples_{task}_2*.jsonl")) for task in tasks}
+        return {task: list(map(json.loads, files[task].read_text(encoding="utf-8").splitlines())) for task in tasks}
 
     assert by_lmms_eval("vllm_ranker", f"model={checkpoint},{ENGINE}") == by_lmms_eval(
         "hf_vlm", f"pretrained={checkpoint},dtype=float32,device=cpu"
     )
-    assert by_lm_eval("vllm-vlm-ranker", f"pretrained={checkpoint},{ENGINE}") == by_lm_eval(
-        "hf-vlm-ranker", f"pretrained={checkpoint},dtype=float32"
+    on_vllm, expected = (
+        by_lm_eval(model, f"pretrained={checkpoint},{settings}", "egoplan_val", GENERATED)
+        for model, settings in (("vllm-vlm-ranker", ENGINE), ("hf-vlm-ranker", "dtype=float32"))
     )
+    assert predictions(on_vllm["egoplan_val"]) == predictions(expected["egoplan_val"])
+    assert token_counts(on_vllm[GENERATED]) == token_counts(expected[GENERATED])
     with ChatServer(AutoProcessor.from_pretrained(checkpoint)) as server:
         server.models[0]["id"] = str(checkpoint)
-        assert len(by_lm_eval("vllm-vlm-ranker", f"pretrained={checkpoint},base_url={server.url}", "served")) == 9
+        settings = f"pretrained={checkpoint},base_url={server.url}"
+        assert len(by_lm_eval("vllm-vlm-ranker", settings, "egoplan_val", out="served")["egoplan_val"]) == 9
         assert len(server.bodies) == 1 + 9 * 5 + 4 * 4  # a probe; contexts and candidates; four questions both ways
+
+
+def token_counts(samples):
+    """Return the tokens of each question's prompt and reply."""
+    counts = {sample["doc_id"]: sample["token_counts"] for sample in samples}
+    assert all(0 < count["output_tokens"] <= LIMIT for (count,) in counts.values())
+    assert any(count["output_tokens"] == LIMIT for (count,) in counts.values())
+    return counts
 
 
 def predictions(samples):

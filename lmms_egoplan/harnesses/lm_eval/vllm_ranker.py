@@ -1,6 +1,7 @@
 """``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after images."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -8,10 +9,14 @@ from lm_eval.api.model import TemplateLM
 
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
-from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel
+from lmms_egoplan.harnesses.generation import num_new_tokens
+from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
+from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
+from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
+from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, Engine, EngineRanker
@@ -32,11 +37,11 @@ _PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZE
 
 
 class VLLMVLMRanker(RankingModel, _Parent):
-    """lm-eval's ``vllm-vlm``, which also answers ``loglikelihood`` with `EngineRanker`.
+    """vLLM with the arguments of lm-eval's ``vllm-vlm``: `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
-    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers`` and ``base_url`` as in lmms-eval's
-    ``vllm_ranker``. With ``base_url``, it starts no engine and only ranks. The model's chat template renders messages,
-    so ``--apply_chat_template`` is required. A clip is shown as images.
+    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``base_url`` and ``server_wait`` as
+    in lmms-eval's ``vllm_ranker``. With ``base_url``, it starts no engine and only ranks. The model's chat template
+    renders messages, so ``--apply_chat_template`` is required. A clip is shown as images.
     """
 
     NAME = NAME
@@ -48,6 +53,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         method: str = AUTO,
         in_flight: int = IN_FLIGHT,
         workers: int | None = None,
+        server_wait: float = SERVER_WAIT_S,
         **kwargs: Any,
     ) -> None:
         from lmms_egoplan.ranking.engine.local import LocalEngine
@@ -64,13 +70,19 @@ class VLLMVLMRanker(RankingModel, _Parent):
             super().__init__(pretrained, **ranking_arguments(kwargs))
             if self.data_parallel_size > 1:
                 raise RankingError(f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size")
+            if self.lora_request is not None:
+                raise RankingError(f"{NAME}: remove lora_local_path, and merge the adapter into the checkpoint")
             engine = LocalEngine(self.model)
         else:
             self._prepare_prompts(kwargs)
-            engine = ServedEngine(base_url, pretrained, self.tokenizer)
+            engine = ServedEngine(base_url, pretrained, self.tokenizer, server_wait)
         self.recorded_settings = record.settings_of(self.processor, engine)
         ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
         self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
+        self._generator: VLLMGenerator | None = None
+        if base_url is None:
+            batch_size = int(self.batch_size) if str(self.batch_size).isdecimal() else 1
+            self._generator = VLLMGenerator(NAME, self.model, engine, ranker, max(int(in_flight), batch_size))
         weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + engine.description
         settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT)
         self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings}"
@@ -87,14 +99,25 @@ class VLLMVLMRanker(RankingModel, _Parent):
         self.chat_applied = False
         self.tokenizer = self.processor.tokenizer
 
-    def generate_until(self, requests: list[Instance], **settings: Any) -> list[str]:
-        """Generate like the parent class.
+    def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
+        """Generate an answer to each request, with the task's limit on new tokens. Answers are `ShownAnswer`s.
 
         Raises:
-            RankingError: A server only ranks.
+            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the task's limit.
+            RankingError: A server only ranks, or ``--apply_chat_template`` is missing.
         """
-        if self._base_url is not None:
+        if self._generator is None:
             raise RankingError(
                 f"{NAME}: with base_url it only ranks. Use --model local-chat-completions to generate answers"
             )
-        return super().generate_until(requests, **settings)
+        for request in requests:
+            self._ranker_of(request)
+        defaults = {"max_gen_toks": self.max_gen_toks}
+        answers: dict[int, str] = {}
+        generated = self._generator.answers(requests, self._load, shown_of, defaults, self._workers)
+        with closing(generated):
+            for index, answer in generated:
+                limit = num_new_tokens({**defaults, **requests[index].args[1]})
+                answers[index] = ShownAnswer(answer.text, IMAGES, truncated=answer.output_tokens >= limit)
+                self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
+        return [answers[index] for index in range(len(requests))]

@@ -1,7 +1,6 @@
 """``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including likelihoods."""
 
 import atexit
-import inspect
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
-from lmms_eval.protocol import ChatMessages
 from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan import process_group
@@ -27,7 +25,6 @@ from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
-from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 
 
@@ -152,34 +149,3 @@ class HFVLM(RankingBackend):
                 bar.update()
                 record.note(requests[index], tokens=answer.input_tokens)
                 yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
-
-    def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:
-        """Return the task's messages for chat backends if they have a system message; else None.
-
-        Only for generation. A request's text has no turns, so it cannot separate a system prompt from the question.
-        """
-        task = getattr(request.args[2], "__self__", None)
-        to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
-        if request.request_type != "generate_until" or task is None or not callable(to_messages):
-            return None
-        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
-        # The harness passes the settings under this name, but some tasks name their second parameter differently.
-        has_name = "lmms_eval_specific_kwargs" in parameters or any(
-            parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
-        )
-        if settings is not None and has_name:
-            task_messages = to_messages(doc, lmms_eval_specific_kwargs=settings)
-        elif settings is not None and len(parameters) == 2:
-            task_messages = to_messages(doc, settings)
-        else:
-            task_messages = to_messages(doc)
-        if not any(isinstance(message, dict) and message.get("role") == "system" for message in task_messages or ()):
-            return None
-        messages = ChatMessages(messages=task_messages).to_hf_messages()
-        for message in messages:
-            message["content"] = [
-                loaded
-                for item in message["content"]
-                for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
-            ]
-        return messages

@@ -1,6 +1,7 @@
 """Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed responses."""
 
 import functools
+import inspect
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from datasets import Dataset
 from lmms_eval.api.instance import GenerationResult, Instance
 from lmms_eval.api.model import lmms
+from lmms_eval.protocol import ChatMessages
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
@@ -112,9 +114,36 @@ class RankingBackend(lmms):
 
         return lambda request: shown_question(rows(*request.args[4:6])[request.args[3]], request.args[3:6])
 
-    def _task_messages(self, _request: Instance, _doc: Any) -> list[Message] | None:
-        """Return a request's chat messages if its text and visuals are not sufficient; else None."""
-        return None
+    def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:
+        """Return the task's messages for chat backends if they have a system message; else None.
+
+        Only for generation. A request's text has no turns, so it cannot separate a system prompt from the question.
+        """
+        task = getattr(request.args[2], "__self__", None)
+        to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
+        if request.request_type != "generate_until" or task is None or not callable(to_messages):
+            return None
+        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
+        # The harness passes the settings under this name, but some tasks name their second parameter differently.
+        has_name = "lmms_eval_specific_kwargs" in parameters or any(
+            parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+        )
+        if settings is not None and has_name:
+            task_messages = to_messages(doc, lmms_eval_specific_kwargs=settings)
+        elif settings is not None and len(parameters) == 2:
+            task_messages = to_messages(doc, settings)
+        else:
+            task_messages = to_messages(doc)
+        if not any(isinstance(message, dict) and message.get("role") == "system" for message in task_messages or ()):
+            return None
+        messages = ChatMessages(messages=task_messages).to_hf_messages()
+        for message in messages:
+            message["content"] = [
+                loaded
+                for item in message["content"]
+                for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
+            ]
+        return messages
 
     def _rank_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
         ranked = rank(

@@ -1,10 +1,11 @@
 """``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after images and clips."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
 from typing import Any
 
-from lmms_eval.api.instance import Instance
+from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
 from lmms_eval.models.simple.vllm import VLLM
 
@@ -13,8 +14,10 @@ from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend
+from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers
+from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
+from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.engine.families import engine_note
@@ -25,10 +28,17 @@ from lmms_egoplan.ranking.ranker import RANKING_VERSION
 
 # Arguments that the harness passes to every model.
 _COMMON_ARGUMENTS = {"batch_size", "max_batch_size", "device"}
+# Arguments of the harness's class that would have no effect, and what to do instead.
+_REPLACED = {
+    "max_new_tokens": "the task sets the limit; --gen_kwargs max_new_tokens=N changes it",
+    "max_frame_num": "set max_frames_num",
+    "image_first": "remove it; images are where the task puts them",
+    "min_image_pixels": "remove it; the checkpoint's processor sets the size",
+}
 
 
 class VLLMRanker(RankingBackend, VLLM):
-    """The harness's ``vllm``, which also answers ``loglikelihood`` with `EngineRanker`.
+    """vLLM with the arguments of the harness's ``vllm``: `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
     Args:
         model: Name or folder of the checkpoint.
@@ -36,17 +46,21 @@ class VLLMRanker(RankingBackend, VLLM):
             then reads only the processor and chat template of `model`, not its weights. It cannot generate.
         method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
         score_eos: Append the end-of-turn token to every candidate.
-        max_frames_num: Maximum number of frames from a video file, for ranking.
-        in_flight: Number of questions ranked concurrently.
+        max_frames_num: Maximum number of frames from a video file.
+        in_flight: Number of questions ranked concurrently. Replies are written concurrently for as many, or for
+            ``batch_size`` if that is more.
         workers: Number of threads that decode frames in advance; by default, one per core of this process, at most 16.
+        server_wait: Seconds to wait for a server that no longer answers, before the run ends.
         kwargs: Arguments of the harness's ``vllm`` and of vLLM's ``LLM``.
 
     Raises:
-        LmmsEgoplanError: vLLM is not installed, or the command was started as several processes.
+        LmmsEgoplanError: vLLM is not installed, an argument has no effect, or the command was started as several
+            processes.
         RankingError: The server does not answer, rejects the request, or serves another model.
     """
 
     NAME = "vllm_ranker"
+    _ordered = ("loglikelihood", "generate_until")
 
     def __init__(
         self,
@@ -58,6 +72,7 @@ class VLLMRanker(RankingBackend, VLLM):
         max_frames_num: int = 8,
         in_flight: int = IN_FLIGHT,
         workers: int | None = None,
+        server_wait: float = SERVER_WAIT_S,
         **kwargs: Any,
     ) -> None:
         self._workers = num_workers(workers)
@@ -67,20 +82,27 @@ class VLLMRanker(RankingBackend, VLLM):
         }
         if base_url is None:
             check_vllm_arguments(self.NAME, kwargs, VLLMRanker, VLLM)
+            for name in _REPLACED.keys() & kwargs.keys():
+                raise LmmsEgoplanError(f"{self.NAME}: --model_args {name} has no effect here: {_REPLACED[name]}")
         config, processor = load_config(self.NAME, model, **loading)
         note = engine_note(config)
         engine: Engine[Any]
         if base_url is None:
             engine = self._start(model, kwargs)
+            if self.chat_template is not None:
+                processor.chat_template = self.chat_template
         else:
             self._check_server_arguments(kwargs.keys() - loading.keys() - _COMMON_ARGUMENTS)
             lmms.__init__(self)
-            engine = ServedEngine(base_url, model, processor.tokenizer)
-        self._base_url = base_url
+            engine = ServedEngine(base_url, model, processor.tokenizer, server_wait)
         self.recorded_settings = record.settings_of(processor, engine)
         self._ranker = EngineRanker(
             engine, processor, score_eos=bool(score_eos), method=method, in_flight=int(in_flight), note=note
         )
+        self._generator: VLLMGenerator | None = None
+        if base_url is None:
+            concurrent = max(int(in_flight), self.batch_size_per_gpu)
+            self._generator = VLLMGenerator(self.NAME, self.client, engine, self._ranker, concurrent)
         self._media = MediaLoader(int(max_frames_num), takes_video=self._ranker.takes_video)
         remember(
             LoadedModel(self.NAME, config.model_type, takes_video=False, has_system_turn=self._ranker.has_system_turn)
@@ -92,17 +114,25 @@ class VLLMRanker(RankingBackend, VLLM):
         response_cache.resume(self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size)
         response_cache.bind(self)
 
-    def generate_until(self, requests: list[Instance]) -> list[str]:
-        """Generate like the harness's ``vllm``.
+    def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
+        """Generate an answer to each request, with the task's limit on new tokens and the messages of `HFVLM`.
 
         Raises:
+            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the task's limit.
             LmmsEgoplanError: A server only ranks.
         """
-        if self._base_url is not None:
+        if self._generator is None:
             raise LmmsEgoplanError(
                 f"{self.NAME}: with base_url it only ranks. Use --model async_openai to generate answers"
             )
-        return super().generate_until(requests)
+        return StreamedResponses(self._generate_all(requests, self._generator), len(requests))
+
+    def _generate_all(
+        self, requests: list[Instance], generator: VLLMGenerator
+    ) -> Generator[tuple[int, GenerationResult], None, None]:
+        with closing(generator.answers(requests, self._load, self._shown_of(), {}, self._workers)) as answers:
+            for index, answer in answers:
+                yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _start(self, model: str, kwargs: dict[str, Any]) -> Engine[Any]:
         """Start vLLM in this process, or in the processes that it starts."""

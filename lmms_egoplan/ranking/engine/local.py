@@ -3,8 +3,9 @@
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import torch
@@ -61,7 +62,49 @@ class LocalEngine:
                 detokenize=False,
                 extra_args={ARGUMENT: request.forced},
             )
-        prompt: dict[str, Any] = {"prompt_token_ids": request.prompt}
+        self._add(name, question, request.prompt, params)
+        length = 0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
+        self._pending[name] = question.question_id, length
+
+    def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
+        """See `Engine`."""
+        return [
+            (output.request_id, _response(output, output.outputs[0], length)) for output, length in self._finished()
+        ]
+
+    def replies(
+        self, contexts: Iterable[tuple[EngineQuestion, SamplingParams]], in_flight: int
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Generate a reply to each context.
+
+        Args:
+            contexts: Questions without candidates, whose prefixes end where the reply begins, and how to sample.
+            in_flight: Maximum number of concurrent contexts.
+
+        Yields:
+            The index of each context, as its reply ends, and vLLM's ``RequestOutput``.
+
+        Raises:
+            ContextTooLongError: A context leaves no room for a reply.
+            EngineError: The engine has died, or ends a reply early.
+        """
+        source = enumerate(contexts)
+        try:
+            while True:
+                for index, (question, params) in islice(source, in_flight - len(self._pending)):
+                    check_room(question, len(question.prefix), self.limit)
+                    self._add(str(index), question, question.prefix, params)
+                    self._pending[str(index)] = question.question_id, 0
+                if not self._pending:
+                    return
+                for output, _ in self._finished():
+                    yield int(output.request_id), output
+        finally:
+            self.abort(list(self._pending))
+
+    def _add(self, name: str, question: EngineQuestion, tokens: list[int], params: SamplingParams) -> None:
+        """Start a request that continues the question's prefix; raise as in `Engine.submit`."""
+        prompt: dict[str, Any] = {"prompt_token_ids": tokens}
         if question.media:
             prompt["multi_modal_data"] = question.media
         try:
@@ -71,16 +114,14 @@ class LocalEngine:
             raise
         except ValueError as error:
             if match := _TOO_LONG.search(str(error)):
-                extra = len(request.prompt) - len(question.prefix)
+                extra = len(tokens) - len(question.prefix)
                 check_room(question, int(match[1]) - extra, self.limit)
             raise RankingError(f"question {question.question_id}: vLLM rejects it: {error}") from error
-        length = 0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
-        self._pending[name] = question.question_id, length
 
-    def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
-        """See `Engine`."""
-        responses: list[tuple[str, EngineResponse | RankingError]] = []
-        while not responses:
+    def _finished(self) -> list[tuple[Any, int]]:
+        """Wait for at least one request to end; return vLLM's outputs, each with the length of its candidate."""
+        finished: list[tuple[Any, int]] = []
+        while not finished:
             with _engine_errors():
                 outputs = self._engine.step()
             for output in outputs:
@@ -90,8 +131,8 @@ class LocalEngine:
                 (completion,) = output.outputs
                 if completion.finish_reason not in ("length", "stop"):
                     raise EngineError(f"question {question_id}: vLLM ended it early: {completion.finish_reason}")
-                responses.append((output.request_id, _response(output, completion, length)))
-        return responses
+                finished.append((output, length))
+        return finished
 
     def abort(self, names: Sequence[str]) -> None:
         """See `Engine`."""

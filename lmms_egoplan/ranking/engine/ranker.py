@@ -15,6 +15,7 @@ from lmms_egoplan.ranking.engine.requests import (
     EngineResponse,
     NotForcedError,
     items_of,
+    media_of,
     with_items,
 )
 from lmms_egoplan.ranking.engine.schedule import AUTO, Schedule
@@ -122,18 +123,36 @@ class EngineRanker:
         Raises:
             RankingError: As in `QuestionEncoder.split`; also if the content is not text, images or clips.
         """
-        converted, has_clips = _clips_as_images(messages, question_id)
-        if has_clips and not self._has_warned_of_clips.is_set():
-            self._has_warned_of_clips.set()
-            logger.warning(
-                "Clips are shown as images: vLLM and transformers compute different positions for videos. Compare "
-                "these likelihoods only with those of models that see the same images, not videos"
-            )
+        converted, has_clips = self._with_images(messages, question_id)
         with self._encoders.borrow() as encoder:
             question = self._engine.to_question(encoder, converted, candidates, question_id)
         return replace(question, has_clips=has_clips)
 
     encode_ahead = encode  # as `CandidateRanker` calls it
+
+    def encode_context(self, messages: Sequence[Message], question_id: str) -> EngineQuestion:
+        """Tokenise a context whose reply the engine generates. Thread-safe.
+
+        Raises:
+            RankingError: There is no chat template, or the content is not text, images or clips.
+        """
+        converted, has_clips = self._with_images(messages, question_id)
+        with self._encoders.borrow() as encoder:
+            if not encoder.applies_chat_template:
+                raise RankingError(f"question {question_id}: the checkpoint has no chat template")
+            tokens, _ = encoder.prompt(converted)
+        return EngineQuestion(question_id, tokens, [], media_of(converted), has_clips)
+
+    def _with_images(self, messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
+        """Replace clips by their frames, and warn of the first one; also return whether there are clips."""
+        converted, has_clips = _clips_as_images(messages, question_id)
+        if has_clips and not self._has_warned_of_clips.is_set():
+            self._has_warned_of_clips.set()
+            logger.warning(
+                "Clips are shown as images: vLLM and transformers compute different positions for videos. Compare "
+                "these results only with those of models that see the same images, not videos"
+            )
+        return converted, has_clips
 
     def scores(self, questions: Iterable[EngineQuestion]) -> Generator[list[CandidateScore], None, None]:
         """Yield the candidates' scores of each question, in order.

@@ -36,7 +36,7 @@ class EngineQuestion:
         question_id: ID for error messages.
         prefix: Token IDs of the shared context, with placeholders for the media. For a server, each placeholder is
             repeated as often as the medium has tokens.
-        candidates: The candidates, in the caller's order.
+        candidates: The candidates, in the caller's order; none if a reply is generated.
         media: The media of each kind, such as ``image``, in order.
         has_clips: Whether some images are the frames of clips.
         can_force: Whether the engine can generate these candidates.
@@ -63,8 +63,8 @@ class EngineQuestion:
 
     @property
     def longest_candidate(self) -> int:
-        """Length of the longest candidate, in tokens."""
-        return max(len(candidate.tokens) for candidate in self.candidates)
+        """Length of the longest candidate, in tokens; without candidates 1, the first token of a reply."""
+        return max((len(candidate.tokens) for candidate in self.candidates), default=1)
 
 
 class EngineRequest(NamedTuple):

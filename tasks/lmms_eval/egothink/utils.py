@@ -84,7 +84,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 
 
 def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the model's prompt as messages, for chat backends, and for hf_vlm with a system prompt."""
+    """Return the model's prompt as messages, for chat backends, and for this package's with a system prompt."""
     return prompt_messages(doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs))
 
 
