@@ -108,9 +108,7 @@ class VLLMGenerator:
 
     def _samples(self, arguments: Mapping[str, Any]) -> bool:
         do_sample = arguments.get("do_sample", bool(arguments.get("temperature")))
-        if do_sample is None:
-            do_sample = self._llm.llm_engine.model_config.try_get_generation_config().get("do_sample", False)
-        return bool(do_sample)
+        return bool(self._engine.samples if do_sample is None else do_sample)
 
     def _parameters(self, arguments: Mapping[str, Any]) -> Any:
         """Return vLLM's sampling parameters for generation arguments."""

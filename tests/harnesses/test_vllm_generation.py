@@ -76,6 +76,8 @@ def test_replies_and_tokens_in_lmms_eval_are_those_of_hf_vlm(checkpoint):
     (stopped,) = model.generate_until(generation_requests(model, [DOCS[longest]], max_new_tokens=40, until=[stop]))
     assert stopped.text == free.split(stop)[0]
     assert stopped.token_counts.output_tokens < 40
+    again = generation_requests(model, [DOCS[longest]], max_new_tokens=40, until=[], do_sample=None, num_beams=1)
+    assert [result.text for result in model.generate_until(again)] == [free]
     for texts, facts in ((["Next? " * 300], f"{LENGTH}"), ([f"{k}" * 470 for k in range(8)], f"{LENGTH}.* limit")):
         docs = [{"text": text, "visuals": []} for text in texts]
         with pytest.raises(ContextTooLongError, match=rf"question small/\d: .*{facts}"):

@@ -29,6 +29,9 @@ _TOO_LONG = re.compile(r"length (?:of )?(\d+).*max(?:imum)?.model.len", re.IGNOR
 class LocalEngine:
     """An ``LLM`` built with `ranking_arguments`.
 
+    Attributes:
+        samples: Whether the checkpoint's generation config asks for sampling.
+
     Raises:
         RankingError: The ``LLM`` does not return raw log-probabilities.
     """
@@ -46,6 +49,7 @@ class LocalEngine:
         self.limit = config.max_model_len
         self.dtype = str(config.dtype)
         self.is_float32 = config.dtype == torch.float32
+        self.samples = bool(config.try_get_generation_config().get("do_sample"))
         self._pending: dict[str, tuple[str, int]] = {}
         _watch_engine(self._engine.engine_core)
 
