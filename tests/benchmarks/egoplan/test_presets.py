@@ -334,15 +334,8 @@ def test_every_preset_has_a_task_in_both_harnesses():
         assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
 
 
-# Versions of the tasks whose prompt, media or scores have changed since 1.0, by preset.
-VERSIONS = {
-    ("egoplan_bench2", "official"): 1.1,
-    ("egoplan_bench2", "mimo"): 1.1,
-    ("egoplan_bench2", "physbrain-1.0"): 1.1,
-    ("egoplan_bench2", "physbrain-evalkit"): 1.1,
-    ("egoplan", "physbrain-1.0"): 1.1,
-    ("egoplan", "official"): 1.1,
-}
+# All other presets are at 1.1.
+NEW = ("egoplan_bench2", "physbrain-evalkit-thinking")
 
 
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
@@ -352,7 +345,7 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         content = read_task_file(folder / benchmark / f"{task}.yaml")
         metadata = content["metadata"]
         assert (content["task"], metadata["preset"]) == (task, name)
-        assert metadata["version"] == VERSIONS.get((benchmark, name), 1.1)
+        assert metadata["version"] == (1.0 if (benchmark, name) == NEW else 1.1)
         assert content["tag"] == "egocentric_planning_presets"
         assert content["process_results"].split(".")[-1] == "score_" + {"physbrain-1.0": "physbrain"}.get(
             name, name.removesuffix("-0.7.3").replace("-", "_")
