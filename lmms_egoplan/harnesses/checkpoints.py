@@ -13,7 +13,9 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor,
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
+from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, stored_template
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.ranking.chat_templates import template_problem, use_template_of_tokenizer, uses_template
 
 # Parameters that accept arbitrary names.
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -73,6 +75,39 @@ def load_config(model: str, checkpoint: str, **loading: Any) -> tuple[PreTrained
         return config, AutoProcessor.from_pretrained(checkpoint, **loading)
     except Exception as error:
         raise LmmsEgoplanError(f"{model}: {checkpoint}: cannot load the processor: {_line(error)}") from error
+
+
+def check_template(model: str, checkpoint: str, processor: Any, way_out: str, revision: str = "main") -> None:
+    """Check that the chat template of a checkpoint can render questions with images.
+
+    Args:
+        model: The model's name in the harness.
+        checkpoint: Name or folder of the checkpoint.
+        processor: Its processor. If it has no template, it gets that of its tokenizer.
+        way_out: What else the user can do, for the message.
+        revision: The checkpoint's revision.
+
+    Raises:
+        LmmsEgoplanError: There is no template, or it has no placeholder for images.
+    """
+    use_template_of_tokenizer(processor)
+    name = None
+    if processor.chat_template:
+        stored = stored_template(checkpoint, revision)
+        name = stored.name if stored else f"of {type(processor).__name__}"
+    if problem := template_problem(name, processor.apply_chat_template):
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: {problem}; {way_out}")
+
+
+def check_chat(model: str, checkpoint: str, config: PreTrainedConfig, processor: Any, revision: str = "main") -> None:
+    """Check that lm-eval can apply a checkpoint's chat template.
+
+    Raises:
+        LmmsEgoplanError: As in `check_template`; also if the family has no template.
+    """
+    if not uses_template(config.to_dict(), processor):
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: {config.model_type} has no chat template; {IN_LM_EVAL}")
+    check_template(model, checkpoint, processor, IN_LM_EVAL, revision)
 
 
 def _line(error: Exception) -> str:

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch, prefetch_conditions
 from lmms_egoplan.memory_ahead import PEAK
+from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -91,16 +92,26 @@ def _shape(request: Instance, question: Question) -> str:
 class AnswerGenerator:
     """Generate answers to chat messages in batches, greedily unless sampling is requested.
 
+    Args:
+        model: A transformers vision-language model, in eval mode, on its device.
+        processor: The model's processor.
+        apply_chat_template: As in `CandidateRanker`.
+
+    Raises:
+        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
+
     Attributes:
         takes_video: As in `QuestionEncoder`.
         has_system_turn: As in `QuestionEncoder`.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any) -> None:
+    def __init__(self, model: PreTrainedModel, processor: Any, *, apply_chat_template: bool | None = None) -> None:
         keep_fractions(model)
         self._model = model
         self._tokenizer = processor.tokenizer
-        self._encoder = QuestionEncoder(processor)
+        if apply_chat_template is None:
+            apply_chat_template = uses_template(model.config.to_dict(), processor)
+        self._encoder = QuestionEncoder(processor, apply_chat_template=apply_chat_template)
         self._encoders = ThreadCopies(self._encoder)
         self._unknown_arguments: set[str] = set()
         self.takes_video = self._encoder.takes_video

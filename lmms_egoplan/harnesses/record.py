@@ -8,14 +8,14 @@ import hashlib
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
 import torch.distributed as dist
 
 from lmms_egoplan.judging.judgement import version_under
-from lmms_egoplan.report.run import member
+from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member
 
 NOT_KNOWN = "not known"
 
@@ -52,8 +52,27 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
     return {"processor": settings, "model": names, "packages": packages}
 
 
-def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a harness's ``evaluate`` add the record to results and samples. A backend may have ``recorded_settings``."""
+def plain_text(*, is_applied: bool, exists: bool) -> str | None:
+    """Return the mark of a run without a chat template; None if it is applied.
+
+    Args:
+        is_applied: Whether the chat template renders the questions.
+        exists: Whether the model or its family has one.
+    """
+    return None if is_applied else NOT_APPLIED if exists else NO_TEMPLATE
+
+
+def recorded(
+    evaluate: Callable[..., Any], plain_text_of: Callable[[Any, Mapping[str, Any]], str | None] | None = None
+) -> Callable[..., Any]:
+    """Let a harness's ``evaluate`` add the record to results and samples.
+
+    A backend may have ``recorded_settings``, and ``plain_text``, the mark of a run without a chat template.
+
+    Args:
+        evaluate: The harness's function.
+        plain_text_of: Returns this mark from the backend and the arguments of `evaluate`, if the harness decides it.
+    """
 
     @functools.wraps(evaluate)
     def evaluate_and_record(lm: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,10 +80,12 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         results = evaluate(lm, *args, **kwargs)
         counts = _gathered()
         if results is not None:
+            tasks = dict.fromkeys(task for task, _ in counts)
+            mark = plain_text_of(lm, kwargs) if plain_text_of is not None else getattr(lm, "plain_text", None)
+            _add_marks(results, tasks if mark else (), {"chat_template": mark})
             _add_protocols(results)
             settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
-            tasks = dict.fromkeys(task for task, _ in counts)
             results["record"] = settings | {"tasks": {task: _summary(task, counts) for task in tasks}}
             selected = kwargs.get("samples") or {}  # a question's document is then its position among them
             for task, samples in results.get("samples", {}).items():
@@ -79,6 +100,13 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return evaluate_and_record
+
+
+def _add_marks(results: Mapping[str, Any], tasks: Iterable[Any], marks: Mapping[str, Any]) -> None:
+    """Add marks to the metadata of tasks, like `_add_protocols`."""
+    for task in tasks:
+        if (config := member(results, "configs", task)) is not None:
+            config["metadata"] = {**(config.get("metadata") or {}), **marks}
 
 
 def _add_protocols(results: Mapping[str, Any]) -> None:

@@ -11,7 +11,9 @@ from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import literal
+from lmms_egoplan.harnesses.template_files import stored_template
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.ranking.chat_templates import may_lack_template, template_problem
 from lmms_egoplan.report.run import member
 
 _WEIGHTS = (".safetensors", ".bin")
@@ -66,6 +68,29 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) 
         if is_own and not any(name in checkpoint.sizes for name in names):
             yield f"{model}: no {kind} ({' or '.join(names)}); copy it from the base model"
     yield from _weights(model, checkpoint)
+
+
+def check_chat_template(model: str, arguments: Mapping[str, str], way_out: str, *, is_required: bool) -> Iterator[str]:
+    """Yield the problem of a checkpoint's chat template, as the backends of this package report it.
+
+    Args:
+        model: Folder, or name on the hub.
+        arguments: ``--model_args``: ``revision`` is used.
+        way_out: What else the user can do, for the message.
+        is_required: Whether families that never had a chat template need one, too.
+
+    Raises:
+        LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.
+    """
+    revision = arguments.get("revision", "main")
+    config = _read(model, revision).config
+    # A checkpoint's own processor may have a template that is in no file.
+    if config.get("auto_map") or (may_lack_template(config) and not is_required):
+        return
+    template = stored_template(model, revision)
+    name, render = (None, str) if template is None else (template.name, template.render)
+    if problem := template_problem(name, render):
+        yield f"{model}: {problem}; {way_out}"
 
 
 def weight_bytes(model: str, arguments: Mapping[str, str]) -> float:

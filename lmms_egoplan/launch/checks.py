@@ -20,9 +20,10 @@ from lmms_egoplan.benchmarks.subset import ASSUMED_CORRELATION, designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
+from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, IN_PLAIN_TEXT, NONE, ON_VLLM
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import judge_settings
-from lmms_egoplan.launch.checkpoint import check_checkpoint, weight_bytes
+from lmms_egoplan.launch.checkpoint import check_chat_template, check_checkpoint, weight_bytes
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import is_running, read_state
 from lmms_egoplan.outputs import check_folder
@@ -90,6 +91,8 @@ def _arguments(plan: Plan) -> Iterator[str]:
     dtype = arguments.get("dtype", "auto")
     if "dtype" in backend.parameters and dtype not in _DTYPES:
         yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
+    if arguments.get("chat_template", NONE) != NONE and backend.is_own and not backend.needs_vllm:
+        yield f"--model-args chat_template={arguments['chat_template']}: must be {NONE}; or omit it"
     if "peft" in arguments and not Path(arguments["peft"], "adapter_config.json").expanduser().is_file():
         yield f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in this folder"
 
@@ -100,6 +103,11 @@ def _checkpoint(plan: Plan) -> Iterator[str]:
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
     yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
+    is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
+    if plan.backend.is_own and not is_plain:
+        way_out = ON_VLLM if plan.backend.needs_vllm else IN_PLAIN_TEXT if plan.harness == "lmms-eval" else IN_LM_EVAL
+        is_required = plan.harness == "lm-eval" or plan.backend.needs_vllm
+        yield from check_chat_template(plan.model, arguments, way_out, is_required=is_required)
     if plan.script is not None or any(name in ("base_url", "quantization") or "load_in" in name for name in arguments):
         return
     needed = weight_bytes(plan.model, arguments)

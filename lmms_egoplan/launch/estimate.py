@@ -20,6 +20,7 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
+from lmms_egoplan.harnesses.template_files import NONE
 from lmms_egoplan.judging.asking import Asking, Step
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
@@ -28,6 +29,7 @@ from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.report.run import TaskRun, read_task_file
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and the last included.
@@ -97,7 +99,9 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader]:
     arguments = plan.model_args
     loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
     config, processor = load_config(plan.backend_name, plan.model, **loading)
-    encoder = QuestionEncoder(processor)
+    is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
+    is_applied = uses_template(config.to_dict(), processor) and not is_plain
+    encoder = QuestionEncoder(processor, apply_chat_template=is_applied)
     remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
     return encoder, MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
 

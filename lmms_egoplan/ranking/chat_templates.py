@@ -1,12 +1,79 @@
-"""Detect the abilities of a chat template from what it renders, not from the model's name."""
+"""Require a chat template, and detect its abilities from what it renders, not from the model's name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
 Render = Callable[[Sequence[Message]], str]
 
-_SYSTEM, _QUESTION = "systemprobe", "questionprobe"
+WITHOUT_TEMPLATE = frozenset(
+    {
+        *("blip", "blip-2", "chameleon", "fuyu", "git", "idefics", "instructblip", "instructblipvideo"),
+        *("kosmos-2", "kosmos-2.5", "paligemma"),
+    }
+)
+"""Types (``model_type``) of decoder models whose published checkpoints never had a chat template."""
+
+_SYSTEM, _QUESTION, _ITEM = "systemprobe", "questionprobe", "itemprobe"
+
+
+def may_lack_template(config: Mapping[str, Any]) -> bool:
+    """Return whether a checkpoint needs no chat template: an encoder-decoder model, or a type in `WITHOUT_TEMPLATE`.
+
+    Args:
+        config: The content of its ``config.json``.
+    """
+    parts = (config, config.get("text_config") or {})
+    return config.get("model_type") in WITHOUT_TEMPLATE or any(part.get("is_encoder_decoder") for part in parts)
+
+
+def uses_template(config: Mapping[str, Any], processor: Any) -> bool:
+    """Return whether a chat template must render the questions: if there is one, or if the family has one.
+
+    The templates of a tokenizer alone do not count for families without one: their text models may have been chat
+    models.
+
+    Args:
+        config: The content of the checkpoint's ``config.json``.
+        processor: Its processor.
+    """
+    return bool(getattr(processor, "chat_template", None)) or not may_lack_template(config)
+
+
+def use_template_of_tokenizer(processor: Any) -> None:
+    """Let a processor without a chat template use that of its tokenizer, where some programs store it."""
+    if not getattr(processor, "chat_template", None):
+        processor.chat_template = processor.tokenizer.chat_template
+
+
+def template_problem(name: str | None, render: Render) -> str | None:
+    """Return why a checkpoint's chat template cannot render questions with images, and the remedy; None if it can.
+
+    Args:
+        name: Name of the template in the message; None if there is no template.
+        render: The template, which renders messages as text. Unused if there is none.
+    """
+    remedy = "copy chat_template.jinja from the model that the checkpoint was tuned from"
+    if name is None:
+        return f"no chat template; {remedy}"
+    problem = _image_problem(render)
+    return problem and f"the chat template {name} has no placeholder for images: {problem}; {remedy}"
+
+
+def _image_problem(render: Render) -> str | None:
+    """Return what a template does instead of printing a placeholder for an image; None if it prints one."""
+    image, text = {"type": "image", _ITEM: _ITEM}, {"type": "text", "text": _QUESTION}
+    try:
+        without, with_image = (
+            str(render([{"role": "user", "content": content}])) for content in ([text], [image, text])
+        )
+    except Exception as error:
+        return f"it fails ({' '.join(str(error).split()) or type(error).__name__})"
+    if _ITEM in with_image:
+        return "it prints the list of images and texts"
+    if _QUESTION not in with_image.casefold():
+        return "it omits the text after an image"
+    return "it prints nothing for an image" if without == with_image else None
 
 
 def has_system_turn(render: Render, user: str | None = None) -> bool:

@@ -1,14 +1,21 @@
 """Tokenise messages and candidates with the processor's chat template."""
 
 import re
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import torch
 from transformers.video_utils import VideoMetadata
 
-from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video, keeps_order
+from lmms_egoplan.ranking.chat_templates import (
+    Message,
+    has_system_turn,
+    has_video,
+    keeps_order,
+    template_problem,
+    use_template_of_tokenizer,
+)
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 from lmms_egoplan.ranking.shared_processor import with_shared_parts
@@ -42,16 +49,26 @@ class QuestionEncoder:
     Encoder-decoder models: The encoder gets the context, and the decoder gets the candidate.
 
     Without a chat template, the input consists of image placeholders, the text and the candidate. A space separates
-    text and candidate, unless one of them already has white space there. No space is added if a template exists but
-    must not be applied. An empty input begins with the token that begins or else ends texts, as in lm-eval.
+    text and candidate, unless one of them already has white space there, or `separate_candidates` is false. An empty
+    input begins with the token that begins or else ends texts, as in lm-eval.
 
     If the template has no system turn, a system message comes before the text of the user's turn.
 
     A video is a list of frames, or a `Clip` if its frame rate is known. Processors derive time stamps and positions
     from the rate. Without one, they use their own default, usually 24 frames per second.
 
+    Args:
+        processor: The model's processor.
+        is_encoder_decoder: Whether the decoder gets the candidate.
+        score_eos: See the attribute `scores_eos`.
+        apply_chat_template: See the attribute `applies_chat_template`.
+        separate_candidates: Whether a space separates text and candidate without a chat template.
+
+    Raises:
+        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
+
     Attributes:
-        applies_chat_template: Whether the processor's chat template renders messages.
+        applies_chat_template: Whether the chat template of the processor, or else of its tokenizer, renders messages.
         has_system_turn: Whether the template supports a system message.
         takes_video: Whether processor and template accept videos.
         scores_eos: Whether every candidate ends with the token that ends the assistant's turn; see `closed`.
@@ -64,14 +81,20 @@ class QuestionEncoder:
         is_encoder_decoder: bool = False,
         score_eos: bool = False,
         apply_chat_template: bool = True,
+        separate_candidates: bool = True,
     ) -> None:
-        self._processor = with_shared_parts(processor)
+        self._processor = processor = with_shared_parts(processor)
         self._tokenizer = processor.tokenizer
         self._is_encoder_decoder = is_encoder_decoder
         self.scores_eos = score_eos
-        has_chat_template = bool(getattr(processor, "chat_template", None) or self._tokenizer.chat_template)
-        self.applies_chat_template = apply_chat_template and has_chat_template
-        self._separates_candidate = apply_chat_template
+        self.applies_chat_template = apply_chat_template
+        self._separates_candidate = separate_candidates
+        if apply_chat_template:
+            use_template_of_tokenizer(processor)
+            checkpoint = self._tokenizer.name_or_path or type(processor).__name__
+            name = f"of {checkpoint}" if processor.chat_template else None
+            if problem := template_problem(name, processor.apply_chat_template):
+                raise RankingError(f"{checkpoint}: {problem}")
         self._placeholders = _media_placeholders(processor)
         self._reserved = re.compile("|".join(map(re.escape, _reserved_texts(processor, self._placeholders))))
         self.has_system_turn = self.applies_chat_template and has_system_turn(processor.apply_chat_template)
@@ -124,12 +147,10 @@ class QuestionEncoder:
         """Tokenise for an engine that processes media itself. For decoder-only models with a chat template.
 
         Raises:
-            RankingError: As in `encode`; also if there is no chat template, or the context is empty.
+            RankingError: As in `encode`; also if the context is empty.
         """
         candidates, are_closed = self.closed(candidates, question_id)
         messages = self._checked(messages, candidates, question_id)
-        if not self.applies_chat_template:
-            raise RankingError(f"question {question_id}: {type(self._processor).__name__} has no chat template")
         split = self._split(messages, candidates, question_id, are_closed=are_closed)
         if not split.prefix:
             raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
@@ -319,7 +340,13 @@ class QuestionEncoder:
         queries = getattr(self._processor, "num_query_tokens", None)
         if not images or queries is None:
             placeholders = str(getattr(self._processor, "image_token", "")) * len(images)
-            return dict(self._processor(text=placeholders + text, images=images or None, return_tensors="pt"))
+            inputs = dict(self._processor(text=placeholders + text, images=images or None, return_tensors="pt"))
+            if "image_grid_thw" in inputs and _num_images_in_positions(inputs) not in (None, len(images)):
+                raise RankingError(
+                    f"{type(self._processor).__name__}: without a chat template, this model takes {len(images)} "
+                    "adjacent images for one; use a checkpoint with its chat template, or show one image per question"
+                )
+            return inputs
         inputs = dict(self._processor(text=text, images=images, return_tensors="pt"))
         context = self._processor(text=_text_of(messages), return_tensors="pt")
         further = (len(images) - 1) * queries
@@ -391,6 +418,12 @@ def num_visuals(messages: list[Message]) -> int:
     """Count images and video frames."""
     items = [item for message in messages for item in message["content"]]
     return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
+
+
+def _num_images_in_positions(inputs: Mapping[str, Any]) -> int | None:
+    """Count the images in the inputs of a model that takes adjacent image tokens for one image; None if unknown."""
+    kinds = inputs.get("mm_token_type_ids")
+    return None if kinds is None else sum(kind == 1 for kind, _ in groupby(kinds[0].tolist()))
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:

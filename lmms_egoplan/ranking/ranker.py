@@ -9,6 +9,7 @@ import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
+from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -81,12 +82,15 @@ class CandidateRanker:
         model: A transformers vision-language model, in eval mode, on its device.
         processor: The model's processor.
         score_eos: Append the token that ends the assistant's turn to every candidate.
-        apply_chat_template: Render messages with the processor's chat template, if it has one.
+        apply_chat_template: Render messages with the chat template of the processor, or else of its tokenizer. None:
+            unless there is none, and the model's family never had one (`may_lack_template`).
+        separate_candidates: Without a chat template: separate text and candidate by a space.
         path: ``auto``, or the path for all questions. A forced path is audited from the first question, but a failed
             audit is only a warning.
 
     Raises:
         ValueError: The model does not support this path.
+        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -113,18 +117,22 @@ class CandidateRanker:
         processor: Any,
         *,
         score_eos: bool = False,
-        apply_chat_template: bool = True,
+        apply_chat_template: bool | None = None,
+        separate_candidates: bool = True,
         path: str = AUTO,
     ) -> None:
         keep_fractions(model)
         self._model = model
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None
+        if apply_chat_template is None:
+            apply_chat_template = uses_template(model.config.to_dict(), processor)
         self._encoder = QuestionEncoder(
             processor,
             is_encoder_decoder=self._is_encoder_decoder,
             score_eos=score_eos,
             apply_chat_template=apply_chat_template,
+            separate_candidates=separate_candidates,
         )
         self._encoders = ThreadCopies(self._encoder)
         self._passes: Passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)

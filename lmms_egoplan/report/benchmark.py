@@ -354,7 +354,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             *([_DEMO_JUDGE_NOTE] if any(task.is_by_demo for task in self.tasks) else []),
             *([f"{document.DEMO_NOTE} {', '.join(demo)}."] if demo else []),
             _COVERAGE_NOTE,
-            *dict.fromkeys(f"{task.name}: {task.asked_of}" for task in self.tasks if task.asked_of),
+            *dict.fromkeys(f"{task.name}: {remark}" for task in self.tasks for remark in task.remarks),
         ]
         return side_by_side(f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes)
 
@@ -427,8 +427,10 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Yield version, judge and the other conditions that must be equal in comparable runs."""
         if task.task_run.version:
             yield f"version {task.task_run.version}"
+        if task.plain_text:
+            yield task.plain_text
         for name, value in task.conditions.items():
-            if name != "tasks" and value:
+            if name not in ("tasks", "chat templates") and value:
                 yield f"{name if name in _COUNTED else name.removesuffix('s')} {value}"
 
     def _why_no_interval(self, mean: Mean) -> str:
@@ -489,7 +491,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Describe flaws and gaps of the runs, each in a sentence or two."""
         tasks, names = [*self.own_tasks, *self.shortcuts], dict[str, list[str]]()
         for task in tasks:
-            for text in (*self.flaws(task), *filter(None, [task.asked_of])):
+            for text in (*self.flaws(task), *task.remarks):
                 names.setdefault(text, []).append(task.name)
         yield from (f"{join_list(of_text, 8)}: {text}" for text, of_text in names.items())
         if demo := [task.name for task in tasks if task.is_demo]:

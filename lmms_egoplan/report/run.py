@@ -18,6 +18,13 @@ from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, module_yaml
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder. Use it with IGNORECASE."""
 
+NO_TEMPLATE, NOT_APPLIED = "none", "not applied"
+"""Marks of a run without a chat template, as ``chat_template`` in the metadata of its tasks.
+
+NO_TEMPLATE: the model has no chat template. Its family never had one, or it is a base model.
+NOT_APPLIED: the model or its family has one.
+"""
+
 # A checkpoint's number at the end of a name or of a folder's name.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
 _SHARED = LM_EVAL_TASKS.parent / "shared"

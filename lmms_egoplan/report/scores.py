@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.report.run import Run, TaskRun, member, package_versions
+from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, Run, TaskRun, member, package_versions
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.tables import percent
 from lmms_egoplan.serialization import TextRecord
@@ -242,6 +242,7 @@ class ScoredTask(ABC):
         reasons += [] if self.is_official else [self.question_set]
         reasons += ["rated by the demo judge"] if self.is_by_demo else []
         reasons += ["scripted replies"] if self.is_scripted else []
+        reasons += [self.plain_text] if self.chat_template == NOT_APPLIED else []
         if self.coverage is None:
             reasons.append("coverage unknown")
         elif self.coverage < 1:
@@ -257,9 +258,28 @@ class ScoredTask(ABC):
         return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
 
     @property
+    def chat_template(self) -> str | None:
+        """The mark of a run without a chat template, `NO_TEMPLATE` or `NOT_APPLIED`; None for other runs."""
+        mark = member(self.task_run.config, "metadata", "chat_template")
+        return mark if mark in (NO_TEMPLATE, NOT_APPLIED) else None
+
+    @property
+    def plain_text(self) -> str:
+        """The mark in words; "" for runs with a chat template."""
+        return "no chat template" if self.chat_template else ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on the questions and on how they were asked, see `asked_of`."""
+        has = "has one, but was" if self.chat_template == NOT_APPLIED else "has none and was"
+        plain = f"{self.plain_text}: the model {has} asked in plain text." if self.plain_text else ""
+        return tuple(filter(None, (self.asked_of, plain)))
+
+    @property
     def conditions(self) -> dict[str, str | None]:
         """The conditions that must be equal in two runs to compare their scores, by plural noun."""
-        return {"tasks": self.task, "judges": self.judge}
+        template = NOT_APPLIED if self.chat_template == NOT_APPLIED else None
+        return {"tasks": self.task, "judges": self.judge, "chat templates": template}
 
     def number(self, metric: str) -> int | float | None:
         """Return the harness's own value of a metric; None if it is NaN or missing."""

@@ -27,12 +27,24 @@ class AnswerEncoder:
 
     Args:
         positions: The model's maximum number of tokens for a context and its longest answer; None for no limit.
+        apply_chat_template: As in `QuestionEncoder`.
+
+    Raises:
+        RankingError: As in `QuestionEncoder`.
     """
 
-    def __init__(self, processor: Any, *, is_encoder_decoder: bool, positions: int | None = None) -> None:
+    def __init__(
+        self,
+        processor: Any,
+        *,
+        is_encoder_decoder: bool,
+        positions: int | None = None,
+        apply_chat_template: bool = True,
+    ) -> None:
         self.positions = positions
-        self._ranked = QuestionEncoder(processor, is_encoder_decoder=is_encoder_decoder)
-        self._written = QuestionEncoder(processor, is_encoder_decoder=is_encoder_decoder, score_eos=True)
+        settings = {"is_encoder_decoder": is_encoder_decoder, "apply_chat_template": apply_chat_template}
+        self._ranked = QuestionEncoder(processor, **settings)
+        self._written = QuestionEncoder(processor, **settings, score_eos=True)
         self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
         self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback, set_seed
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, TrainerCallback, set_seed
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.progress import notify
+from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
@@ -87,7 +88,9 @@ def tune(
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
         processor = AutoProcessor.from_pretrained(model_name)
         seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
-        check_texts(AnswerEncoder(processor, is_encoder_decoder=False), seen)
+        config = AutoConfig.from_pretrained(model_name)
+        template = {"apply_chat_template": uses_template(config.to_dict(), processor)}
+        check_texts(AnswerEncoder(processor, is_encoder_decoder=False, **template), seen)
         base = AutoModelForImageTextToText.from_pretrained(
             model_name, dtype=precision, attn_implementation=settings.attn_implementation
         )
@@ -95,7 +98,8 @@ def tune(
         encoders, joining = find_parts(base).encoders, find_parts(base).joining
         is_seq2seq = encoder_decoder_of(base) is not None
         limit = getattr(base.config.get_text_config(decoder=True), "max_position_embeddings", None)
-        encoder = AnswerEncoder(processor, is_encoder_decoder=is_seq2seq, positions=None if is_seq2seq else limit)
+        positions = None if is_seq2seq else limit
+        encoder = AnswerEncoder(processor, is_encoder_decoder=is_seq2seq, positions=positions, **template)
         check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from copy import copy
+from copy import copy, deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -49,9 +49,9 @@ def request(doc_id, task="task"):
     return SimpleNamespace(task_name=task, doc_id=doc_id)
 
 
-def evaluated(questions, logged=None, backend=None, **arguments):
+def evaluated(questions, logged=None, backend=None, configs=None, **arguments):
     """Return results with the record. `questions` contains pairs of a request and its counts."""
-    plain = {"results": {}} if logged is None else {"results": {}, "samples": logged}
+    plain = {"results": {}, "configs": deepcopy(configs or {})} | ({} if logged is None else {"samples": logged})
 
     def evaluate(lm, **_):
         for asked, counts in questions:
@@ -206,3 +206,12 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
         text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         prefix = len(processor.tokenizer(text)["input_ids"])
         assert abs(sample["record"]["tokens"] - prefix - MEDIA_TOKENS * count) <= 1  # the answer's space
+
+
+def test_a_run_without_a_chat_template_is_marked_in_the_metadata_of_its_tasks():
+    configs = {"task": {"metadata": {"version": 1.0}}, "foreign": {}}
+    noted = [(request(0), {})]
+    marked = evaluated(noted, backend=SimpleNamespace(plain_text="not applied"), configs=configs)
+    assert marked["configs"] == {"task": {"metadata": {"version": 1.0, "chat_template": "not applied"}}, "foreign": {}}
+    for backend in (SimpleNamespace(plain_text=None), object()):
+        assert evaluated(noted, backend=backend, configs=configs)["configs"] == configs

@@ -122,6 +122,15 @@ def write_other_run(folder: Path) -> None:
     (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))
 
 
+def write_template(text: str) -> Callable[[Path], None]:
+    """Replace the checkpoint's chat template."""
+
+    def write(folder: Path) -> None:
+        (folder / CHECKPOINT / "chat_template.jinja").write_text(text)
+
+    return write
+
+
 EGOPLAN = (CHECKPOINT, "--benchmarks", "egoplan")
 EGOTHINK = (CHECKPOINT, "--benchmarks", "egothink")
 ACTPLAN = (CHECKPOINT, "--benchmarks", "actplan")
@@ -199,6 +208,23 @@ MISTAKES = [
         EGOPLAN,
         ("processor_config.json",),
         make=lambda folder: (folder / CHECKPOINT / "processor_config.json").unlink(),
+    ),
+    Mistake(
+        "no chat template",
+        EGOPLAN,
+        (CHECKPOINT, "chat_template.jinja", "chat_template=none"),
+        make=lambda folder: (folder / CHECKPOINT / "chat_template.jinja").unlink(),
+    ),
+    Mistake(
+        "chat template of a text model",
+        EGOPLAN,
+        (CHECKPOINT, "chat_template.jinja", "chat_template=none", "image"),
+        make=write_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'][0]['text'] }}{% endfor %}"),
+    ),
+    Mistake(
+        "chat template misnamed",
+        (*EGOPLAN, "--model-args", "chat_template=no"),
+        ("chat_template=no", "none"),
     ),
     Mistake(
         "adapter instead of checkpoint",

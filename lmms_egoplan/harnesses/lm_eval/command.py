@@ -17,6 +17,18 @@ RANKERS = {
 }
 
 
+def _check_chat(model: str, pretrained: str = "", **arguments: Any) -> None:
+    """Check the chat template of a checkpoint before its weights are loaded.
+
+    Raises:
+        LmmsEgoplanError: As in `load_config` and `check_chat`.
+    """
+    from lmms_egoplan.harnesses.checkpoints import check_chat, load_config
+
+    loading = {name: arguments[name] for name in ("revision", "trust_remote_code") if name in arguments}
+    check_chat(model, pretrained, *load_config(model, pretrained, **loading), loading.get("revision") or "main")
+
+
 def lm_eval(context: typer.Context) -> None:
     """Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
 
@@ -41,6 +53,8 @@ def lm_eval(context: typer.Context) -> None:
 
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
         load_scorers({str(task).partition("_")[0] for task in kwargs.get("tasks", ())})
+        if kwargs.get("apply_chat_template") and kwargs.get("model") in RANKERS:
+            _check_chat(kwargs["model"], **kwargs["model_args"])
         results = evaluate(*args, **kwargs)
         failures.extend(failed_audits((results or {}).get("results", {})))
         return results

@@ -14,8 +14,15 @@ from lm_eval.models.hf_vlms import HFMultimodalLM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import Collator, resize_image
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.checkpoints import check_arguments, folder_version, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import (
+    check_arguments,
+    check_chat,
+    folder_version,
+    load_config,
+    weights_version,
+)
 from lmms_egoplan.harnesses.generation import AnswerGenerator, num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
@@ -61,14 +68,19 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     ) -> None:
         check_arguments(self.NAME, kwargs, HFVLMRanker, HFMultimodalLM, HFLM, is_open=True)
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
-        load_config(self.NAME, pretrained, **loading)
+        config, _ = load_config(self.NAME, pretrained, **loading)
         self._workers = num_workers(workers)
         super().__init__(pretrained, *args, **kwargs)
-        self._rankers = {
-            is_chat: CandidateRanker(self.model, self.processor, apply_chat_template=is_chat, path=ranking_path)
-            for is_chat in (True, False)
-        }
-        self._generator = AnswerGenerator(self.model, self.processor)
+        try:
+            check_chat(self.NAME, str(pretrained), config, self.processor, loading.get("revision") or "main")
+        except LmmsEgoplanError as error:  # matters only with --apply_chat_template
+            self._template_problem = str(error)
+        takes_chat = self._template_problem is None
+        ranker = partial(CandidateRanker, self.model, self.processor, path=ranking_path)
+        self._rankers = {False: ranker(apply_chat_template=False, separate_candidates=False)}
+        if takes_chat:
+            self._rankers[True] = ranker(apply_chat_template=True)
+        self._generator = AnswerGenerator(self.model, self.processor, apply_chat_template=takes_chat)
         self._takes_video = self._generator.takes_video
         self._processors = ThreadCopies(self.processor)
         self._next_batch: dict[str, Any] | None = None

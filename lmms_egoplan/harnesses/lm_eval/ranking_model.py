@@ -14,6 +14,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER
 from lm_eval.models.utils import resize_image
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.rank import Ranker, rank
@@ -56,6 +57,7 @@ class RankingModel(harness.TemplateLM):
     Attributes:
         NAME: The model's name in the harness.
         _rankers: Rankers for chat prompts (True) and plain prompts (False).
+        _template_problem: Why the checkpoint's chat template cannot be applied; None if it can.
         _takes_video: Whether the model accepts clips as videos.
         _workers: Number of threads that read and encode in advance.
         _identity: Identifies the model, its settings and the version of the ranking.
@@ -66,6 +68,7 @@ class RankingModel(harness.TemplateLM):
     NAME: ClassVar[str]
 
     _rankers: dict[bool, Ranker]
+    _template_problem: str | None = None
     _takes_video: bool
     _workers: int
     _identity: str
@@ -78,7 +81,13 @@ class RankingModel(harness.TemplateLM):
         return f"{super().tokenizer_name}-{self.NAME}"
 
     def apply_chat_template(self, chat_history: list[Message], *, add_generation_prompt: bool = True) -> str:
-        """Render messages like the parent class. A prompt for generation keeps its messages."""
+        """Render messages like the parent class. A prompt for generation keeps its messages.
+
+        Raises:
+            LmmsEgoplanError: The chat template is missing, or has no placeholder for images.
+        """
+        if self._template_problem is not None:
+            raise LmmsEgoplanError(self._template_problem)
         messages = deepcopy(chat_history)  # the parent modifies them
         # If it interleaves, an empty turn has no items, and some templates read the first item.
         interleave, self.interleave = self.interleave, self.interleave and all(turn["content"] for turn in messages)

@@ -27,7 +27,15 @@ from lmms_egoplan.ranking.chat_templates import has_system_turn
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.storage import PreparedData
 
-evaluator.evaluate = record.recorded(evaluator.evaluate)
+
+def _plain_text(lm: Any, arguments: Mapping[str, Any]) -> str | None:
+    """Return the mark of a run without a chat template, which the harness applies only if asked to."""
+    attributes = vars(getattr(lm, "lm", lm))  # inside lm-eval's cache; properties could load something
+    exists = any(getattr(attributes.get(name), "chat_template", None) for name in ("processor", "tokenizer"))
+    return record.plain_text(is_applied=bool(arguments.get("apply_chat_template")), exists=exists)
+
+
+evaluator.evaluate = record.recorded(evaluator.evaluate, _plain_text)
 
 _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 

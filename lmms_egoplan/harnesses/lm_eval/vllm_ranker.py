@@ -8,7 +8,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import check_template, check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.generation import num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
@@ -16,6 +16,7 @@ from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
+from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking.engine.families import engine_note
@@ -64,6 +65,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         if base_url is None:
             check_vllm_arguments(NAME, kwargs.keys() - WITHOUT_EFFECT, VLLMVLMRanker, *_Parent.__mro__[:2])
         self._config, self.processor = load_config(NAME, pretrained, **loading)
+        check_template(NAME, pretrained, self.processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(self._config)
         engine: Engine[Any]
         if base_url is None:

@@ -10,21 +10,24 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
+from loguru import logger
 from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan import process_group
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
-from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import check_arguments, check_template, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers
+from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT, NONE
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 
 
@@ -46,6 +49,8 @@ class Arguments:
         score_eos: Append the end-of-turn token to every candidate.
         ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or ``full``
             (`CandidateRanker`).
+        chat_template: ``none`` asks in plain text, without the checkpoint's chat template. By default, a checkpoint
+            needs one, unless its family never had one (`may_lack_template`).
         peft: Folder of an adapter for the checkpoint, as written by `save_adapter`.
         workers: Number of threads that decode frames and encode questions in advance; by default, one per core of this
             process, at most 16.
@@ -62,6 +67,7 @@ class Arguments:
     trust_remote_code: bool = False
     score_eos: bool = False
     ranking_path: str = AUTO
+    chat_template: str | None = None
     peft: str | None = None
     workers: int | None = None
 
@@ -80,7 +86,18 @@ class HFVLM(RankingBackend):
         check_arguments(self.NAME, arguments, HFVLM, Arguments)
         chosen = Arguments(**arguments)
         loading = {"revision": chosen.revision, "trust_remote_code": chosen.trust_remote_code}
-        _, processor = load_config(self.NAME, pretrained, **loading)
+        config, processor = load_config(self.NAME, pretrained, **loading)
+        has_template = uses_template(config.to_dict(), processor)
+        is_applied = has_template and chosen.chat_template is None
+        if chosen.chat_template not in (None, NONE):
+            raise LmmsEgoplanError(
+                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit it to use the "
+                "checkpoint's chat template"
+            )
+        if is_applied:
+            check_template(self.NAME, pretrained, processor, IN_PLAIN_TEXT, chosen.revision)
+        elif has_template:
+            logger.warning(f"{self.NAME}: no chat template: the questions are image placeholders and plain text")
         super().__init__()
         self.accelerator = Accelerator()
         atexit.register(process_group.leave)
@@ -102,20 +119,25 @@ class HFVLM(RankingBackend):
         if chosen.peft:
             self._model = load_adapter(self._model, Path(chosen.peft).expanduser())
         self._ranker = CandidateRanker(
-            self._model, processor, score_eos=bool(chosen.score_eos), path=chosen.ranking_path
+            self._model,
+            processor,
+            score_eos=bool(chosen.score_eos),
+            apply_chat_template=is_applied,
+            path=chosen.ranking_path,
         )
-        self._generator = generator = AnswerGenerator(self._model, processor)
+        self._generator = generator = AnswerGenerator(self._model, processor, apply_chat_template=is_applied)
         if self.batch_size == 1:
             self._ordered = ("loglikelihood", "generate_until")
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
         self.recorded_settings = record.settings_of(processor, self._model)
+        self.plain_text = record.plain_text(is_applied=is_applied, exists=has_template)
         remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
         self._identity = f"{weights}{adapter} ranking {RANKING_VERSION}"
         self._ledger_identity = f"{self._identity} {self._model.dtype} {config._attn_implementation}"
-        names = ("dtype", "attn_implementation", "max_frames_num", "score_eos", "ranking_path")
+        names = ("dtype", "attn_implementation", "max_frames_num", "score_eos", "ranking_path", "chat_template")
         settings = (getattr(chosen, name) for name in names)
         response_cache.resume("hf_vlm", self._identity, *settings, self._world_size)
         response_cache.bind(self)

@@ -11,12 +11,13 @@ from lmms_eval.models.simple.vllm import VLLM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import check_template, check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
+from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
@@ -85,6 +86,7 @@ class VLLMRanker(RankingBackend, VLLM):
             for name in _REPLACED.keys() & kwargs.keys():
                 raise LmmsEgoplanError(f"{self.NAME}: --model_args {name} has no effect here: {_REPLACED[name]}")
         config, processor = load_config(self.NAME, model, **loading)
+        check_template(self.NAME, model, processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(config)
         engine: Engine[Any]
         if base_url is None:

@@ -7,8 +7,10 @@ import dill
 import numpy as np
 import pytest
 import torch
+from lm_eval import evaluator
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
+from lm_eval.models.dummy import DummyLM
 from lm_eval.models.utils import resize_image
 from transformers import AutoModelForImageTextToText
 
@@ -24,6 +26,7 @@ from harnesses.lm_eval.asking import (
     prompt,
     ranking,
 )
+from harnesses.lm_eval.prepared_sets import manager
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.media.frames import read_video_frames
@@ -68,6 +71,18 @@ def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count
     flags = [flag for _, flag in answers]
     assert flags == [flag for _, _, flag in expected]
     assert set(flags) == {True, False}
+
+
+def test_a_run_without_the_chat_template_is_marked(data, plain):
+    """The model has one, or as lm-eval's dummy none."""
+    task, tasks = "egoplan_val_blind", manager()
+    for model, settings, mark in (
+        (plain["llava"], {"apply_chat_template": True}, None),
+        (plain["llava"], {}, "not applied"),
+        (DummyLM(), {}, "none"),
+    ):
+        done = evaluator.evaluate(model, tasks.load([task]), limit=1, bootstrap_iters=0, **settings)
+        assert done["configs"][task]["metadata"].get("chat_template") == mark
 
 
 def with_likeliest(model, images):

@@ -210,7 +210,11 @@ def read_graded(run: Run) -> Iterator[Graded]:
         group, name = f"egothink_{shortcut or 'bench'}", f"{run.name} ({shortcut})" if shortcut else run.name
         skipped = [count for task_run in tasks.values() if (count := task_run.number("without_partner")) is not None]
         metrics = {"without_partner": sum(skipped)} if skipped else {}
-        together = TaskRun(group, metrics, {"metadata": {"shortcut": shortcut}}, None, "/".join(versions) or None)
+        metadata = {
+            "shortcut": shortcut,
+            "chat_template": member(egothink_tasks[0].config, "metadata", "chat_template"),
+        }
+        together = TaskRun(group, metrics, {"metadata": metadata}, None, "/".join(versions) or None)
         yield Graded(name, run, answers, together, tasks, left_out)
 
 
