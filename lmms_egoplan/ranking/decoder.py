@@ -37,6 +37,7 @@ class DecoderPasses(Passes):
         self._text_config = model.config.get_text_config(decoder=True)
         self._rope = RotaryLimits(self._text_config)
         self._text_model = text_model(model)
+        self._cache_name = cache_name(self._text_model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
@@ -55,8 +56,8 @@ class DecoderPasses(Passes):
                 input_ids=torch.tensor([tokens], device=device),
                 attention_mask=masks.packed([len(row) for row in rows], question.prefix_length, self._model),
                 position_ids=torch.tensor([positions], device=device),
-                past_key_values=cache,
                 use_cache=True,
+                **{self._cache_name: cache},
                 **_image_visibility(question, tokens),
             )
             row_logits = output.logits[0].split([len(row) for row in rows])
@@ -82,8 +83,8 @@ class DecoderPasses(Passes):
                 output = self._text_model(
                     input_ids=torch.tensor([row], device=device),
                     position_ids=torch.arange(position, position + len(row), device=device)[None],
-                    past_key_values=cache if is_last else copy.deepcopy(cache),
                     use_cache=True,
+                    **{self._cache_name: cache if is_last else copy.deepcopy(cache)},
                     **_image_visibility(question, row),
                 )
                 logits = output.logits[0, : len(candidate.tokens) - 1]
@@ -108,11 +109,11 @@ class DecoderPasses(Passes):
         """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next token's position."""
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
-        cache_argument = {} if cache is None else {"past_key_values": cache}
+        cache_argument = {} if cache is None else {self._cache_name: cache}
         with _watched_positions(self._model) as positions:
             output = self._model_for(question)(**question.model_inputs, use_cache=True, **cache_argument, **keep)
         # BLIP-2 and similar models wrap their language model's output.
-        filled_cache = getattr(output, "language_model_outputs", output).past_key_values
+        filled_cache = getattr(getattr(output, "language_model_outputs", output), self._cache_name)
         position = question.prefix_length + _rope_delta(self._model)
         kinds = question.inputs.get("mm_token_type_ids")
         if positions and kinds is not None and int(kinds[0, -1]) == 0:  # the prefix ends with text
@@ -201,6 +202,13 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
     if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:
         return wrapped
     return model
+
+
+def cache_name(model: PreTrainedModel) -> str:
+    """Return the name of a model's argument and output for the cache: ``cache`` from transformers 5.24 on."""
+    methods = (vars(kind).get("forward") for kind in type(model).__mro__)
+    names = (name for method in methods if method is not None for name in inspect.signature(method).parameters)
+    return next((name for name in names if name in ("cache", "past_key_values")), "past_key_values")
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:

@@ -230,12 +230,10 @@ def test_audits_report_the_largest_difference():
 class Forgetful(LlavaForConditionalGeneration):
     """A model whose passes on a cache are wrong after more than two images, or more than 130 tokens."""
 
-    def forward(self, input_ids=None, pixel_values=None, past_key_values=None, **kwargs):
+    def forward(self, input_ids=None, pixel_values=None, **kwargs):
         if pixel_values is not None:
             self.is_wrong = len(pixel_values) > 2 or input_ids.shape[1] > 130
-        output = super().forward(
-            input_ids=input_ids, pixel_values=pixel_values, past_key_values=past_key_values, **kwargs
-        )
+        output = super().forward(input_ids=input_ids, pixel_values=pixel_values, **kwargs)
         if pixel_values is None and self.is_wrong:
             output.logits = output.logits * 0.7
         return output

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from transformers import LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, RankingError
+from lmms_egoplan.ranking.decoder import cache_name
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from ranking.reference import picture, reference_loss
 from zoo import FAMILIES, build
@@ -53,6 +54,7 @@ FIRST = [
 ]
 
 
+@pytest.mark.filterwarnings("error:.*past_key_values:FutureWarning")  # transformers 5.24 renames the argument
 @pytest.mark.parametrize(
     ("name", "kind"),
     [*FIRST, *(pytest.param(*case, marks=pytest.mark.nightly) for case in CASES if case not in FIRST)],
@@ -280,9 +282,9 @@ def test_bad_candidates(candidates, facts):
 class LosingNumbers(LlavaForConditionalGeneration):
     """A model whose passes on a cache overflow."""
 
-    def forward(self, *args, past_key_values=None, **kwargs):
-        output = super().forward(*args, past_key_values=past_key_values, **kwargs)
-        if past_key_values is not None and kwargs["input_ids"].shape[1] < 90:
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        if kwargs.get(cache_name(self)) is not None and kwargs["input_ids"].shape[1] < 90:
             output.logits[0, 3:] = float("nan")
         return output
 
@@ -290,7 +292,7 @@ class LosingNumbers(LlavaForConditionalGeneration):
 class WithoutCache(LlavaForConditionalGeneration):
     """A model whose cached passes fail, as those of some remote code do."""
 
-    def forward(self, *args, past_key_values=None, use_cache=None, **kwargs):
+    def forward(self, *args, use_cache=None, **kwargs):
         if use_cache:
             raise NotImplementedError("no cache here")
         return super().forward(*args, use_cache=False, **kwargs)
@@ -299,7 +301,8 @@ class WithoutCache(LlavaForConditionalGeneration):
 class IgnoringMasks(LlavaForConditionalGeneration):
     """A model that ignores custom masks and loses its cache: its fast passes run, but are wrong."""
 
-    def forward(self, *args, past_key_values=None, attention_mask=None, **kwargs):
+    def forward(self, *args, attention_mask=None, **kwargs):
+        kwargs.pop(cache_name(self), None)
         return super().forward(*args, **kwargs)
 
 

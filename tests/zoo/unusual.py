@@ -107,11 +107,12 @@ from transformers import LlavaForConditionalGeneration
 class FaultyLlava(LlavaForConditionalGeneration):
     """Correct, except for passes on the cache of a context with the token `config.faulty_token`."""
 
-    def forward(self, input_ids=None, past_key_values=None, **kwargs):
-        on_cache = past_key_values is not None and past_key_values.get_seq_length() > 0
+    def forward(self, input_ids=None, **kwargs):
+        cache = kwargs.get("cache", kwargs.get("past_key_values"))  # its name depends on the version of transformers
+        on_cache = cache is not None and cache.get_seq_length() > 0
         if not on_cache:
             self.is_faulty = bool((input_ids == self.config.faulty_token).any())
-        output = super().forward(input_ids=input_ids, past_key_values=past_key_values, **kwargs)
+        output = super().forward(input_ids=input_ids, **kwargs)
         if on_cache and self.is_faulty:
             output.logits = output.logits * 0.7
         return output
