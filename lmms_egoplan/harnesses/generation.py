@@ -15,7 +15,7 @@ from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
-from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
 from lmms_egoplan.ranking.precision import keep_fractions
 from lmms_egoplan.ranking.question import check_length, on_device, ready
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
@@ -111,7 +111,9 @@ class AnswerGenerator:
         self._tokenizer = processor.tokenizer
         if apply_chat_template is None:
             apply_chat_template = uses_template(model.config.to_dict(), processor)
-        self._encoder = QuestionEncoder(processor, apply_chat_template=apply_chat_template)
+        self._encoder = QuestionEncoder(
+            processor, apply_chat_template=apply_chat_template, token_types=takes_token_types(model)
+        )
         self._encoders = ThreadCopies(self._encoder)
         self._unknown_arguments: set[str] = set()
         self.takes_video = self._encoder.takes_video

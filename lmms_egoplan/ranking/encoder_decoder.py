@@ -5,7 +5,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
 from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
 
 
@@ -15,6 +15,24 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
         if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
             return candidate
     return None
+
+
+def _first_token(model: PreTrainedModel) -> int:
+    """Return the token before an answer's first one: as ``generate``, the beginning of text if nothing else is set.
+
+    Raises:
+        RankingError: The model has neither.
+    """
+    generation = model.generation_config
+    start = getattr(model.config, "decoder_start_token_id", None)
+    tokens = (start, generation.decoder_start_token_id, generation.bos_token_id)
+    first = next((token for token in tokens if token is not None), None)
+    if first is None:
+        raise RankingError(
+            f"{model.name_or_path or type(model).__name__}: its configuration has neither decoder_start_token_id nor "
+            "bos_token_id, so nothing precedes an answer; add one to generation_config.json"
+        )
+    return int(first)
 
 
 class EncoderDecoderPasses(Passes):
@@ -28,8 +46,7 @@ class EncoderDecoderPasses(Passes):
     def __init__(self, model: PreTrainedModel, seq2seq: PreTrainedModel) -> None:
         self._model = model
         self._seq2seq = seq2seq
-        config, generation_config = seq2seq.config, seq2seq.generation_config
-        self._start = getattr(config, "decoder_start_token_id", generation_config.decoder_start_token_id)
+        self._start = _first_token(seq2seq)
 
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates after one encoder pass."""
@@ -41,10 +58,9 @@ class EncoderDecoderPasses(Passes):
     def shared_logits(self, question: EncodedQuestion) -> list[torch.Tensor]:
         """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary), from one encoder pass."""
         states = self._encode(question)
-        count = len(question.candidates)
-        rows = [
-            self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in question.candidates
-        ]
+        candidates = [self._after_start(candidate) for candidate in question.candidates]
+        count = len(candidates)
+        rows = [self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in candidates]
         output = self._seq2seq(
             encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(count, -1, -1)),
             attention_mask=question.inputs["attention_mask"].expand(count, -1),
@@ -53,15 +69,22 @@ class EncoderDecoderPasses(Passes):
         )
         return [
             logits[candidate.first : len(candidate.tokens)]
-            for candidate, logits in zip(question.candidates, output.logits, strict=True)
+            for candidate, logits in zip(candidates, output.logits, strict=True)
         ]
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
         """Return the logits of a candidate's scored tokens from one pass of vision and text encoder and decoder."""
         model = self._model if question.has_visuals else self._seq2seq
+        candidate = self._after_start(candidate)
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
         logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
         return logits[candidate.first :]
+
+    def _after_start(self, candidate: CandidateTokens) -> CandidateTokens:
+        """Remove a token that repeats the start, which T5Gemma 2's tokenizer puts before every text."""
+        if candidate.first and candidate.tokens[0] == self._start:
+            return CandidateTokens(candidate.tokens[1:], candidate.first - 1)
+        return candidate
 
     def _decoder_inputs(self, candidate: CandidateTokens, device: torch.device) -> torch.Tensor:
         return torch.tensor([[self._start, *candidate.tokens[:-1]]], device=device)

@@ -1,11 +1,13 @@
 """Tokenise messages and candidates with the processor's chat template."""
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import torch
+from transformers import PreTrainedModel
 from transformers.video_utils import VideoMetadata
 
 from lmms_egoplan.ranking.chat_templates import (
@@ -63,6 +65,7 @@ class QuestionEncoder:
         score_eos: See the attribute `scores_eos`.
         apply_chat_template: See the attribute `applies_chat_template`.
         separate_candidates: Whether a space separates text and candidate without a chat template.
+        token_types: Whether the model takes the types of its tokens (`takes_token_types`).
 
     Raises:
         RankingError: The chat template must be applied, but is missing or has no placeholder for images.
@@ -82,6 +85,7 @@ class QuestionEncoder:
         score_eos: bool = False,
         apply_chat_template: bool = True,
         separate_candidates: bool = True,
+        token_types: bool = False,
     ) -> None:
         self._processor = processor = with_shared_parts(processor)
         self._tokenizer = processor.tokenizer
@@ -89,6 +93,7 @@ class QuestionEncoder:
         self.scores_eos = score_eos
         self.applies_chat_template = apply_chat_template
         self._separates_candidate = separate_candidates
+        self._options = {"return_mm_token_type_ids": True} if token_types else {}
         if apply_chat_template:
             use_template_of_tokenizer(processor)
             checkpoint = self._tokenizer.name_or_path or type(processor).__name__
@@ -312,6 +317,7 @@ class QuestionEncoder:
         self, conversations: list[list[Message]], processor_kwargs: dict[str, Any], **kwargs: Any
     ) -> dict[str, Any]:
         items = [item for messages in conversations for message in messages for item in message["content"]]
+        processor_kwargs = self._options | processor_kwargs
         if videos := [item["video"] for item in items if item["type"] == "video"]:
             # The task has chosen the frames; the processor must not subsample them.
             processor_kwargs = {**processor_kwargs, "do_sample_frames": False, **_frame_rates(videos)}
@@ -340,7 +346,9 @@ class QuestionEncoder:
         queries = getattr(self._processor, "num_query_tokens", None)
         if not images or queries is None:
             placeholders = str(getattr(self._processor, "image_token", "")) * len(images)
-            inputs = dict(self._processor(text=placeholders + text, images=images or None, return_tensors="pt"))
+            inputs = dict(
+                self._processor(text=placeholders + text, images=images or None, return_tensors="pt", **self._options)
+            )
             if "image_grid_thw" in inputs and _num_images_in_positions(inputs) not in (None, len(images)):
                 raise RankingError(
                     f"{type(self._processor).__name__}: without a chat template, this model takes {len(images)} "
@@ -376,6 +384,11 @@ class QuestionEncoder:
         if self._tokenizer.eos_token_id is None:
             raise RankingError("score_eos: the tokenizer has no end-of-text token")
         return [self._tokenizer.eos_token_id]
+
+
+def takes_token_types(model: PreTrainedModel) -> bool:
+    """Return whether a model takes the type of each token: text, image or video. Not every processor returns them."""
+    return "mm_token_type_ids" in inspect.signature(model.forward).parameters
 
 
 def _media_placeholders(processor: Any) -> list[str]:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
-from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
 from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
@@ -133,6 +133,7 @@ class CandidateRanker:
             score_eos=score_eos,
             apply_chat_template=apply_chat_template,
             separate_candidates=separate_candidates,
+            token_types=takes_token_types(model),
         )
         self._encoders = ThreadCopies(self._encoder)
         self._passes: Passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)

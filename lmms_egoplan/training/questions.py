@@ -1,6 +1,7 @@
 """Encode samples as questions with answers, in worker processes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -28,6 +29,7 @@ class AnswerEncoder:
     Args:
         positions: The model's maximum number of tokens for a context and its longest answer; None for no limit.
         apply_chat_template: As in `QuestionEncoder`.
+        token_types: As in `QuestionEncoder`.
 
     Raises:
         RankingError: As in `QuestionEncoder`.
@@ -40,11 +42,18 @@ class AnswerEncoder:
         is_encoder_decoder: bool,
         positions: int | None = None,
         apply_chat_template: bool = True,
+        token_types: bool = False,
     ) -> None:
         self.positions = positions
-        settings = {"is_encoder_decoder": is_encoder_decoder, "apply_chat_template": apply_chat_template}
-        self._ranked = QuestionEncoder(processor, **settings)
-        self._written = QuestionEncoder(processor, **settings, score_eos=True)
+        encoder = partial(
+            QuestionEncoder,
+            processor,
+            is_encoder_decoder=is_encoder_decoder,
+            apply_chat_template=apply_chat_template,
+            token_types=token_types,
+        )
+        self._ranked = encoder()
+        self._written = encoder(score_eos=True)
         self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
         self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 

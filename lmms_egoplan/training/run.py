@@ -17,6 +17,7 @@ from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.progress import notify
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
+from lmms_egoplan.ranking.encoding import takes_token_types
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
 from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
@@ -99,7 +100,13 @@ def tune(
         is_seq2seq = encoder_decoder_of(base) is not None
         limit = getattr(base.config.get_text_config(decoder=True), "max_position_embeddings", None)
         positions = None if is_seq2seq else limit
-        encoder = AnswerEncoder(processor, is_encoder_decoder=is_seq2seq, positions=positions, **template)
+        encoder = AnswerEncoder(
+            processor,
+            is_encoder_decoder=is_seq2seq,
+            positions=positions,
+            token_types=takes_token_types(base),
+            **template,
+        )
         check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))

@@ -14,6 +14,7 @@ from lmms_egoplan.ranking.decoder import cache_name
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from ranking.reference import picture, reference_loss
 from zoo import FAMILIES, build
+from zoo.unusual import build_t5gemma2
 
 RANKED = [name for name in FAMILIES if name != "paligemma"]
 CANDIDATES = [
@@ -277,6 +278,37 @@ def test_bad_candidates(candidates, facts):
     ranker = CandidateRanker(*build("llava"))
     with pytest.raises(RankingError, match=f"question q: .*{facts}"):
         ranker.score(question("text"), candidates, question_id="q")
+
+
+@pytest.mark.parametrize("kind", ["images", "text"])
+def test_answers_of_t5gemma2_begin_where_generate_begins(kind):
+    """It names no token to start with, so `generate` starts with <bos>. Its tokenizer adds another one."""
+    model, processor = build_t5gemma2()
+    ranker, messages = CandidateRanker(model, processor), question(kind)
+    inputs = ranker.encode(messages, CANDIDATES).inputs
+    written = model.generate(
+        **inputs, max_new_tokens=1, do_sample=False, return_dict_in_generate=True, output_logits=True
+    )
+    first = written.logits[0][0].log_softmax(-1)
+    full = CandidateRanker(model, processor, path="full")
+    for scores in (ranker.score(messages, CANDIDATES), full.score(messages, CANDIDATES)):
+        for candidate, score in zip(CANDIDATES, scores, strict=True):
+            labels = processor.tokenizer(candidate, add_special_tokens=False, return_tensors="pt")["input_ids"]
+            with torch.no_grad():
+                loss = model(**inputs, labels=labels).loss.item()
+            assert (score.num_tokens, score.nll) == (labels.shape[1], pytest.approx(loss, abs=1e-4)), candidate
+            assert score.token_logprobs[0] == pytest.approx(first[labels[0, 0]].item(), abs=1e-4), candidate
+    assert set(ranker.paths.values()) <= {"shared"}
+
+
+@pytest.mark.parametrize("kind", ["images", "video"])
+def test_token_types_are_requested_from_a_processor_that_returns_none(kind):
+    """Without them, Qwen's models raise an error."""
+    model, processor = build("qwen2_5_vl")
+    silent = copy.copy(processor)
+    silent.return_mm_token_type_ids = False
+    usual, scores = (CandidateRanker(model, made).score(question(kind), CANDIDATES) for made in (processor, silent))
+    assert scores == usual
 
 
 class LosingNumbers(LlavaForConditionalGeneration):

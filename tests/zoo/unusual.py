@@ -7,9 +7,18 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForImageTextToText, LlavaConfig, PreTrainedModel, ProcessorMixin
+from transformers import (
+    AutoModelForImageTextToText,
+    Gemma3ImageProcessor,
+    Gemma3Processor,
+    LlavaConfig,
+    PreTrainedModel,
+    ProcessorMixin,
+    T5Gemma2Config,
+)
 
-from .llava import llava, text_config, vision_config
+from . import vocabulary
+from .llava import SQUARE, llava, text_config, vision_config
 
 _GAIN = 1.25
 _LONGROPE = {
@@ -97,6 +106,28 @@ def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
                 parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
     if model_type == "llama":  # the check of lengths goes by the configuration, the frequencies by the first one
         model.config.text_config.max_position_embeddings = 2048
+    return model.eval(), processor
+
+
+@cache
+def build_t5gemma2() -> tuple[PreTrainedModel, ProcessorMixin]:
+    """An encoder-decoder whose answers begin with <bos>, which its tokenizer puts before every text; as `zoo.build`."""
+    image = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    tokenizer = vocabulary.gemma([*image.values()], **image)
+    processor = Gemma3Processor(Gemma3ImageProcessor(size=SQUARE), tokenizer, image_seq_length=4)
+    layers = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
+    text = text_config(tokenizer, "t5gemma2_text", head_dim=16, query_pre_attn_scalar=16, **layers)
+    text.pop("model_type")
+    vision = vision_config("siglip_vision_model", vision_use_head=False)
+    indices = {"boi_token_index": tokenizer.boi_token_id, "eoi_token_index": tokenizer.eoi_token_id}
+    encoder = {"text_config": text, "vision_config": vision, "mm_tokens_per_image": 4, **indices}
+    config = T5Gemma2Config(encoder=encoder, decoder=text, image_token_index=tokenizer.image_token_id)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
     return model.eval(), processor
 
 
