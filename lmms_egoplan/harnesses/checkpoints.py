@@ -5,6 +5,7 @@ import inspect
 import json
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,15 @@ def check_template(model: str, checkpoint: str, processor: Any, way_out: str, re
         LmmsEgoplanError: There is no template, or it has no placeholder for images.
     """
     use_template_of_tokenizer(processor)
-    name = None
-    if processor.chat_template:
-        stored = stored_template(checkpoint, revision)
-        name = stored.name if stored else f"of {type(processor).__name__}"
-    if problem := template_problem(name, processor.apply_chat_template):
-        raise LmmsEgoplanError(f"{model}: {checkpoint}: {problem}; {way_out}")
+    name = f"of {type(processor).__name__}" if processor.chat_template else None
+    if template_problem(name, processor.apply_chat_template) is None:
+        return
+    if name is not None:
+        with suppress(LmmsEgoplanError):  # the file's name is only for the message
+            stored = stored_template(checkpoint, revision)
+            name = stored.name if stored else name
+    problem = template_problem(name, processor.apply_chat_template)
+    raise LmmsEgoplanError(f"{model}: {checkpoint}: {problem}; {way_out}")
 
 
 def check_chat(model: str, checkpoint: str, config: PreTrainedConfig, processor: Any, revision: str = "main") -> None:
