@@ -284,6 +284,8 @@ def test_bad_candidates(candidates, facts):
 def test_answers_of_t5gemma2_begin_where_generate_begins(kind):
     """It names no token to start with, so `generate` starts with <bos>. Its tokenizer adds another one."""
     model, processor = build_t5gemma2()
+    if kind == "images" and processor.image_token != processor.boi_token:
+        pytest.skip("in plain text, this version of the processor takes another placeholder than its image_token")
     ranker, messages = CandidateRanker(model, processor), question(kind)
     inputs = ranker.encode(messages, CANDIDATES).inputs
     written = model.generate(
