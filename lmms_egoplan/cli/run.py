@@ -132,8 +132,8 @@ def run(
     if dry_run:
         typer.echo(text, nl=False)
         return
-    estimates, steps = estimate(plan)
-    print_estimate(estimates, steps, prices)
+    estimates, steps, pixels = estimate(plan)
+    print_estimate(estimates, steps, prices, pixels)
     with claimed_folder(plan.out, "run"), only_process(plan.out, "runs"):
         if plan.script is not None:
             write_state(plan, estimates)

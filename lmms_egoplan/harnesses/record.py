@@ -1,4 +1,4 @@
-"""Record the processor's settings, the tokens and images of each question, and the judge's protocol.
+"""Record the processor's settings, its limits on pixels, tokens and images of each question, and the judge's protocol.
 
 See ``docs/report-json.md`` and ``docs/judges.md``.
 """
@@ -14,10 +14,10 @@ from typing import Any
 
 import torch.distributed as dist
 
+from lmms_egoplan.benchmarks.egoplan.presets import stated_pixels
+from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member
-
-NOT_KNOWN = "not known"
 
 # The known counts of each question of this process, or functions that return them, by task and document.
 _counts: defaultdict[tuple[Any, Any], dict[str, Any]] = defaultdict(dict)
@@ -84,8 +84,9 @@ def recorded(
             mark = plain_text_of(lm, kwargs) if plain_text_of is not None else getattr(lm, "plain_text", None)
             _add_marks(results, tasks if mark else (), {"chat_template": mark})
             _add_protocols(results)
-            settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "packages": _packages()}
+            settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "pixels": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
+            _add_other_limits(results, settings["pixels"])
             results["record"] = settings | {"tasks": {task: _summary(task, counts) for task in tasks}}
             selected = kwargs.get("samples") or {}  # a question's document is then its position among them
             for task, samples in results.get("samples", {}).items():
@@ -125,6 +126,16 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
         if design := member((results.get("samples", {}).get(task) or [{}])[0], "coverage", "subset"):
             results["configs"][task]["metadata"] = {**results["configs"][task]["metadata"], "subset": design}
             results["n-samples"][task] = {"original": design["of"], "effective": design["asked"]}
+
+
+def _add_other_limits(results: Mapping[str, Any], pixels: Any) -> None:
+    """Add the limits on pixels to the unknown fields of a preset that states others than those in effect."""
+    for task, values in results["results"].items():
+        stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))
+        if stated and not is_as_stated(pixels, stated):
+            for name in [name for name in values if name.partition(",")[0] == "unknown_fields"]:
+                fields = [] if values[name] == "none" else [values[name]]
+                values[name] = ", ".join([*fields, "pixels (other limits)"])
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

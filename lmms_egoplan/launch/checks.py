@@ -93,6 +93,9 @@ def _arguments(plan: Plan) -> Iterator[str]:
         yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
     if arguments.get("chat_template", NONE) != NONE and backend.is_own and not backend.needs_vllm:
         yield f"--model-args chat_template={arguments['chat_template']}: must be {NONE}; or omit it"
+    for name, value in arguments.items() if backend.is_own else ():
+        if name.endswith("_pixels") and not value.isdecimal():
+            yield f"--model-args {name}={value}: must be a whole number of pixels, such as 602112"
     if "peft" in arguments and not Path(arguments["peft"], "adapter_config.json").expanduser().is_file():
         yield f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in this folder"
 

@@ -55,8 +55,10 @@ class TaskEstimate(NamedTuple):
     tokens: int | None
 
 
-def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
+def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
     """Estimate each task and the requests to judges, in a process of its own, which frees its memory at the end.
+
+    Also return the limits on pixels in words; "" if they are not known.
 
     Images and tokens are extrapolated from `_SAMPLED` questions. Judges are assumed to get answers like the references.
 
@@ -67,8 +69,10 @@ def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
         return pool.submit(_estimate, replace(plan)).result()  # a copy without cached modules
 
 
-def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], prices: Path | None) -> None:
-    """Print the estimate; the price only if the user has a file of prices.
+def print_estimate(
+    estimates: Sequence[TaskEstimate], steps: Sequence[Step], prices: Path | None, pixels: str = ""
+) -> None:
+    """Print the estimate and the limits on pixels; the price only if the user has a file of prices.
 
     Raises:
         LmmsEgoplanError: The file of prices is malformed or lacks a judge.
@@ -81,29 +85,41 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[Step], pri
         tokens = "unknown" if task.tokens is None else f"~{task.tokens:,}"
         table.add_row(task.task, f"{task.questions:,}", f"~{task.images:,}", tokens)
     Console().print(table)
+    if pixels:
+        Console().print(f"Pixels: {pixels}", highlight=False)
     Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
-def load_encoder(plan: Plan) -> tuple[Any, MediaLoader]:
+def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     """Return what encodes and loads questions as the backend does, and record the checkpoint's type for prompts.
 
     Returns:
-        A `QuestionEncoder`, None for other backends; and a loader.
+        A `QuestionEncoder`, None for other backends; a loader; and the limits on pixels in words, "" if not known.
     """
     count = int(plan.model_args.get("max_frames_num", _FRAMES))
     if not plan.backend.is_own or plan.backend_name == "scripted":
-        return None, MediaLoader(count, takes_video=False)
+        return None, MediaLoader(count, takes_video=False), ""
     from lmms_egoplan.harnesses.checkpoints import load_config
+    from lmms_egoplan.harnesses.pixels import PIXEL_ARGUMENTS, in_words, set_budget
     from lmms_egoplan.ranking.encoding import QuestionEncoder
 
     arguments = plan.model_args
     loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
     config, processor = load_config(plan.backend_name, plan.model, **loading)
+    pixels = ""
+    if arguments.keys().isdisjoint(("base_url", "mm_processor_kwargs")):
+        limits = {name: value for name, value in arguments.items() if name in PIXEL_ARGUMENTS}
+        numbers = {name: int(value) if value.isdecimal() else value for name, value in limits.items()}
+        in_effect = set_budget(plan.backend_name, processor, numbers)
+        if plan.backend.needs_vllm:
+            in_effect.pop("video", None)  # it gets all frames as images
+        pixels = in_words(in_effect)
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     is_applied = uses_template(config.to_dict(), processor) and not is_plain
     encoder = QuestionEncoder(processor, apply_chat_template=is_applied)
     remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
-    return encoder, MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
+    loader = MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
+    return encoder, loader, pixels
 
 
 def measure(encoder: Any, loader: MediaLoader, text: str, visuals: Sequence[Any]) -> tuple[int, int]:
@@ -126,10 +142,10 @@ def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[Tas
     return steps
 
 
-def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
+def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
     logger.remove()
     os.environ.update(plan.environment())
-    encoder, loader = load_encoder(plan)
+    encoder, loader, pixels = load_encoder(plan)
     estimates = [_task_estimate(plan, task, encoder, loader) for task in plan.leaves.values()]
     steps: list[Step] = []
     for task in plan.leaves.values():
@@ -137,7 +153,7 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step]]:
             asking = Asking(is_estimate=True)
             judge.estimate(_rows(plan, task), replace(settings, asking=asking))
             steps += asking.steps
-    return estimates, steps
+    return estimates, steps, pixels
 
 
 def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:

@@ -372,7 +372,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not shared:
             return None
         mean = self.mean_of_scores(shared)
-        unequal = [name for name, value in first.conditions.items() if value != second.conditions[name]]
+        unequal = [name for name, _, _ in first.unequal(second)]
         # Compact runs with the same questions are comparable in this respect.
         equal = (({*(first.answers or ())} == {*second_answers}) and first.task_run.subset) or "no subset"
         reasons = "; ".join(dict.fromkeys(x for x in first.objections + second.objections if not x.startswith(equal)))
@@ -529,7 +529,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         for earlier, later in combinations(sorted(self.main_tasks(), key=lambda task: task.run.time), 2):
             is_pair = earlier.run is not later.run and earlier.run.base_model == later.run.base_model
             is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
-            is_comparable = is_pair and is_usable and earlier.conditions == later.conditions
+            is_comparable = is_pair and is_usable and not earlier.unequal(later)
             if is_comparable and (difference := self.difference(later, earlier)) is not None:
                 yield document.Change(
                     task=later.task,

@@ -279,7 +279,23 @@ class ScoredTask(ABC):
     def conditions(self) -> dict[str, str | None]:
         """The conditions that must be equal in two runs to compare their scores, by plural noun."""
         template = NOT_APPLIED if self.chat_template == NOT_APPLIED else None
-        return {"tasks": self.task, "judges": self.judge, "chat templates": template}
+        requested = member(self.run.record, "pixels", "requested") or {}
+        budget = ", ".join(f"{name} {value:,}" for name, value in sorted(requested.items())) or None
+        return {"tasks": self.task, "judges": self.judge, "chat templates": template, "pixel budgets": budget}
+
+    def unequal(self, other: "ScoredTask") -> list[tuple[str, str | None, str | None]]:
+        """Return the conditions in which two runs differ, with their values.
+
+        Also, for two runs of one model, the limits on pixels in effect, which versions of transformers may set
+        differently. Different models have different limits of their own.
+        """
+        pairs = [(name, value, other.conditions[name]) for name, value in self.conditions.items()]
+        if self.run.base_model == other.run.base_model:
+            for kind in ("image", "video"):
+                one, two = (member(task.run.record, "pixels", kind) for task in (self, other))
+                if one is not None and two is not None:
+                    pairs.append((f"pixel limits of {kind}s", _limits_text(one), _limits_text(two)))
+        return [pair for pair in pairs if pair[1] != pair[2]]
 
     def number(self, metric: str) -> int | float | None:
         """Return the harness's own value of a metric; None if it is NaN or missing."""
@@ -298,6 +314,10 @@ class ScoredTask(ABC):
         """Return a metric that is a text; None for other metrics."""
         value = self.task_run.metrics.get(metric)
         return value if isinstance(value, str) else None
+
+
+def _limits_text(limits: Any) -> str:
+    return ", ".join(f"{name} {value:,}" for name, value in limits.items()) if isinstance(limits, dict) else str(limits)
 
 
 def read_tasks(

@@ -98,8 +98,7 @@ def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
         yield "versions {} and {}".format(*(" ".join(map(str, version or ())) for version in versions))
     changed = [x.id for x, y in shared if x.doc and y.doc and x.doc.get("choices") != y.doc.get("choices")]
     yield from (f"candidates differ for {_counted(changed)}" for _ in changed[:1])
-    conditions = ((name, value, second.conditions[name]) for name, value in first.conditions.items())
-    yield from (f"{name} {x or 'none'} and {y or 'none'}" for name, x, y in conditions if x != y)
+    yield from (f"{name} {x or 'none'} and {y or 'none'}" for name, x, y in first.unequal(second))
     yield from (f"{task.run.name}: {task.inexact}" for task in (first, second) if task.inexact)
 
 

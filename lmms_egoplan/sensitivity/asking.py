@@ -104,7 +104,7 @@ class Asking:
 
     def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
         """Print the cost, estimated from the first batch."""
-        encoder, loader = load_encoder(self._plan)
+        encoder, loader, _ = load_encoder(self._plan)
         sizes = [measure(encoder, loader, request.text, request.visuals) for request in self._requests(first)]
         images = {_frame_set(key): count for key, (count, _) in zip(first, sizes, strict=True)}
         decoded = sum(images.values()) * len({*map(_frame_set, keys)}) // len(images)

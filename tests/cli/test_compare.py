@@ -249,6 +249,36 @@ def test_the_settings_that_differ_are_listed(tmp_path):
     assert not re.search("secret|min_pixels|temperature|images|fps|started|other", text)
 
 
+LIMITS = {"image": {"min": 3136, "max": 1003520}, "video": {"min_video": 4096, "max_video": 25165824}}
+BY_FRAME = {"video": {"min_video": 4096, "max_frame": 786432}}
+OBJECTIONS = {
+    "equal": ({"requested": {}}, "org/m", None),
+    "requested": (
+        {"requested": {"max_pixels": 602112}, "image": {"min": 3136, "max": 602112}},
+        "org/m",
+        "max_pixels 602,112",
+    ),
+    "another version's default": ({"requested": {}, **BY_FRAME}, "org/m", "max_frame 786,432"),
+    "another model's default": ({"requested": {}, **BY_FRAME}, "org/other", None),
+    "given to another model": ({"requested": {"max_pixels": 602112}, **BY_FRAME}, "org/other", "max_pixels 602,112"),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIONS)
+def test_runs_with_other_limits_on_pixels_are_not_compared(tmp_path, name):
+    """Models have their own limits by default, but two runs of one model must have equal ones."""
+    changes, model, objection = OBJECTIONS[name]
+    runs = [written(tmp_path / "a", answers()), written(tmp_path / "b", answers(), model=model)]
+    for run, pixels in zip(runs, (LIMITS | {"requested": {}}, LIMITS | changes), strict=True):
+        edit_results(run, lambda content, pixels=pixels: content.update(record={"pixels": pixels}))
+    result = compare(*runs)
+    verdict = rows_of(result)["egoplan_val"]["Verdict"]
+    assert (verdict == "not comparable") is (objection is not None)
+    reasons = [line for line in result.stdout.splitlines() if "is not comparable: " in line]
+    assert len(reasons) == (objection is not None)
+    assert all(objection in reason for reason in reasons)
+
+
 def test_a_run_without_a_record_is_named(tmp_path):
     runs = [written(tmp_path / name, answers()) for name in "ab"]
     edit_results(runs[0], lambda content: content.update(record={"processor": {"fps": 2}}))

@@ -176,6 +176,11 @@ MISTAKES = [
     ),
     Mistake("argument misspelt", (*EGOPLAN, "--model-args", "dtyp=float32"), ("dtyp", "did you mean dtype?")),
     Mistake("type misspelt", (*EGOPLAN, "--model-args", "dtype=bf16"), ("dtype=bf16", "bfloat16")),
+    Mistake(
+        "pixels as a product",
+        (*EGOPLAN, "--model-args", "max_pixels=768*28*28"),
+        ("max_pixels=768*28*28", "whole number of pixels"),
+    ),
     Mistake("argument without value", (*EGOPLAN, "--model-args", "bfloat16"), ("--model-args bfloat16", "name=value")),
     Mistake("key in the arguments", (*EGOPLAN, "--model-args", "token=hf_abcdefghijklmnop"), ("key", "environment")),
     Mistake("key in the options", (*EGOPLAN, "--", "--wandb_args", "api_key=0123456789abcdef"), ("key", "environment")),

@@ -28,6 +28,8 @@ class Preset(NamedTuple):
         thinking: Whether the model thinks first: ``off``, ``on``, ``asked for`` (by the prompt), ``per checkpoint``.
         parser: Name in `readers.READERS`, or `LIKELIHOOD`.
         subset: The questions, in words.
+        pixels: Limits on the pixels of an image and of a video frame, by the names of the backends' arguments; empty
+            if the source states none.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
         gaps: By field that the source states in part, or that is followed in part: what is missing, in words.
     """
@@ -45,6 +47,7 @@ class Preset(NamedTuple):
     subset: str
     unknown: tuple[str, ...]
     gaps: Mapping[str, str]
+    pixels: Mapping[str, int]
 
     @property
     def open_fields(self) -> tuple[str, ...]:
@@ -72,9 +75,20 @@ def load_presets(benchmark: str) -> dict[str, Preset]:
             source=entry["source"],
             unknown=unknown,
             gaps=entry.get("gaps", {}),
+            pixels=entry.get("pixels", {}),
             **values,
         )
     return presets
+
+
+def stated_pixels(name: str) -> Mapping[str, int]:
+    """Return the limits on pixels of a pipeline, which are equal for its benchmarks; empty if it states none.
+
+    >>> stated_pixels("mimo")["max_pixels"], stated_pixels("official")
+    (3211264, {})
+    """
+    presets = (presets.get(name) for presets in map(load_presets, module_yaml(__file__)))
+    return next((preset.pixels for preset in presets if preset is not None), {})
 
 
 def prompt_of(preset: Preset, doc: Doc) -> str:

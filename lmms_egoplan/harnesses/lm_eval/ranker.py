@@ -1,5 +1,6 @@
 """``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after images."""
 
+import json
 from collections import defaultdict, deque
 from collections.abc import Generator
 from contextlib import closing
@@ -27,6 +28,7 @@ from lmms_egoplan.harnesses.generation import AnswerGenerator, num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
+from lmms_egoplan.harnesses.pixels import PIXEL_ARGUMENTS, set_budget
 from lmms_egoplan.harnesses.prefetch import num_bytes, num_workers, prefetch
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
@@ -52,6 +54,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     ``--apply_chat_template``, the model's chat template renders messages, and clips are videos if processor and
     template accept video. Otherwise, a prompt consists of image placeholders and text.
 
+    ``min_pixels``, ``max_pixels``, ``video_min_pixels`` and ``video_max_pixels`` are those of `set_budget`. The first
+    two limit only images, and are refused where the parent class would ignore them.
+
     Generation works as in the parent class; for clips, as in lmms-eval's ``hf_vlm``. A prompt that does not fit is an
     error and is never truncated. ``--use_cache`` serves responses only for the same weights and arguments.
 
@@ -64,13 +69,28 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     processor: Any
 
     def __init__(
-        self, pretrained: str, *args: Any, ranking_path: str = AUTO, workers: int | None = None, **kwargs: Any
+        self,
+        pretrained: str,
+        *args: Any,
+        ranking_path: str = AUTO,
+        workers: int | None = None,
+        min_pixels: int | None = None,
+        max_pixels: int | None = None,
+        video_min_pixels: int | None = None,
+        video_max_pixels: int | None = None,
+        **kwargs: Any,
     ) -> None:
         check_arguments(self.NAME, kwargs, HFVLMRanker, HFMultimodalLM, HFLM, is_open=True)
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
-        config, _ = load_config(self.NAME, pretrained, **loading)
+        limits = (min_pixels, max_pixels, video_min_pixels, video_max_pixels)
+        budget = dict(zip(PIXEL_ARGUMENTS, limits, strict=True))
+        config, processor = load_config(self.NAME, pretrained, **loading)
+        pixels = set_budget(self.NAME, processor, budget)  # before the weights load
         self._workers = num_workers(workers)
         super().__init__(pretrained, *args, **kwargs)
+        for part in ("image_processor", "video_processor"):
+            if hasattr(processor, part):
+                setattr(self.processor, part, getattr(processor, part))
         try:
             check_chat(self.NAME, str(pretrained), config, self.processor, loading.get("revision") or "main")
         except LmmsEgoplanError as error:  # matters only with --apply_chat_template
@@ -88,14 +108,14 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._prompts: list[str] = []
         self._text_ends: defaultdict[str, deque[ReplyEnd]] = defaultdict(deque)
         self._image_ends: list[ReplyEnd] = []
-        self.recorded_settings = record.settings_of(self.processor, self.model)
+        self.recorded_settings = record.settings_of(self.processor, self.model) | {"pixels": pixels}
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
             name: folder_version(value) or str(value)
             for name, value in sorted(kwargs.items())
             if name not in WITHOUT_EFFECT
         }
-        self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
+        self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings} pixels {json.dumps(pixels)}"
 
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
         """Generate answers like the parent class, also for clips, and for requests with and without images.

@@ -1,5 +1,6 @@
 """``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after images."""
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -13,6 +14,7 @@ from lmms_egoplan.harnesses.generation import num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
+from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
@@ -40,9 +42,10 @@ _PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZE
 class VLLMVLMRanker(RankingModel, _Parent):
     """vLLM with the arguments of lm-eval's ``vllm-vlm``: `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
-    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``base_url`` and ``server_wait`` as
-    in lmms-eval's ``vllm_ranker``. With ``base_url``, it starts no engine and only ranks. The model's chat template
-    renders messages, so ``--apply_chat_template`` is required. A clip is shown as images.
+    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``min_pixels``, ``max_pixels``,
+    ``base_url`` and ``server_wait`` as in lmms-eval's ``vllm_ranker``. With ``base_url``, it starts no engine and only
+    ranks. The model's chat template renders messages, so ``--apply_chat_template`` is required. A clip is shown as
+    images.
     """
 
     NAME = NAME
@@ -55,11 +58,14 @@ class VLLMVLMRanker(RankingModel, _Parent):
         in_flight: int = IN_FLIGHT,
         workers: int | None = None,
         server_wait: float = SERVER_WAIT_S,
+        min_pixels: int | None = None,
+        max_pixels: int | None = None,
         **kwargs: Any,
     ) -> None:
         from lmms_egoplan.ranking.engine.local import LocalEngine
 
         self._workers = num_workers(workers)
+        limits = dict(zip(IMAGE_ARGUMENTS, (min_pixels, max_pixels), strict=True))
         self._base_url = base_url
         loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
         if base_url is None:
@@ -69,6 +75,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         note = engine_note(self._config)
         engine: Engine[Any]
         if base_url is None:
+            pixels, kwargs = set_engine_budget(NAME, self.processor, limits, kwargs)
             super().__init__(pretrained, **ranking_arguments(kwargs))
             if self.data_parallel_size > 1:
                 raise RankingError(f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size")
@@ -76,9 +83,10 @@ class VLLMVLMRanker(RankingModel, _Parent):
                 raise RankingError(f"{NAME}: remove lora_local_path, and merge the adapter into the checkpoint")
             engine = LocalEngine(self.model)
         else:
-            self._prepare_prompts(kwargs)
+            pixels = record.NOT_KNOWN
+            self._prepare_prompts(kwargs | {name: value for name, value in limits.items() if value is not None})
             engine = ServedEngine(base_url, pretrained, self.tokenizer, server_wait)
-        self.recorded_settings = record.settings_of(self.processor, engine)
+        self.recorded_settings = record.settings_of(self.processor, engine) | {"pixels": pixels}
         ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
         self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
         self._generator: VLLMGenerator | None = None
@@ -87,7 +95,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
             self._generator = VLLMGenerator(NAME, self.model, engine, ranker, max(int(in_flight), batch_size))
         weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + engine.description
         settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT)
-        self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings}"
+        self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings} pixels {json.dumps(pixels)}"
 
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
         """Set the parent's attributes for prompts and images, for a server."""

@@ -1,6 +1,7 @@
 """``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including likelihoods."""
 
 import atexit
+import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
+from lmms_egoplan.harnesses.pixels import set_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT, NONE
 from lmms_egoplan.media.messages import MediaLoader
@@ -41,6 +43,8 @@ class Arguments:
         device_map: As in transformers; ``auto`` spreads a model over several devices.
         attn_implementation: As in transformers; ``sdpa`` and ``eager`` allow the fastest ranking.
         max_frames_num: Maximum number of frames from a video file.
+        min_pixels, max_pixels, video_min_pixels, video_max_pixels: Limits on an image and on each frame of a video
+            (`set_budget`); by default, the processor's own.
         batch_size: Number of questions per ``generate`` call. Ranking processes one question, with all candidates, at a
             time.
         max_batch_size: Ignored; the harness passes it to every model.
@@ -61,6 +65,10 @@ class Arguments:
     device_map: str | None = None
     attn_implementation: str | None = None
     max_frames_num: int = 8
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    video_min_pixels: int | None = None
+    video_max_pixels: int | None = None
     batch_size: int | str = 1
     max_batch_size: int | None = None
     revision: str = "main"
@@ -87,6 +95,7 @@ class HFVLM(RankingBackend):
         chosen = Arguments(**arguments)
         loading = {"revision": chosen.revision, "trust_remote_code": chosen.trust_remote_code}
         config, processor = load_config(self.NAME, pretrained, **loading)
+        pixels = set_budget(self.NAME, processor, arguments)
         has_template = uses_template(config.to_dict(), processor)
         is_applied = has_template and chosen.chat_template is None
         if chosen.chat_template not in (None, NONE):
@@ -130,12 +139,12 @@ class HFVLM(RankingBackend):
             self._ordered = ("loglikelihood", "generate_until")
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
-        self.recorded_settings = record.settings_of(processor, self._model)
+        self.recorded_settings = record.settings_of(processor, self._model) | {"pixels": pixels}
         self.plain_text = record.plain_text(is_applied=is_applied, exists=has_template)
         remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
-        self._identity = f"{weights}{adapter} ranking {RANKING_VERSION}"
+        self._identity = f"{weights}{adapter} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
         self._ledger_identity = f"{self._identity} {self._model.dtype} {config._attn_implementation}"
         names = ("dtype", "attn_implementation", "max_frames_num", "score_eos", "ranking_path", "chat_template")
         settings = (getattr(chosen, name) for name in names)

@@ -1,5 +1,6 @@
 """``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after images and clips."""
 
+import json
 import os
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ from lmms_egoplan.harnesses.checkpoints import check_template, check_vllm_argume
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
+from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
 from lmms_egoplan.harnesses.template_files import ON_VLLM
@@ -52,7 +54,8 @@ class VLLMRanker(RankingBackend, VLLM):
             ``batch_size`` if that is more.
         workers: Number of threads that decode frames in advance; by default, one per core of this process, at most 16.
         server_wait: Seconds to wait for a server that no longer answers, before the run ends.
-        kwargs: Arguments of the harness's ``vllm`` and of vLLM's ``LLM``.
+        kwargs: ``min_pixels`` and ``max_pixels``, the limits on images (`set_engine_budget`), and arguments of the
+            harness's ``vllm`` and of vLLM's ``LLM``.
 
     Raises:
         LmmsEgoplanError: vLLM is not installed, an argument has no effect, or the command was started as several
@@ -77,6 +80,7 @@ class VLLMRanker(RankingBackend, VLLM):
         **kwargs: Any,
     ) -> None:
         self._workers = num_workers(workers)
+        limits = {name: kwargs.pop(name, None) for name in IMAGE_ARGUMENTS}
         loading = {
             "revision": kwargs.get("revision") or "main",
             "trust_remote_code": bool(kwargs.get("trust_remote_code", False)),
@@ -90,14 +94,17 @@ class VLLMRanker(RankingBackend, VLLM):
         note = engine_note(config)
         engine: Engine[Any]
         if base_url is None:
+            pixels, kwargs = set_engine_budget(self.NAME, processor, limits, kwargs)
             engine = self._start(model, kwargs)
             if self.chat_template is not None:
                 processor.chat_template = self.chat_template
         else:
-            self._check_server_arguments(kwargs.keys() - loading.keys() - _COMMON_ARGUMENTS)
+            pixels = record.NOT_KNOWN
+            given = {name for name, value in limits.items() if value is not None}
+            self._check_server_arguments(given | kwargs.keys() - loading.keys() - _COMMON_ARGUMENTS)
             lmms.__init__(self)
             engine = ServedEngine(base_url, model, processor.tokenizer, server_wait)
-        self.recorded_settings = record.settings_of(processor, engine)
+        self.recorded_settings = record.settings_of(processor, engine) | {"pixels": pixels}
         self._ranker = EngineRanker(
             engine, processor, score_eos=bool(score_eos), method=method, in_flight=int(in_flight), note=note
         )
@@ -110,7 +117,7 @@ class VLLMRanker(RankingBackend, VLLM):
             LoadedModel(self.NAME, config.model_type, takes_video=False, has_system_turn=self._ranker.has_system_turn)
         )
         weights = weights_version(model, getattr(config, "_commit_hash", None)) + engine.description
-        self._identity = f"{weights} {self.NAME} ranking {RANKING_VERSION}"
+        self._identity = f"{weights} {self.NAME} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
         settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in _COMMON_ARGUMENTS)
         self._ledger_identity = f"{self._identity} {settings}"
         response_cache.resume(self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size)

@@ -21,7 +21,7 @@ _BYTES_A_TOKEN = 2 * 2 * 2 * 64 * 4
 CANDIDATES = ["put mug", "put mug on the counter", "open the fridge, take the milk", "wash"]
 
 
-def start(folder, cache):
+def start(folder, cache, **arguments):
     return vllm.LLM(
         str(folder),
         dtype="float32",
@@ -29,7 +29,7 @@ def start(folder, cache):
         max_model_len=512,
         kv_cache_memory_bytes=cache,
         limit_mm_per_prompt={"image": 8},
-        **ranking_arguments({}),
+        **ranking_arguments(arguments),
     )
 
 
@@ -43,6 +43,26 @@ def engine(request, tmp_path_factory):
     yield LocalEngine(llm), model, AutoProcessor.from_pretrained(folder)
     del llm
     gc.collect()
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_images_have_the_tokens_of_the_limits(family, tmp_path):
+    from lmms_egoplan.harnesses.pixels import set_engine_budget
+
+    folder = save(family, tmp_path / family)
+    processor = AutoProcessor.from_pretrained(folder)
+    token = (2 * processor.image_processor.patch_size) ** 2
+    limits = {"min_pixels": 2 * token, "max_pixels": 6 * token}
+    _, arguments = set_engine_budget("vllm_ranker", processor, limits, {})
+    llm = start(folder, 2**26, **arguments)
+    text = processor.apply_chat_template(user_turn("Next?", [None]), tokenize=False, add_generation_prompt=True)
+    for shape in ((280, 168), (30, 20), (84, 56)):
+        image = picture(1, shape)
+        prompt = {"prompt": text, "multi_modal_data": {"image": [image]}}
+        (output,) = llm.generate([prompt], vllm.SamplingParams(max_tokens=1))
+        expected = processor(text=text, images=[image], return_tensors="pt")["input_ids"][0].tolist()
+        assert output.prompt_token_ids == expected
+        assert 2 <= expected.count(processor.image_token_id) <= 6
 
 
 def question(number, kind):
