@@ -4,7 +4,8 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
@@ -23,29 +24,43 @@ Request = TypeVar("Request")
 Ranker = CandidateRanker | EngineRanker
 
 
+@dataclass(frozen=True)
+class RequestReader(Generic[Request]):
+    """Read a harness's requests.
+
+    Attributes:
+        load: Loads the question of a request; runs in the workers.
+        question_of: Returns a key that is equal for requests about the same question.
+        shown_of: Returns the key of the question whose media a request shows.
+        candidate_of: Returns the candidate of a request; runs in the workers.
+        whole_of: Returns the requests about the question of a request, also those whose responses are cached.
+    """
+
+    load: Callable[[Request], Question]
+    question_of: Callable[[Request], Any]
+    shown_of: Callable[[Request], Any]
+    candidate_of: Callable[[Request], str]
+    whole_of: Callable[[Request], Sequence[Request]] = lambda request: (request,)
+
+
 def rank(
     requests: Sequence[Request],
     ranker: Ranker,
-    load: Callable[[Request], Question],
+    reader: RequestReader[Request],
     *,
-    question_of: Callable[[Request], Any],
-    shown_of: Callable[[Request], Any],
-    candidate_of: Callable[[Request], str],
     workers: int,
     ledger: PathLedger | None,
 ) -> Generator[tuple[int, CandidateScore], None, None]:
     """Yield the index of each request and the score of its candidate, in the order of `by_question`.
 
-    Consecutive requests of one question are ranked together. Questions that show the same media, as in several
+    Consecutive requests of one question are ranked together, with its candidates whose responses are cached: a
+    candidate's loss may depend on the others in half precision. Questions that show the same media, as in several
     conditions, share decoding and encoding. Of those that are equal, only the first one is ranked.
 
     Args:
         requests: The harness's requests.
         ranker: Scores the candidates.
-        load: Loads the question of a request; runs in the workers.
-        question_of: Returns a key that is equal for requests about the same question.
-        shown_of: Returns the key of the question whose media a request shows.
-        candidate_of: Returns the candidate of a request; runs in the workers.
+        reader: Reads the requests.
         workers: Number of threads.
         ledger: Record of the paths, if responses are cached.
 
@@ -53,14 +68,19 @@ def rank(
         PathError: An audit failed.
     """
     indices = range(len(requests))
-    groups = [[*group] for _, group in itertools.groupby(indices, key=lambda index: question_of(requests[index]))]
+    groups = [
+        [*group] for _, group in itertools.groupby(indices, key=lambda index: reader.question_of(requests[index]))
+    ]
     candidates: dict[int, str] = {}
+    ranked: dict[int, list[str]] = {}
     pending: deque[tuple[list[list[int]], str, list[int]]] = deque()
 
     def load_group(group: list[int]) -> tuple[tuple[list[Message], list[str]], str]:
-        messages, question_id = load(requests[group[0]])
-        candidates.update({index: candidate_of(requests[index]) for index in group})
-        return (messages, list(dict.fromkeys(candidates[index] for index in group))), question_id
+        messages, question_id = reader.load(requests[group[0]])
+        candidates.update({index: reader.candidate_of(requests[index]) for index in group})
+        whole = [reader.candidate_of(request) for request in reader.whole_of(requests[group[0]])]
+        ranked[group[0]] = list(dict.fromkeys([*whole, *(candidates[index] for index in group)]))
+        return (messages, ranked[group[0]]), question_id
 
     def questions() -> Iterator[Any]:
         for question, equal in encoded:
@@ -70,7 +90,7 @@ def rank(
 
     encoded = prefetch_conditions(
         groups,
-        lambda group: shown_of(requests[group[0]]),
+        lambda group: reader.shown_of(requests[group[0]]),
         load_group,
         lambda content, question_id: ranker.encode_ahead(content[0], content[1], question_id),
         workers,
@@ -84,7 +104,7 @@ def rank(
                     ledger.note(use, question_id)
                 for group in equal:
                     record.note(requests[group[0]], tokens=lengths[0])
-                    by_text = dict(zip(dict.fromkeys(candidates[index] for index in group), scores, strict=True))
+                    by_text = dict(zip(ranked.pop(group[0]), scores, strict=True))
                     bar.update()
                     for index in group:
                         yield index, by_text[candidates.pop(index)]

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
@@ -17,7 +17,7 @@ from lm_eval.models.utils import resize_image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
-from lmms_egoplan.harnesses.rank import Ranker, rank
+from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.messages import rgb
 from lmms_egoplan.ranking.encoding import Message
@@ -113,24 +113,36 @@ class RankingModel(harness.TemplateLM):
                 audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
         """
         answers: dict[int, tuple[float, bool]] = {}
+        reader = RequestReader(
+            load=self._load,
+            question_of=_question_of,
+            shown_of=shown_of,
+            candidate_of=lambda request: request.args[1],
+        )
         for ranker, run in itertools.groupby(requests, key=self._ranker_of):
             part, first = [*run], len(answers)
-            ranked = rank(
-                part,
-                ranker,
-                self._load,
-                question_of=_question_of,
-                shown_of=shown_of,
-                candidate_of=lambda request: request.args[1],
-                workers=self._workers,
-                ledger=self._ledger,
-            )
+            ranked = rank(part, ranker, reader, workers=self._workers, ledger=self._ledger)
             with closing(ranked):
                 for index, score in ranked:
                     pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
                     answers[first + index] = pair
                     self.cache_hook.add_partial("loglikelihood", part[index].args, pair)
         return [answers[index] for index in range(len(requests))]
+
+    def forget_incomplete(self, requests: Sequence[Instance]) -> None:
+        """Remove a question's cached responses if others are missing, so that it is ranked whole.
+
+        An interrupted run leaves such questions. In half precision, a candidate's loss may depend on the others.
+
+        Args:
+            requests: All requests of a run, also those with cached responses.
+        """
+        responses = self.cache_hook.dbdict
+        for _, question in itertools.groupby(requests, key=_question_of):
+            keys = {harness.hash_args("loglikelihood", request.args) for request in question}
+            cached = [key for key in keys if key in responses]
+            for key in cached if len(cached) < len(keys) else ():
+                del responses[key]
 
     def _ranker_of(self, request: Instance) -> Ranker:
         ranker = self._rankers.get(isinstance(request.args[0], ChatPrompt))
@@ -202,6 +214,23 @@ def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Messag
 
 
 _hash_args = harness.hash_args
+_attribute = harness.CachingLM.__getattr__
+
+
+def _cached_attribute(cached: harness.CachingLM, name: str) -> Any:
+    """Return an attribute of a model with ``--use_cache``, whose questions are ranked whole."""
+    attribute = _attribute(cached, name)
+    if name != "loglikelihood" or not isinstance(cached.lm, RankingModel):
+        return attribute
+
+    def loglikelihood(requests: list[Instance]) -> list[tuple[float, bool]]:
+        cached.lm.forget_incomplete(requests)
+        return attribute(requests)
+
+    return loglikelihood
+
+
+harness.CachingLM.__getattr__ = _cached_attribute
 
 
 def _bind_cache(identity: str) -> None:

@@ -2,9 +2,11 @@
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from datasets import Dataset
@@ -15,7 +17,7 @@ from lmms_eval.protocol import ChatMessages
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
-from lmms_egoplan.harnesses.rank import Ranker, rank
+from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import Message, num_visuals
 from lmms_egoplan.ranking.ledger import PathLedger
@@ -63,6 +65,7 @@ class RankingBackend(lmms):
         _identity: Identifies the model and the version of the ranking.
         _ledger_identity: Also identifies the settings that affect the exactness of paths.
         _ordered: Kinds of requests that are computed question by question, over all tasks.
+        _by_question: All requests about each question, also those whose responses are cached.
     """
 
     is_simple = True
@@ -75,6 +78,7 @@ class RankingBackend(lmms):
     _ledger_identity: str
     _ledger: PathLedger | None = None
     _ordered: Collection[str] = ("loglikelihood",)
+    _by_question: Mapping[tuple[Any, ...], Sequence[Instance]] = MappingProxyType({})
 
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy flag.
@@ -96,7 +100,13 @@ class RankingBackend(lmms):
         return self._ledger.exclude_failed(self._identity, self._ranker.exclude)
 
     def order(self, kind: str, requests: Sequence[Instance]) -> list[int]:
-        """Return the indices of requests of one kind in the order in which they are computed."""
+        """Return the indices of requests of one kind in the order in which they are computed.
+
+        The harness removes requests with cached responses later. `loglikelihood` still ranks each question whole.
+        """
+        if kind == "loglikelihood":
+            groups = itertools.groupby(requests, key=_question_of)
+            self._by_question = {question: [*group] for question, group in groups}
         shown_of, indices = self._shown_of(), range(len(requests))
         blocks = by_question(indices, lambda index: shown_of(requests[index])) if kind in self._ordered else [indices]
         return [index for block in blocks for index in block]
@@ -146,16 +156,14 @@ class RankingBackend(lmms):
         return messages
 
     def _rank_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
-        ranked = rank(
-            requests,
-            self._ranker,
-            self._load,
+        reader = RequestReader(
+            load=self._load,
             question_of=_question_of,
             shown_of=self._shown_of(),
             candidate_of=functools.partial(_continuation, task_dict=self.task_dict),
-            workers=self._workers,
-            ledger=self._ledger,
+            whole_of=lambda request: self._by_question.get(_question_of(request), ()),
         )
+        ranked = rank(requests, self._ranker, reader, workers=self._workers, ledger=self._ledger)
         with closing(ranked):
             for index, score in ranked:
                 likelihood = Loglikelihood(score.nll, score.num_tokens, score.is_greedy, use=score.use)

@@ -12,6 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import CachingLM
 from lm_eval.models.dummy import DummyLM
 from lm_eval.models.utils import resize_image
+from sqlitedict import SqliteDict
 from transformers import AutoModelForImageTextToText
 
 from harnesses.lm_eval.asking import (
@@ -249,6 +250,26 @@ def test_the_response_cache_serves_nothing_from_a_failed_path(chat, tmp_path):
         folder, tmp_path / "other.db", [*questions[0], *questions[1], *questions[2]], ranking_path="full", **remote
     )
     np.testing.assert_allclose(answers, expected, atol=1e-4)
+
+
+def test_a_question_with_a_missing_response_is_ranked_whole(checkpoint, chat, tmp_path, monkeypatch):
+    """A run was killed after it had stored two responses of its second question."""
+    contexts = [prompt(text, 1, chat["llava"]) for text in ("Next?", "What now?")]
+    questions = [ranking(number, context, CANDIDATES, lazy(number, 1)) for number, context in enumerate(contexts)]
+    requests, file = [request for question in questions for request in question], str(tmp_path / "answers.db")
+    expected, _ = served(checkpoint["llava"], file, requests)
+    with SqliteDict(file, autocommit=True) as responses:
+        for key in list(responses)[-3:]:
+            del responses[key]
+    model, ranked = HFVLMRanker(checkpoint["llava"], **ARGUMENTS), []
+    ranker = model._rankers[True]
+    score = ranker.score_encoded
+    monkeypatch.setattr(
+        ranker, "score_encoded", lambda question: ranked.append(len(question.candidates)) or score(question)
+    )
+    answers = CachingLM(model, file).loglikelihood(requests)
+    assert ranked == [len(CANDIDATES)]
+    np.testing.assert_allclose([total for total, _ in answers], expected, atol=1e-4)
 
 
 def test_conditions_of_a_question_are_ranked_together(chat, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """lmms-eval's `--use_cache` serves only responses from the same weights and from paths that have not failed."""
 
+import itertools
 import os
 import time
 
@@ -74,6 +75,33 @@ def test_answers_from_the_cache_keep_their_token_counts(tmp_path):
     assert hits == [0, 2]
     assert answers[1] == answers[0]
     assert [counts.output_tokens for _, counts in answers[1]] == [4, 4]
+
+
+def test_a_question_with_a_missing_response_is_ranked_whole(tmp_path, monkeypatch):
+    """A run is killed before the last response of its second question is stored."""
+    folder, cache = save("llava", tmp_path / "checkpoint"), tmp_path / "cache"
+    documents = docs("Next?", "What now?", "And then?")
+    expected, _ = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "complete", documents)
+    store, stored = ResponseCache._store, itertools.count(1)
+
+    def store_or_end(*arguments):
+        if next(stored) == 6:
+            raise KeyboardInterrupt
+        store(*arguments)
+
+    monkeypatch.setattr(ResponseCache, "_store", store_or_end)
+    monkeypatch.setattr(ResponseCache, "_log_to_audit", lambda *_, **__: None)  # it would restore the response
+    with pytest.raises(KeyboardInterrupt):
+        ask(HFVLM(str(folder), dtype="float32"), folder, cache, documents)
+    monkeypatch.undo()
+    model, ranked = HFVLM(str(folder), dtype="float32"), []
+    score = model._ranker.score_encoded
+    monkeypatch.setattr(
+        model._ranker, "score_encoded", lambda question: ranked.append(len(question.candidates)) or score(question)
+    )
+    losses, hits = ask(model, folder, cache, documents)
+    assert (ranked, hits) == ([3, 3], 5)
+    assert losses == pytest.approx(expected, abs=1e-5)
 
 
 def test_replaced_weights_do_not_resume_an_unfinished_run(tmp_path):
