@@ -10,7 +10,14 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
-METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "near_ties", "ranking_memory_ahead")
+METRICS = (
+    "ranking_audits",
+    "ranking_audit_difference",
+    "ranking_tolerance",
+    "ranking_noise",
+    "near_ties",
+    "ranking_memory_ahead",
+)
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
@@ -72,6 +79,16 @@ def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
     """
     tolerances = [value["tolerance"] for value in values if value["audit"] is not None]
     return max((tolerance for tolerance in tolerances if tolerance is not None), default=math.nan)
+
+
+def largest_noise(values: Sequence[Mapping[str, Any]]) -> float:
+    """Return the largest measured change of a mean loss by rounding, nats; NaN if no backend measured it.
+
+    >>> largest_noise([{"noise": 0.002}, {"noise": 0.003}, {"noise": None}])
+    0.003
+    """
+    noises = [value.get("noise") for value in values]
+    return max((noise for noise in noises if noise is not None), default=math.nan)
 
 
 def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:

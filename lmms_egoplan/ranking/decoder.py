@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -91,19 +91,40 @@ class DecoderPasses(Passes):
             scores.append(_score_row(candidate, next_logits, logits))
         return scores
 
-    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
-        return self.logits_after(question, candidate.tokens)[candidate.first : -1]
+    def full_logits(
+        self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass.
 
-    def logits_after(self, question: EncodedQuestion, tokens: list[int]) -> torch.Tensor:
+        Padding precedes the context.
+        """
+        return self.logits_after(question, candidate.tokens, padding)[candidate.first : -1]
+
+    def logits_after(self, question: EncodedQuestion, tokens: list[int], padding: Sequence[int] = ()) -> torch.Tensor:
         """Return the logits after the context and after each of these tokens, from one pass without a cache."""
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
-                inputs[name] = torch.cat([value, entries_of(name, value, tokens)], dim=1)
+                before = [_padding_entries(name, value, padding)] if padding else []
+                inputs[name] = torch.cat([*before, value, entries_of(name, value, tokens)], dim=1)
+        if padding:
+            inputs |= self._without_padding(question, inputs["input_ids"], len(padding))
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
         return self._model_for(question)(**inputs, use_cache=False, **keep).logits[0, -1 - len(tokens) :]
+
+    def _without_padding(self, question: EncodedQuestion, ids: torch.Tensor, count: int) -> dict[str, torch.Tensor]:
+        """Return the mask that hides the first tokens, and positions as if these were absent."""
+        mask = torch.ones_like(ids)
+        mask[:, :count] = 0
+        # Multimodal rotary positions are computed from images, text and mask.
+        computes_positions = question.has_visuals and any(
+            hasattr(part, "rope_deltas") for part in self._model.modules()
+        )
+        takes_positions = "position_ids" in inspect.signature(self._model_for(question).forward).parameters
+        if computes_positions or not takes_positions:
+            return {"attention_mask": mask}
+        return {"attention_mask": mask, "position_ids": (mask.cumsum(dim=1) - 1).clamp(min=0)}
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
         """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next token's position."""
@@ -226,6 +247,13 @@ def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tenso
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
     entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
     return value.new_tensor([entries])
+
+
+def _padding_entries(name: str, value: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
+    """Return a per-token model input for text tokens before the context, shape (1, tokens, ...)."""
+    if value.ndim > 2:  # Mllama: they see the same images as the first token of the context
+        return value[:, :1].expand(-1, len(padding), *value.shape[2:])
+    return value.new_tensor([padding if name == "input_ids" else [0] * len(padding)])
 
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:

@@ -1,5 +1,7 @@
 """Run encoder-decoder models: the encoder once, then all candidates in one decoder batch."""
 
+from collections.abc import Sequence
+
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
@@ -72,12 +74,22 @@ class EncoderDecoderPasses(Passes):
             for candidate, logits in zip(candidates, output.logits, strict=True)
         ]
 
-    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder and decoder."""
+    def full_logits(
+        self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder and decoder.
+
+        Padding follows the context in the encoder.
+        """
         model = self._model if question.has_visuals else self._seq2seq
         candidate = self._after_start(candidate)
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
-        logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
+        inputs = question.model_inputs
+        if padding:
+            ids = inputs["input_ids"].new_tensor([padding])
+            inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
+            inputs["attention_mask"] = torch.cat([inputs["attention_mask"], torch.zeros_like(ids)], dim=1)
+        logits = model(**inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
         return logits[candidate.first :]
 
     def _after_start(self, candidate: CandidateTokens) -> CandidateTokens:

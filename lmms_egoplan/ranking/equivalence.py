@@ -1,7 +1,8 @@
-"""Check whether a computation path reproduces the scores of full passes on a question."""
+"""Check whether a computation path reproduces the scores of full passes, in units of the model's rounding noise."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -12,23 +13,26 @@ from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
 from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lead
 
-# Largest difference of mean losses, nats, between a path and a full pass that rounding can explain.
-FLOAT32_TOLERANCE = 1e-4
+# Mean losses that differ by at most this, nats, are equal in any precision. It allows for rounding in float32.
+EQUAL = 1e-4
 
-# In half precision, a path may differ by NOISE_FACTOR times the model's rounding noise, but never by more than 2e-2.
-HALF_PRECISION_TOLERANCE = 2e-2
-NOISE_FACTOR = 4
+# A path may differ from full passes by at most this multiple of the noise.
+NOISE_FACTOR = 2
 
-# Largest difference, in nats, with which a path is chosen in half precision. There are many audits, so they allow more.
-SETTLING_TOLERANCE = 1e-2
+# Number of questions that decide a path together, if the noise exceeds rounding in float32.
+QUESTIONS = 4
 
-# If the two best mean losses differ by more than this, in nats, a path must find the same best candidate.
-CLEAR_LEAD = 1e-2
+# Numbers of masked tokens in the full passes that measure noise on each of these questions. 16 often change no bit.
+PADDINGS = ((5, 13), (8, 2), (3, 11), (1, 7))
+
+# Numbers of masked tokens in the passes that decide whether an apparently inexact path is within the noise.
+ALL_PADDINGS = tuple(range(1, 16))
 
 # Lengths, in tokens, of the extra candidates that check a path: long enough to exercise it.
 PROBE_LENGTHS = (12, 9)
 
 _SHORTEST_PROBE = 3
+_ROUNDINGS = 3
 _PROBE_TEXTS = (
     "open the drawer, take the clean spoon and put it on the table next to the cup of coffee",
     "wash both hands with warm water, then dry them and switch off the light in the hall",
@@ -42,7 +46,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         difference: Largest difference of a mean loss from the full passes, nats; infinite if the path failed.
-        problem: Why the path is not usable regardless of the difference; None if it is.
+        problem: Why the path failed; None if it did not.
         scores: Scores of the path; None if it failed.
     """
 
@@ -54,28 +58,38 @@ class Outcome(NamedTuple):
 class PathChecker:
     """Compare the scores of a path with those of full passes.
 
+    The unit is the model's noise: the largest change of a mean loss when a full pass is rearranged without changing its
+    meaning, by masked tokens next to the context. It grows with every measurement. In a mixture of experts, rounding
+    may choose other experts, so that noise is large and rare. Several questions are therefore judged together.
+
     Args:
         model: The model.
         passes: The model's ways to score a question.
         tokenise: Returns the IDs of a text's ordinary tokens.
+
+    Attributes:
+        noise: The noise measured so far, nats; None before the first measurement.
     """
 
     def __init__(self, model: PreTrainedModel, passes: Passes, tokenise: Callable[[str], list[int]]) -> None:
         self._model, self._passes = model, passes
         self._texts = [tokenise(text) for text in _PROBE_TEXTS]
-        self._noise = 0.0
-        self._seed = 0
+        self._ignores_masked: bool | None = None
+        self.noise: float | None = None
 
     @property
     def tolerance(self) -> float:
         """Largest accepted difference of a mean loss, nats, for the noise measured so far."""
-        if self._model.dtype.itemsize >= 4:
-            return FLOAT32_TOLERANCE
-        return min(HALF_PRECISION_TOLERANCE, NOISE_FACTOR * self._noise)
+        return max(EQUAL, NOISE_FACTOR * (self.noise or 0))
 
     @property
-    def measures_noise(self) -> bool:
-        """True if the tolerance depends on the noise, as in half precision."""
+    def needs_questions(self) -> int:
+        """Number of questions that decide a path, for the noise measured so far."""
+        return QUESTIONS if self.tolerance > EQUAL else 1
+
+    @property
+    def is_half_precision(self) -> bool:
+        """True if rounding is coarse, so that full passes are no more exact than other paths."""
         return self._model.dtype.itemsize < 4
 
     def probes(self, room: int | None) -> list[CandidateTokens]:
@@ -83,45 +97,53 @@ class PathChecker:
         lengths = [length if room is None else min(length, room) for length in PROBE_LENGTHS]
         if min(lengths) < _SHORTEST_PROBE or not all(self._texts):
             return []
-        return [
-            CandidateTokens([text[index % len(text)] for index in range(length)], first=0)
-            for text, length in zip(self._texts, lengths, strict=True)
-        ]
+        return [CandidateTokens(self._words(index, length), first=0) for index, length in enumerate(lengths)]
 
     def check_causality(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Compare the first half of each candidate with a pass over this half only; measure the noise.
+        """Replace the second half of each candidate. The scores of the first half may change only by rounding.
 
         Args:
-            question: The question, with the candidates to check.
+            question: The question, with probes as candidates.
             scores: Scores from full passes.
 
         Raises:
-            RankingError: The difference exceeds rounding noise, so a candidate's tokens see later tokens.
+            RankingError: They change by more, so a candidate's tokens see later tokens.
         """
-        limit = FLOAT32_TOLERANCE
-        if self.measures_noise:
-            limit = max(HALF_PRECISION_TOLERANCE, 2 * self._noise)
-        for candidate, score in zip(question.candidates, scores, strict=True):
-            half = score.num_tokens // 2
-            if not half:
-                continue
-            begin = CandidateTokens(candidate.tokens[: candidate.first + half], candidate.first)
-            alone = self._passes.full_pass(question, begin)
-            difference = abs(sum(alone.token_logprobs) - sum(score.token_logprobs[:half])) / half
-            if not difference <= limit:
-                raise RankingError(
-                    f"question {question.question_id}: {self._model.config.model_type} cannot be ranked: a candidate's "
-                    f"tokens see the tokens after them (later tokens change a mean loss by {difference:.2g} nats), so "
-                    "a full pass gives no likelihood. Use another model"
-                )
-            self._noise = max(self._noise, difference)
+        swapped = [
+            replace(candidate, tokens=[*candidate.tokens[:half], *self._words(index + 1, len(candidate.tokens) - half)])
+            for index, candidate in enumerate(question.candidates)
+            for half in [len(candidate.tokens) // 2]
+        ]
+        others = self._passes.full(replace(question, candidates=swapped))
+        changes = differences(map(_first_half, scores), map(_first_half, others))
+        if not self._is_rounding(changes, question, scores):
+            raise RankingError(
+                f"question {question.question_id}: {self._model.config.model_type} cannot be ranked: a candidate's "
+                f"tokens see the tokens after them (later tokens change a mean loss by {max(changes):.2g} nats), so "
+                "a full pass gives no likelihood. Use another model"
+            )
 
-    def measure_noise(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Measure rounding noise: repeat full passes with random rounding and compare them with `scores`."""
-        self._seed += 1
-        with rounded_at_random(self._model, self._seed):
-            noisy_scores = self._passes.full(question)
-        self._noise = max(self._noise, *filter(math.isfinite, differences(scores, noisy_scores)), 0.0)
+    def measure_noise(
+        self, question: EncodedQuestion, scores: Sequence[CandidateScore], paddings: Sequence[int] = PADDINGS[0]
+    ) -> None:
+        """Measure how much masked tokens change the mean losses of full passes; nothing if a loss is infinite or NaN.
+
+        Args:
+            question: The question.
+            scores: Its scores from full passes.
+            paddings: Numbers of masked tokens.
+        """
+        if not all(math.isfinite(score.logprob) for score in scores):
+            return
+        if self._ignores_masked is None:
+            last = replace(question, candidates=question.candidates[-1:])
+            self._ignores_masked = self._ignores_masked_tokens(last, scores[-1:])
+        if not self._ignores_masked:
+            changes = [self._rounding(question, scores)]
+        else:
+            padded = (self._passes.full(question, self._words(0, padding)) for padding in paddings)
+            changes = [change for other in padded for change in differences(scores, other) if math.isfinite(change)]
+        self.noise = max([self.noise or 0.0, *changes])
 
     def compare(self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]) -> Outcome:
         """Score a question on a path and compare the result with the scores of full passes."""
@@ -135,48 +157,66 @@ class PathChecker:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
         loss_differences = differences(scores, reference)
         largest = math.inf if any(map(math.isnan, loss_differences)) else max(loss_differences)
-        if lead(reference) > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
-            return Outcome(largest, "a different candidate is best", scores)
         return Outcome(largest, None, scores)
 
-    def is_near_tie(self, scores: Sequence[CandidateScore]) -> bool:
-        """Return whether the best mean loss leads by less than twice the tolerance, or a score is NaN.
-
-        In half precision, the tolerance is 2e-2 until noise has been measured.
-        """
-        tolerance = self.tolerance or HALF_PRECISION_TOLERANCE
-        return not lead(scores) >= 2 * tolerance or any(math.isnan(score.nll) for score in scores)
+    def is_near_tie(self, scores: Sequence[CandidateScore], margin: float) -> bool:
+        """Return whether the best mean loss leads by less than `margin`, nats, or a score is NaN."""
+        return not lead(scores) >= margin or any(math.isnan(score.nll) for score in scores)
 
     def objection(
-        self,
-        outcomes: Sequence[Outcome],
-        question: EncodedQuestion,
-        reference: Sequence[CandidateScore],
-        at_most: float = math.inf,
+        self, outcomes: Sequence[Outcome], question: EncodedQuestion, reference: Sequence[CandidateScore]
     ) -> str | None:
         """Return why a path with these outcomes is not exact; None if it is.
 
-        If the difference exceeds the tolerance but not 2e-2, noise is first measured again on the question's own
-        candidates.
+        If a difference exceeds the tolerance, noise is first measured again on the question's own candidates.
 
         Args:
             outcomes: Results of the path.
-            question: The question for measuring noise.
+            question: The question.
             reference: The question's scores from full passes.
-            at_most: For choosing a path: largest allowed difference, nats, regardless of the noise. The path must then
-                also find the same best candidate if that leads by `CLEAR_LEAD`.
         """
-        largest = max(outcome.difference for outcome in outcomes)
-        problem = next((outcome.problem for outcome in outcomes if outcome.problem), None)
-        if self.measures_noise and self.tolerance < largest <= HALF_PRECISION_TOLERANCE:
-            self.measure_noise(question, reference)
-        tolerance = min(self.tolerance, at_most)
-        if largest == math.inf and problem:
+        if problem := next((outcome.problem for outcome in outcomes if outcome.problem), None):
             return problem
-        if largest <= tolerance:
-            return problem if at_most < math.inf else None
-        return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {tolerance:.2g}"
+        largest = max(outcome.difference for outcome in outcomes)
+        if self.tolerance < largest < math.inf:
+            self.measure_noise(question, reference, ALL_PADDINGS)
+        if largest <= self.tolerance:
+            return None
+        return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {self.tolerance:.2g}"
+
+    def _ignores_masked_tokens(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> bool:
+        """Return whether masked tokens have no effect: exchanging them may change a mean loss only by rounding."""
+        try:
+            one, other = (self._passes.full(question, self._words(index, PADDINGS[0][0])) for index in range(2))
+        except torch.OutOfMemoryError:
+            raise
+        except _MODEL_ERRORS:
+            return False
+        return self._is_rounding(differences(one, other), question, scores)
+
+    def _is_rounding(
+        self, changes: Sequence[float], question: EncodedQuestion, scores: Sequence[CandidateScore]
+    ) -> bool:
+        """Return whether rounding explains changes of mean losses, nats, that other tokens of a pass have caused."""
+        return max(changes) <= EQUAL or max(changes) <= NOISE_FACTOR * self._rounding(question, scores)
+
+    def _rounding(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> float:
+        """Return the largest change of a mean loss, nats, if the output of every layer is rounded at random.
+
+        It needs no other tokens. So it is the scale for their effect, which may be rounding: experts may compute the
+        tokens of a pass together.
+        """
+        changes = [0.0]
+        for seed in range(_ROUNDINGS):
+            with rounded_at_random(self._model, seed):
+                changes += differences(scores, self._passes.full(question))
+        return max(filter(math.isfinite, changes))
+
+    def _words(self, index: int, length: int) -> list[int]:
+        """Return ordinary tokens of one of the two texts, repeated if needed."""
+        text = self._texts[index % len(self._texts)] or [0]
+        return [text[position % len(text)] for position in range(length)]
 
 
-def _argmin(scores: Sequence[CandidateScore]) -> int:
-    return min(range(len(scores)), key=lambda index: scores[index].nll)
+def _first_half(score: CandidateScore) -> CandidateScore:
+    return replace(score, token_logprobs=score.token_logprobs[: score.num_tokens // 2])

@@ -32,8 +32,10 @@ class PathUse:
         audit: Largest difference of a mean loss from full passes, nats; None if these were not computed.
         rejected: Paths that this question showed to be inexact for its kind.
         tolerance: Largest accepted difference from a full pass, nats; None in runs of earlier versions.
-        near_tie: Whether the best candidate leads by less than twice the tolerance, in scores that may be rounded.
+        near_tie: Whether rounding may change the best candidate. It leads by less than the noise, or, on vLLM, by less
+            than twice the tolerance.
         note: Note about the backend for readers of the results.
+        noise: Largest change of a mean loss by rounding that was measured so far, nats; None if it was not measured.
     """
 
     path: str
@@ -43,6 +45,7 @@ class PathUse:
     tolerance: float | None = None
     near_tie: bool = False
     note: str | None = None
+    noise: float | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
-from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker
+from lmms_egoplan.ranking.equivalence import PADDINGS, Outcome, PathChecker
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
@@ -22,12 +22,9 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Bump when scores may change; part of the cache key.
-RANKING_VERSION = 4
+RANKING_VERSION = 5
 
 AUTO, FULL = "auto", "full"
-
-# Number of questions per kind that measure the rounding noise of a half-precision model.
-NOISE_QUESTIONS = 3
 
 
 @dataclass
@@ -38,7 +35,7 @@ class _Kind:
         path: The chosen path; None before the choice.
         count: Number of its questions so far.
         extents: Largest value of each size with which the path was checked.
-        outcomes: Results of each path on the questions that decide the choice.
+        outcomes: Results of each path on the questions that decide the choice, two per question.
     """
 
     path: str | None = None
@@ -63,20 +60,20 @@ class CandidateRanker:
 
     A kind of questions combines the media with the model's windows and other limits that a question exceeds. The first
     question of each kind is computed on every path, together with two extra candidates of ordinary words, up to 12
-    tokens long. In half precision, this applies to the first three questions, which also measure the model's rounding
-    noise. The kind gets the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths` lists
-    the choices. In float32, mean losses agree within 1e-4 nats. In half precision, logits are computed in float32, and
-    the limit is 4 times the noise, at most 1e-2.
+    tokens long. The kind gets the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths`
+    lists the choices. Mean losses agree if they differ by at most twice the noise, or 1e-4 nats. The noise is the
+    largest measured effect of rounding on a mean loss; see `PathChecker`. If twice the noise is more than 1e-4 nats, as
+    in half precision, four questions decide together. Until then, questions get the scores of full passes. In half
+    precision, logits are computed in float32.
 
     Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a kind, then one in 512,
     selected by a hash of its candidates. A question with more or larger images, or a clearly longer context or
-    candidate than before, is audited, too. In half precision, an audit allows 4 times the noise, at most 2e-2.
+    candidate than before, is audited, too.
 
     Audits never change scores: a question gets the scores of its kind's path whether it is audited or not. Two groups
     of questions get the scores of full passes instead: those after which the two extra candidates do not fit, and, in
     float32, those whose best candidate leads by less than twice the tolerance. In half precision, full passes are no
-    more exact, so a question with a small lead is only marked as a near tie. The first two questions of a kind then get
-    the scores of the path that has agreed so far.
+    more exact. A question whose best candidate leads by less than the noise is marked as a near tie.
 
     Args:
         model: A transformers vision-language model, in eval mode, on its device.
@@ -218,13 +215,13 @@ class CandidateRanker:
     def _score(self, question: EncodedQuestion) -> list[CandidateScore]:
         name = self._kind_finder.kind(question)
         if not self._forced and not self._checker.probes(self._room(question)):
-            return self._with_use(self._passes.full(question), PathUse(FULL, name))
+            return self._full(name, question)
         kind = self._kinds.setdefault(name, _Kind(path=self._forced))
         kind.count += 1
         if kind.path is None:
             return self._choose(name, kind, question)
         if kind.path == FULL:
-            return self._with_use(self._passes.full(question), PathUse(FULL, name))
+            return self._full(name, question)
         sizes = extent(question)
         grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
         if grown or is_audited(kind.count, question.candidates):
@@ -237,49 +234,55 @@ class CandidateRanker:
             return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))
 
+    def _full(self, name: str, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score a question by full passes."""
+        scores = self._passes.full(question)
+        if self._checker.noise is None:
+            self._checker.measure_noise(question, scores)
+        return self._with_use(scores, PathUse(FULL, name))
+
     def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score a question on every path. Choose the kind's path once enough questions have been compared."""
+        """Score a question by full passes and on every path. Choose the kind's path after enough questions."""
         reference = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in reference):
             return self._with_use(reference, PathUse(FULL, name))  # infinite and NaN losses cannot be compared
         probes = self._checker.probes(self._room(question))
+        only_probes = replace(question, candidates=probes)
+        probed = self._passes.full(only_probes)
         trial = replace(question, candidates=[*question.candidates, *probes])
-        probed = self._passes.full(replace(question, candidates=probes))
-        if self._checker.measures_noise:
-            self._checker.measure_noise(replace(question, candidates=probes), probed)
-        self._checker.check_causality(replace(question, candidates=probes), probed)
-        path_outcomes = {path: self._checker.compare(path, question, reference) for path in self._fast_paths}
-        for path, outcome in path_outcomes.items():
-            with_probes = self._checker.compare(path, trial, [*reference, *probed])
-            kind.outcomes.setdefault(path, []).extend([outcome, with_probes])
-        self._extend(kind, trial)
-        objections = {
-            path: self._checker.objection(kind.outcomes[path], question, reference, SETTLING_TOLERANCE)
-            for path in self._fast_paths
-        }
-        chosen = next((path for path, objection in objections.items() if objection is None), FULL)
-        largest = max((outcome.difference for outcome in kind.outcomes.get(chosen, ())), default=None)
-        checked = min((len(outcomes) // 2 for outcomes in kind.outcomes.values()), default=NOISE_QUESTIONS)
-        if self._checker.measures_noise and checked < NOISE_QUESTIONS:
-            # Another path may still be chosen. These scores were compared with full passes and form a separate kind.
-            use = PathUse(chosen, f"{name}; before its path is settled", largest)
+        trial_reference = [*reference, *probed]
+        earlier = min((len(outcomes) // 2 for outcomes in kind.outcomes.values()), default=0)
+        if earlier == 0:
+            self._checker.check_causality(only_probes, probed)
+        if self._checker.is_half_precision:
+            self._checker.measure_noise(trial, trial_reference, PADDINGS[earlier])
         else:
-            kind.path = chosen
-            # A path that exceeds only the stricter limit for choosing may still be used by another process.
-            rejected = tuple(
-                path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, reference)
-            )
-            use = PathUse(chosen, name, largest, rejected)
+            self._checker.measure_noise(only_probes, probed, PADDINGS[earlier])
+        for path in self._fast_paths:
+            outcomes = kind.outcomes.setdefault(path, [])
+            outcomes.append(self._checker.compare(path, question, reference))
+            outcomes.append(self._checker.compare(path, trial, trial_reference))
+        self._extend(kind, trial)
+        if self._fast_paths and earlier + 1 < self._checker.needs_questions:
+            return self._with_use(reference, PathUse(FULL, name))
+        objections = {
+            path: self._checker.objection(kind.outcomes[path], trial, trial_reference) for path in self._fast_paths
+        }
+        rejected = tuple(path for path, objection in objections.items() if objection)
+        kind.path = next((path for path in self._fast_paths if path not in rejected), FULL)
+        model = self._model.name_or_path or type(self._model).__name__
+        logger.info(f"{model}: rounding changes a mean loss by up to {self._checker.noise:.2g} nats ({name})")
         if kind.path == FULL:
-            model = self._model.name_or_path or type(self._model).__name__
             reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
             logger.warning(
                 f"{model}: no shared-context path is exact for this model, so ranking runs a full pass per candidate "
                 f"({name}; {reasons or 'the faster paths failed earlier'})"
             )
-        scores = reference if chosen == FULL else path_outcomes[chosen].scores
+            return self._with_use(reference, PathUse(FULL, name, rejected=rejected))
+        scores = kind.outcomes[kind.path][-2].scores
         assert scores is not None
-        return self._with_use(scores, use, reference)
+        largest = max(outcome.difference for outcome in kind.outcomes[kind.path])
+        return self._with_use(scores, PathUse(kind.path, name, largest, rejected), reference)
 
     def _audited(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question on its kind's path, and compare the result with full passes.
@@ -289,6 +292,8 @@ class CandidateRanker:
         """
         assert kind.path is not None
         reference = self._passes.full(question)
+        if self._checker.noise is None:
+            self._checker.measure_noise(question, reference)
         outcome = self._checker.compare(kind.path, question, reference)
         self._extend(kind, question)
         if not all(math.isfinite(score.logprob) for score in reference):
@@ -313,7 +318,9 @@ class CandidateRanker:
 
     def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
         """Return whether full passes are needed to find the best candidate."""
-        return not self._forced and not self._checker.measures_noise and self._checker.is_near_tie(scores)
+        if self._forced or self._checker.is_half_precision:
+            return False
+        return self._checker.is_near_tie(scores, 2 * self._checker.tolerance)
 
     def _with_use(
         self, scores: Sequence[CandidateScore], use: PathUse, reference: Sequence[CandidateScore] | None = None
@@ -321,9 +328,8 @@ class CandidateRanker:
         """Attach `use` to the scores. For a near tie in float32, return the reference scores of full passes instead."""
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
             scores, use = reference, replace(use, path=FULL)
-        is_rounded = use.path != FULL or self._checker.measures_noise
-        near_tie = is_rounded and self._checker.is_near_tie(scores)
-        use = replace(use, tolerance=self._checker.tolerance, near_tie=near_tie)
+        near_tie = self._checker.is_near_tie(scores, self._checker.noise or 0)
+        use = replace(use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie)
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,17 +48,25 @@ class CandidateScore:
 class Passes(ABC):
     """Ways to score a question with one model. The reference is *full*: one independent pass per candidate."""
 
-    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score each candidate in an independent pass."""
-        return [self.full_pass(question, candidate) for candidate in question.candidates]
-
-    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
-        """Score one candidate in an independent pass over the context and the candidate."""
-        return score_from_logits(candidate, self.full_logits(question, candidate))
+    def full(self, question: EncodedQuestion, padding: Sequence[int] = ()) -> list[CandidateScore]:
+        """Score each candidate in an independent pass, with masked tokens next to the context; see `full_logits`."""
+        return [
+            score_from_logits(candidate, self.full_logits(question, candidate, padding))
+            for candidate in question.candidates
+        ]
 
     @abstractmethod
-    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
+    def full_logits(
+        self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass.
+
+        Args:
+            question: The question.
+            candidate: One of its candidates.
+            padding: IDs of text tokens that the attention mask hides. They change the shapes of the computation, and so
+                its rounding, but not its meaning.
+        """
 
 
 def lead(scores: Iterable[CandidateScore]) -> float:

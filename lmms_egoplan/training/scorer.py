@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking import CandidateRanker, decoder
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
-from lmms_egoplan.ranking.equivalence import FLOAT32_TOLERANCE, HALF_PRECISION_TOLERANCE
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import EncodedQuestion, on_device
 from lmms_egoplan.ranking.scores import token_logprobs
@@ -173,14 +172,17 @@ class AnswerScorer(nn.Module):
 
     def _check(self, ranker: CandidateRanker, question: EncodedQuestion) -> None:
         question = replace(question, inputs=on_device(question.inputs, self.model))
-        expected = [-score.nll for score in ranker.score_encoded(question)]
-        tolerance = FLOAT32_TOLERANCE if self.model.dtype == torch.float32 else HALF_PRECISION_TOLERANCE
+        ranked = ranker.score_encoded(question)
+        expected = [-score.nll for score in ranked]
+        use = ranked[0].use
+        assert use is not None
+        assert use.tolerance is not None
         if self.way == "shared":
             try:
                 with torch.no_grad(), float32_logits(self.model):
                     scores = [logprobs.mean().item() for logprobs in self._passes.shared(question)]
                 difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
-                problem = None if difference <= tolerance else f"scores differ by {difference:.2g} nats"
+                problem = None if difference <= use.tolerance else f"scores differ by {difference:.2g} nats"
             except decoder.UnsupportedPathError as error:
                 problem = str(error)
             if problem and not self._is_forced:

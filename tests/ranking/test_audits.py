@@ -9,6 +9,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.audits import (
     audit_values,
     largest_difference,
+    largest_noise,
     largest_tolerance,
     notes,
     num_audits,
@@ -50,12 +51,14 @@ def test_audits_are_counted_with_their_largest_difference():
     assert math.isnan(largest_difference(values(PathUse("packed", "image"))))
 
 
-def test_tolerance_near_ties_and_notes_are_in_the_results():
+def test_tolerance_noise_near_ties_and_notes_are_in_the_results():
     audit_rows = values(
-        PathUse("packed", "image", audit=2e-3, tolerance=1e-4, near_tie=True),
-        PathUse("packed", "image", tolerance=1e-2, note="a note"),
+        PathUse("packed", "image", audit=2e-3, tolerance=1e-4, near_tie=True, noise=3e-5),
+        PathUse("packed", "image", tolerance=1e-2, note="a note", noise=4e-5),
         PathUse("packed", "image", audit=1e-7, tolerance=None),
     )
+    assert largest_noise(audit_rows) == 4e-5
+    assert math.isnan(largest_noise(audit_rows[2:]))
     assert largest_tolerance(audit_rows) == 1e-4
     assert math.isnan(largest_tolerance(audit_rows[1:]))
     assert num_near_ties(audit_rows) == 1

@@ -86,7 +86,7 @@ def scores(samples):
 
 def reported(results):
     """Return a run's results without audits and memory, which differ in a resumed run."""
-    excluded = ("stderr", "ranking_audit", "ranking_memory")
+    excluded = ("stderr", "ranking_audit", "ranking_noise", "ranking_memory")
     return {
         name: value for name, value in results.items() if "," in name and not any(part in name for part in excluded)
     }

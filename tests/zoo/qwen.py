@@ -79,6 +79,27 @@ def qwen3_vl():
     return config, _qwen3_processor(tokenizer, prompts.QWEN3_VL)
 
 
+def qwen3_vl_moe(num_experts: int):
+    """Four layers of experts, of which each token uses 8, as in Qwen3-VL-MoE."""
+    tokenizer = _tokenizer()
+    experts = {"num_experts": num_experts, "num_experts_per_tok": 8, "moe_intermediate_size": 32}
+    rope = _rope([4, 2, 2], mrope_interleaved=True)
+    config = hf.Qwen3VLMoeConfig(
+        vision_config={**_QWEN3_VISION, "deepstack_visual_indexes": [0]},
+        text_config=text_config(
+            tokenizer,
+            "qwen3_vl_moe_text",
+            **experts,
+            num_hidden_layers=4,
+            decoder_sparse_step=1,
+            head_dim=16,
+            rope_parameters=rope,
+        ),
+        **_ids(tokenizer),
+    )
+    return config, _qwen3_processor(tokenizer, prompts.QWEN3_VL)
+
+
 def qwen3_5():
     """A layer of linear attention (gated delta rule: a state in place of keys and values) and a full one."""
     tokenizer = _tokenizer()

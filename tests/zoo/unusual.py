@@ -78,6 +78,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "index_head_dim": 16,
         "index_n_heads": 2,
     },
+    # mixtures of experts
+    "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None},
+    "qwen2_moe": {"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 32},
+    "qwen3_moe": {"num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 32, "head_dim": 16},
+    "olmoe": {"num_experts": 16, "num_experts_per_tok": 4},
     # a token's keys are chosen from the whole sequence, including later ones
     "doge": {"keep_window_size": 16},
     # other rotary frequencies beyond 128 tokens
@@ -101,9 +106,13 @@ def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
+        for name, parameter in model.named_parameters():
+            if ".experts." in name:  # shape (experts, outputs, inputs)
+                parameter.normal_(0, _GAIN / parameter.shape[-1] ** 0.5)
+            elif parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
+            elif name.endswith(".A"):  # Doge's keys have equal weights, and none is chosen, with zeros
+                parameter.normal_()
     if model_type == "llama":  # the check of lengths goes by the configuration, the frequencies by the first one
         model.config.text_config.max_position_embeddings = 2048
     return model.eval(), processor
