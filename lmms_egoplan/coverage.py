@@ -1,4 +1,4 @@
-"""Coverage: the share of a benchmark's official questions that were scored."""
+"""Question sets and coverage: whose questions were asked, and the share of them that was scored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,8 +6,39 @@ from typing import Any
 OFFICIAL = "official"
 """Name of a question set that contains only the benchmark's own questions, all or some of them."""
 
+BY_COUNTS = "official by counts"
+"""Name of a question set that has the published numbers. Its records were not compared with the published ones."""
+
+OWN = "own"
+"""Name of a question set that lacks the published numbers, or has other records than the published ones."""
+
 RENDERED_SCENES = "rendered scenes"
 """Name of the demo's question set, whose scores are meaningless."""
+
+
+def set_of(*, has_counts: bool, digest: str, published: str | None) -> str:
+    """Name the question set of a whole file, even if only some of its questions are prepared.
+
+    Args:
+        has_counts: True if the file has the published number of records, and the published counts by source.
+        digest: Digest of the file's records, see `records_digest`.
+        published: Digest of the published records; None if it is unknown.
+
+    >>> set_of(has_counts=True, digest="12ab", published=None), set_of(has_counts=True, digest="12ab", published="34cd")
+    ('official by counts', 'own')
+    """
+    if not has_counts or published not in (None, digest):
+        return OWN
+    return BY_COUNTS if published is None else OFFICIAL
+
+
+def is_official(name: str) -> bool:
+    """Return whether a question set contains the benchmark's own questions, as far as is known.
+
+    >>> is_official("official by counts"), is_official("own"), is_official("official (6), built (2)")
+    (True, False, False)
+    """
+    return name in (OFFICIAL, BY_COUNTS)
 
 
 def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None) -> dict[str, Any]:
@@ -16,23 +47,23 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
     If questions without a partner are skipped (`with_partners`), also ``without_partner``.
 
     Args:
-        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file, and in a
-            compact run ``subset``, the design of the subset, which is copied to ``coverage``.
+        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file,
+            ``question_set`` (`OWN` if it is absent), and in a compact run ``subset``, the subset's design, which is
+            copied to ``coverage``.
         official: Number of the benchmark's questions for the task.
         scored: Fraction of the question that the main score includes; usually 0 or 1.
         origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
 
-    >>> covered({"split_size": 6}, 3355, 1)["coverage"]
+    >>> covered({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
-    >>> covered({"split_size": 6, "origin": "built"}, 3355, 1)
+    >>> covered({"split_size": 6, "question_set": "own", "origin": "built"}, 3355, 1)
     {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size': {'split_size': 6}}
     """
     size = doc.get("split_size") or official
-    larger = f"a file of {size:,} instead of {official:,} questions" if size > official else OFFICIAL
-    name = origin or doc.get("origin") or larger
+    name = origin or doc.get("origin") or doc.get("question_set") or OWN
     subset = {"subset": doc["subset"]} if doc.get("subset") else {}
     return {
-        "coverage": {"scored": scored, "of": official if name == OFFICIAL else size, **subset},
+        "coverage": {"scored": scored, "of": official if is_official(name) else size, **subset},
         "question_set": {"name": name},
         **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
         **({"without_partner": {"skipped": doc["without_partner"]}} if "without_partner" in doc else {}),

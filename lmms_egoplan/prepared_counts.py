@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, OWN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.storage import split_dir, summary_path
 
@@ -21,6 +22,11 @@ Verify = Annotated[
         help="Decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
     ),
 ]
+_QUESTION_SETS = {
+    OFFICIAL: "The records are the published ones.",
+    BY_COUNTS: "The numbers are the published ones. The records were not compared with the published ones.",
+    OWN: "The records are not the published ones. Coverage is the share of these. Results name their origin, if known.",
+}
 Figures = Annotated[bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")]
 
 
@@ -32,6 +38,7 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
         labels: see `print_counts`.
     """
     print_counts(summary["counts"], labels, "annotations", "file")
+    print_question_sets(summary)
     if summary["missing"]:
         state = "missing or damaged" if summary.get("verified") else "missing"
         num_skipped = summary.get("copy", {}).get("matched", summary["split_size"]) - summary["questions"]
@@ -43,6 +50,15 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     if summary.get("verified"):
         typer.echo(f"Verified {summary['questions']} {unit}: decoded every frame that a task may read.")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
+
+
+def print_question_sets(*summaries: Mapping[str, Any]) -> None:
+    """Print what results over splits will state about their questions, and why."""
+    names = [summary["question_set"] for summary in summaries]
+    for name in dict.fromkeys(names):
+        splits = [summary["split"] for summary in summaries if summary["question_set"] == name]
+        part = "" if len(splits) == len(names) else f" ({', '.join(splits)})"
+        typer.echo(f"Question set: {name}{part}. {_QUESTION_SETS[name]}")
 
 
 def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:

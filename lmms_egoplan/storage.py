@@ -110,6 +110,11 @@ def fingerprint(parts: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def records_digest(records: Iterable[Checked]) -> str:
+    """Return the SHA-256 hash of all fields of records, in their order."""
+    return fingerprint(record.model_dump() for record in records)
+
+
 def compare_counts(
     prepared: Mapping[str, Any],
     counted: Mapping[str, Any],
@@ -174,6 +179,8 @@ class PreparedData:
     data_format: number of the format. Increase it when the prepared data change.
     oldest_format: oldest readable format. Older and newer formats are refused.
     official: number of questions of each split in the paper.
+    digests: digest of the published records by split, as ``tools/record_digests.py`` prints it; without a split whose
+        published records nobody has compared.
     files: names of the published files by split, without the suffix.
     substitutes: other data that a split may contain instead of the benchmark's own, by a name under ``counts`` in its
         summary.
@@ -186,6 +193,7 @@ class PreparedData:
     how: str
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
+    digests: Mapping[str, str] = field(default_factory=dict, hash=False)
     oldest_format: int = 1
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     substitutes: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.coverage import OWN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS, data_root
 from lmms_egoplan.storage import load_summary, prepared_splits
@@ -30,6 +31,7 @@ def status() -> None:
     table.add_column("time (UTC)", no_wrap=True, overflow="fold")
     splits = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
     remarks: list[str] = []
+    own: list[str] = []
     unreadable: list[str] = []
     for benchmark, split in prepared_splits():
         summary = load_summary(benchmark, split)
@@ -41,6 +43,8 @@ def status() -> None:
             substitute = splits[benchmark].substitute(summary)
             if substitute:
                 remarks.append(f"{benchmark}/{split}: {substitute}.")
+            elif summary.get("question_set") == OWN:
+                own.append(f"{benchmark}/{split}")
             else:
                 official = splits[benchmark].official.get(split, "n/a")
             try:
@@ -52,6 +56,8 @@ def status() -> None:
     if table.row_count:
         typer.echo(f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split in <benchmark>/<split>:")
         Console().print(table)
+        if own:
+            remarks.append(f"Not the published questions: {', '.join(own)}.")
         for remark in remarks:
             typer.echo(remark)
     else:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 
-from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
+from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, RENDERED_SCENES, is_official
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, Run, TaskRun, member, package_versions
@@ -188,8 +188,8 @@ class ScoredTask(ABC):
 
     @property
     def is_official(self) -> bool:
-        """True if the questions are the benchmark's, all or some of them."""
-        return self.question_set == OFFICIAL
+        """True if the questions are the benchmark's, all or some of them, as far as is known."""
+        return is_official(self.question_set)
 
     @property
     def shortcut(self) -> str | None:
@@ -252,7 +252,9 @@ class ScoredTask(ABC):
 
     @property
     def asked_of(self) -> str:
-        """A remark on questions that are not the benchmark's; "" if they are."""
+        """A remark on questions that are not the benchmark's, or not known to be; "" if they are."""
+        if self.question_set == BY_COUNTS:
+            return f"{BY_COUNTS}: the file has the published numbers; nobody has compared its records."
         if self.is_official:
             return ""
         return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."

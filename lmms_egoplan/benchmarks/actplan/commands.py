@@ -29,7 +29,7 @@ from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.prepared_counts import SkipMissing, print_counts
+from lmms_egoplan.prepared_counts import SkipMissing, print_counts, print_question_sets
 from lmms_egoplan.report.document import write_figure
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.samples import write_folder
@@ -70,6 +70,7 @@ def prepare(
     """
     summary = prepare_actplan(source, skip_missing=skip_missing, bddl=bddl)
     print_counts(summary["counts"], LABELS, "source", "source")
+    print_question_sets(summary)
     _print_gaps(summary)
 
 

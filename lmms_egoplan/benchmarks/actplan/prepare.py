@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.splits import ACTPLAN
+from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import module_yaml
@@ -20,7 +21,7 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, write_figure
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.storage import compare_counts, refusal, split_dir
+from lmms_egoplan.storage import compare_counts, fingerprint, refusal, split_dir
 from lmms_egoplan.text import csv_text
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``source``
         - ``split_size``: instances in the source; ``questions``: prepared instances
+        - ``question_set``: see `set_of`; ``records_digest``: digest of the source's ids, texts, plans and images
         - ``without_gold_plan_1``, ``without_gold_plan_2``: prepared instances without that plan
         - ``without_bddl``: prepared instances without a readable problem; ``bddl_missing``: the distinct reasons
         - ``fingerprint``: changes with any prepared text or image
@@ -69,7 +71,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         - ``images``: the files' bytes, in the order of their names
         - ``gold_plan_1``, ``gold_plan_2``: steps; empty if the file is missing
         - ``problem``: the activity in BDDL; "" if not available
-        - ``split_size`` (as above) and ``setting_size``: how many of these have the row's setting
+        - ``split_size`` and ``question_set`` (as above), and ``setting_size``: instances with the row's setting
         - ``origin``: only for instances that are not the release's (see `read_origin`)
 
     Raises:
@@ -84,7 +86,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".rows.", dir=folder) as scratch:
         rows = Path(scratch) / "rows.arrow"
-        records, fingerprint = _write_rows(source, ids, rows, bddl, origin)
+        records, version, digest = _write_rows(source, ids, rows, bddl, origin)
         usable = [record for record in records if not record.problems]
         invalid = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
         if (invalid_folders or invalid) and not (skip_missing and usable):
@@ -95,17 +97,21 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             raise LmmsEgoplanError(refusal(heading, problems, advice, "instance", skip_missing=skip_missing))
         from datasets import Dataset
 
+        has_counts = Counter(instance.setting for instance in ids) == instances.INSTANCES
+        question_set = set_of(has_counts=has_counts, digest=digest, published=ACTPLAN.digests.get(SPLIT))
         summary = ACTPLAN.save(
             SPLIT,
-            Dataset.from_file(str(rows)),
+            Dataset.from_file(str(rows)).add_column("question_set", [question_set] * len(usable)),
             source=str(source.resolve()),
             split_size=len(records),
+            question_set=question_set,
+            records_digest=digest,
             questions=len(usable),
             without_gold_plan_1=sum(not record.gold_plan_1 for record in usable),
             without_gold_plan_2=sum(not record.gold_plan_2 for record in usable),
             without_bddl=sum(not record.bddl for record in usable),
             bddl_missing=list(dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)),
-            fingerprint=fingerprint,
+            fingerprint=version,
             missing=[{"folder": path, "reason": reason} for path, reason in (invalid_folders | invalid).items()],
             images_outside=[
                 {"folder": str(record.id), "images": record.num_images}
@@ -146,20 +152,22 @@ def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> N
 
 def _write_rows(
     source: Path, ids: Sequence[instances.InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
-) -> tuple[list[instances.ReleasedInstance], str]:
+) -> tuple[list[instances.ReleasedInstance], str, str]:
     """Write the rows of all valid instances, one batch at a time.
 
     Returns:
-        All records without their images, and the fingerprint of the rows.
+        All records without their images, the fingerprint of the rows, and the digest of all records.
     """
     from datasets.arrow_writer import ArrowWriter
 
     records: list[instances.ReleasedInstance] = []
+    parts: list[list[Any]] = []
     digest = sha256()
     settings = Counter(instance.setting for instance in ids)
     with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
         for instance in track(ids, "Checking and copying instances"):
             record = instances.read_instance(source, instance, bddl)
+            parts.append(record_parts(record))
             if not record.problems:
                 row = {
                     "id": str(instance),
@@ -175,12 +183,17 @@ def _write_rows(
                     "setting_size": settings[instance.setting],
                     **origin,
                 }
-                hashes = [sha256(image).hexdigest() for image in record.images]
-                digest.update(json.dumps([row | {"images": hashes}], sort_keys=True).encode())
+                digest.update(json.dumps([row | {"images": parts[-1][-1]}], sort_keys=True).encode())
                 writer.write(row | {"images": [{"bytes": image, "path": None} for image in record.images]})
             records.append(replace(record, images=()))
         writer.finalize()
-    return records, digest.hexdigest()
+    return records, digest.hexdigest(), fingerprint(parts)
+
+
+def record_parts(record: instances.ReleasedInstance) -> list[Any]:
+    """Return what identifies a released instance: its id, texts, plans, and the hashes of its image files."""
+    hashes = [sha256(image).hexdigest() for image in record.images]
+    return [str(record.id), record.task_description, record.gold_plan_1, record.gold_plan_2, hashes]
 
 
 def _features(origin: Iterable[str]) -> "Features":

@@ -12,12 +12,13 @@ from lmms_egoplan.benchmarks.egointent import records
 from lmms_egoplan.benchmarks.egointent.records import HUB, UNKNOWN, Record
 from lmms_egoplan.benchmarks.egointent.visuals import history_start, step_frames
 from lmms_egoplan.benchmarks.splits import EGOINTENT
+from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.storage import compare_counts, fingerprint, refusal, table
+from lmms_egoplan.storage import compare_counts, fingerprint, records_digest, refusal, table
 
 SPLIT, LEAKAGE = "test", "leakage"
 # Seconds after the cut that the split `LEAKAGE` shows, and the name of its steps. This project's choice.
@@ -58,6 +59,7 @@ def prepare_egointent(
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
         - ``mapping``: the keys that each field was read from
         - ``split_size``: steps in the file
+        - ``question_set``: see `set_of`; ``records_digest``: digest of the file's steps
         - ``questions``: prepared steps; ``unverified``: number of prepared steps that are unverified
         - ``fingerprint``: changes if a prepared step or its video file changes
         - ``missing``: ``video``, ``reason`` and ``step_ids`` for each video that lacks footage
@@ -71,9 +73,10 @@ def prepare_egointent(
         inclusive).
 
         A row of the split has `Record`'s fields, ``video_path`` (absolute), ``num_frames`` (frames of the step at 6 per
-        second, before any limit), ``num_frames_with_history`` (the same with the history) and ``split_size``. In the
-        split `LEAKAGE`, ``end_sec`` is `LEAKAGE_SEC` after ``cut_sec``, the recorded cut. ``leaked_frames`` of the
-        frames are at or after the cut, and ``leaked_sec`` are the seconds from the cut to the last of them.
+        second, before any limit), ``num_frames_with_history`` (the same with the history), ``split_size`` and
+        ``question_set``. In the split `LEAKAGE`, ``end_sec`` is `LEAKAGE_SEC` after ``cut_sec``, the recorded cut.
+        ``leaked_frames`` of the frames are at or after the cut, and ``leaked_sec`` are the seconds from the cut to the
+        last of them.
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing. Nothing is written.
@@ -83,7 +86,10 @@ def prepare_egointent(
     seconds = LEAKAGE_SEC if leakage else 0
     footage, missing = record_footage(steps, videos, skip_missing=skip_missing, verify=verify, seconds_after=seconds)
     prepared = [record for record in steps if record.step_id in footage]
-    rows = _rows(prepared, footage, len(steps))
+    digest, has_counts = records_digest(steps), len(steps) == PAPER["steps"]
+    question_set = set_of(has_counts=has_counts, digest=digest, published=EGOINTENT.digests.get(SPLIT))
+    of_file = {"split_size": len(steps), "question_set": question_set}
+    rows = _rows(prepared, footage, of_file)
     rows = [row | _leaked(row, footage[row["step_id"]].frames) for row in rows] if leakage else rows
     skipped = {"without_leakage": sum(not row["leaked_frames"] for row in rows)} if leakage else {}
     rows = [row for row in rows if not leakage or row["leaked_frames"]]
@@ -95,7 +101,8 @@ def prepare_egointent(
         table(rows),
         annotations=records.HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
         mapping=records.mapping_lines(loaded, Record.model_fields),
-        split_size=len(steps),
+        **of_file,
+        records_digest=digest,
         questions=len(prepared),
         unverified=sum(record.unverified for record in prepared),
         fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
@@ -186,7 +193,7 @@ def _find_video(videos: Path, seconds_after: float, cuts: Sequence[Cut | Record]
     return footage_or_problem
 
 
-def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
+def _rows(records: Sequence[Record], footage: dict[str, Footage], of_file: dict[str, Any]) -> list[dict[str, Any]]:
     without_origin = {"origin"} if all(record.origin is None for record in records) else None
     history: dict[str, int] = {}
     for record in sorted(records, key=attrgetter("video_id")):  # each video's frame times are read once
@@ -201,7 +208,7 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
             "video_path": str(footage[record.step_id].path),
             "num_frames": len(footage[record.step_id].frames),
             "num_frames_with_history": history[record.step_id],
-            "split_size": split_size,
+            **of_file,
         }
         for record in records
     ]

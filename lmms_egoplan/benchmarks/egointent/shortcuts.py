@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from lmms_egoplan.benchmarks.shortcuts import Row, with_partners
-from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 
 if TYPE_CHECKING:
@@ -31,10 +30,8 @@ def under(rows: "Dataset", shortcut: str) -> "Dataset":
         shortcut: Name in `SHORTCUTS`.
 
     Raises:
-        LmmsEgoplanError: No step can be asked, or ``with_history`` needs data of a later version.
+        LmmsEgoplanError: No step can be asked.
     """
-    if shortcut == "with_history" and "num_frames_with_history" not in rows.column_names:
-        raise LmmsEgoplanError(f"egointent_with_history: prepare the steps again. {EGOINTENT.how}")
     if shortcut == "other_video":
         columns = [name for name in (*_MEDIA, *_ACTIVITY) if name in rows.column_names]
         rows = with_partners(rows, columns, group_of=lambda _: None, unlike_of=_differing, id_of=itemgetter("step_id"))

@@ -14,10 +14,11 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Q
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, statistics, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
+from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, warn_of_lost
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refusal, table
+from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, records_digest, refusal, table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -31,10 +32,12 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
 _COPY_SIZE = 1435
 _COLUMNS = (
     *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
-    *("current_observation_frame", "past_actions", "media_path", "split_size"),
+    *("current_observation_frame", "past_actions", "media_path", "split_size", "question_set"),
 )
 # Columns of ready clips and copies, and of questions that are not the benchmark's.
 _OPTIONAL = ("clip_frames", "observation_path", "media", "has_action_times", "origin")
+# Counts that the published file must have, if the paper states them.
+_STATED = ("questions", EPIC_KITCHENS, EGO4D)
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
 Roots = Mapping[str, str | Path | None]
@@ -279,6 +282,7 @@ def _save(
 
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
         - ``split_size``: questions in the file; ``questions``: questions prepared
+        - ``question_set``: see `set_of`; ``records_digest``: digest of the file's records
         - ``fingerprint``: changes when a prepared question or its media change, see `Footage.version`
         - ``missing``: for each video that lacks frames, its ``video_source``, ``video``, ``reason`` and the affected
           ``sample_ids``
@@ -290,7 +294,12 @@ def _save(
         - only with a copy: the same, with another ``media``, and ``copy`` (the report of `copies.read_copy`)
     """
     prepared = [record for record in questions if record.sample_id in found_media.footage]
-    rows = [_row(record, found_media.footage[record.sample_id], data, len(questions)) for record in prepared]
+    counts = compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split])
+    has_counts = all(counts[name]["matches"] for name in _STATED if name in data.paper[split])
+    digest = records_digest(questions)
+    question_set = set_of(has_counts=has_counts, digest=digest, published=data.prepared.digests.get(split))
+    of_file = {"split_size": len(questions), "question_set": question_set}
+    rows = [_row(record, found_media.footage[record.sample_id], data) | of_file for record in prepared]
     kind = f"public copy {copy['name']}" if (copy := found_media.copy) else READY_CLIPS
     if copy:
         fits = [getattr(found_media.footage[row["sample_id"]], "fit", None) for row in rows if row["past_actions"]]
@@ -302,25 +311,26 @@ def _save(
         split,
         _dataset(rows, data.columns),
         annotations=str(annotations),
-        split_size=len(questions),
+        **of_file,
+        records_digest=digest,
         questions=len(rows),
         fingerprint=fingerprint([row, found_media.footage[row["sample_id"]].version] for row in rows),
         missing=[
             {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
             for (source, video), reason, sample_ids in found_media.lost
         ],
-        counts=compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split]),
+        counts=counts,
         **({"verified": True} if found_media.is_verified else {}),
         **({"warnings": found_media.warnings} if found_media.warnings else {}),
         **_clips_summary(found_media.footage, kind) | ({"copy": copy} if copy else {}),
     )
 
 
-def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) -> dict[str, Any]:
-    """Return a record's fields, with the choices in one list, and the other columns that the tasks need."""
+def _row(record: Question, footage: Footage, data: _DataSet) -> dict[str, Any]:
+    """Return a record's fields, with the choices in one list, and its media."""
     return (
         record.model_dump(exclude={*records.CHOICES})
-        | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}
+        | {"choices": record.choices, "media_path": str(footage.path)}
         | {name: getattr(record, name) for name in data.columns}
         | ({"clip_frames": len(footage.frames) + bool(footage.observation)} if isinstance(footage, ReadyClip) else {})
         | ({"observation_path": str(path)} if (path := getattr(footage, "observation", None)) else {})

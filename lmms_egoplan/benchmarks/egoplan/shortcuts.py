@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 # Columns with the right choice or the text of a question. A partner does not need them.
-_ASKED = ("question", "choices", "golden_choice_idx", "answer", "split_size", "origin")
+_ASKED = ("question", "choices", "golden_choice_idx", "answer", "split_size", "question_set", "origin")
 
 
 def goal_of(row: Row) -> str:

@@ -29,6 +29,7 @@ from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.prepared_counts import print_question_sets
 from lmms_egoplan.storage import split_dir
 
 _TEXTS: dict[str, Any] = module_yaml(__file__)
@@ -51,6 +52,7 @@ def prepare(
     summaries = prepare_egothink(source, marks)
     summaries, marked = summaries[: len(DIMENSION_NAMES)], summaries[len(DIMENSION_NAMES) :]
     print_dimensions(summaries)
+    print_question_sets(*summaries)
     questions, folder = sum(summary["questions"] for summary in summaries), split_dir("egothink", summaries[0]["split"])
     facts = {"tolerance": LENGTH_TOLERANCE, "questions": questions, "source": summaries[0]["source"]}
     typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))

@@ -11,6 +11,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.marks import marked_records
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.coverage import set_of
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import compare_counts, fingerprint, table
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 HUB = "hub"
+_HUB_NAME = f"the dataset {HUB_DATASET}"
 # In words. The release was revised after the paper, and its mean lengths differ from Table 4 by up to 0.14.
 LENGTH_TOLERANCE = 0.2
 FORMATS = ("yes or no", "what", "other")
@@ -40,6 +42,7 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
 
         - ``benchmark``, ``split`` (the dimension), ``prepared`` (UTC, ISO 8601) and ``source``;
         - ``split_size`` and ``questions``, which are equal unless images lack marks;
+        - ``question_set``, see `set_of`, and ``records_digest``, see the function of that name;
         - ``fingerprint``, which changes with any text or image;
         - ``missing``, always empty;
         - ``made_from``: name and fingerprint of the dimension from which a split with marks was made;
@@ -53,22 +56,41 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
     """
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
-    name = f"the dataset {HUB_DATASET}" if source == HUB else str(Path(source).resolve())
+    name = _HUB_NAME if source == HUB else str(Path(source).resolve())
+    files = {
+        dimension: [record for record in records if record.dimension == dimension.name] for dimension in DIMENSIONS
+    }
     return [
-        _write(dimension, part, name, suffix, [record.dimension for record in records].count(dimension.name))
+        _write(dimension, part, name, suffix, file)
         for suffix, chosen in (("", records), ("_marked", marked_records(records, marks) if marks else []))
-        for dimension in DIMENSIONS
+        for dimension, file in files.items()
         if (part := [record for record in chosen if record.dimension == dimension.name])
     ]
 
 
-def _write(dimension: Dimension, records: Sequence[Record], source: str, suffix: str, size: int) -> dict[str, Any]:
+def records_digest(records: Sequence[Record]) -> str:
+    """Return the digest of a dimension's records: ids, names of images, questions and answers, without the images."""
+    return fingerprint([record.id, record.image_name, record.question, record.answer] for record in records)
+
+
+def _write(
+    dimension: Dimension, records: Sequence[Record], source: str, suffix: str, file: Sequence[Record]
+) -> dict[str, Any]:
+    """Write a split with some of a file's records."""
+    size, digest, published = len(file), records_digest(file), EGOTHINK.digests[dimension.name]
+    # The digests are the repository's. Nobody has compared the hub's records with them.
+    is_unknown = source == _HUB_NAME and digest != published
+    question_set = set_of(
+        has_counts=size == dimension.instances, digest=digest, published=None if is_unknown else published
+    )
+    of_file = {"split_size": size, "question_set": question_set}
     origin = {"made_from": [dimension.name, EGOTHINK.fingerprint(dimension.name)]} if suffix else {}
     return EGOTHINK.save(
         dimension.name + suffix,
-        _dataset(records, {"split_size": size} | ({"without_partner": size - len(records)} if suffix else {})),
+        _dataset(records, of_file | ({"without_partner": size - len(records)} if suffix else {})),
         source=source,
-        split_size=size,
+        **of_file,
+        records_digest=digest,
         questions=len(records),
         fingerprint=fingerprint(
             [record.id, record.question, record.answer, sha256(record.image).hexdigest()] for record in records
@@ -144,10 +166,10 @@ def _mean_words(texts: Sequence[str]) -> float:
     return round(fmean(len(text.split()) for text in texts), 2)
 
 
-def _dataset(records: Sequence[Record], counts: dict[str, int]) -> "Dataset":
+def _dataset(records: Sequence[Record], of_file: dict[str, Any]) -> "Dataset":
     from datasets import Image
 
     origin = ["origin"] if any(record.origin for record in records) else []
     columns = ["id", "dimension", "question", "answer", "image", *origin]
-    rows = [{name: getattr(record, name) for name in columns} | counts for record in records]
+    rows = [{name: getattr(record, name) for name in columns} | of_file for record in records]
     return table(rows, image=Image())

@@ -59,6 +59,7 @@ class Record:
         answer: Reference answer, verbatim.
         image: Bytes of the image file, which can be decoded.
         origin: Source of the question if it is not the benchmark's own, else None.
+        image_name: Name of the image file in the repository, ``<n>.jpg``. Images of the hub get the same names.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Record:
     answer: str
     image: bytes
     origin: str | None = None
+    image_name: str = ""
 
 
 def read_folder(source: Path) -> list[Draft]:
@@ -138,7 +140,9 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
             problems += [f"{draft.where}, {problem}" for problem in flaws]
         else:
             origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
-            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin))
+            names = draft.fields.get("image_path")
+            name = names[0] if isinstance(names, list) and names else f"{draft.id.rpartition('/')[-1]}.jpg"
+            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin, name))
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. Published data: {REPOSITORY_URL}, or "

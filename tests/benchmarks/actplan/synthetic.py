@@ -33,6 +33,7 @@ def actplan_docs(count):
             "gold_plan_1": first,
             "gold_plan_2": second,
             "split_size": count,
+            "question_set": "official",
             "setting_size": settings.count(instance.setting),
         }
         for instance, first, second in rows

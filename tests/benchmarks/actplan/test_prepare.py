@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("data")
 PUBLISHED = DATA / "actplan" / "annotation"
 COLUMNS = [
     "id", "scene", "activity", "setting", "activity_type", "task_description", "images", "gold_plan_1", "gold_plan_2",
-    "problem", "split_size", "setting_size",
+    "problem", "split_size", "setting_size", "question_set",
 ]  # fmt: skip
 
 
@@ -83,6 +83,7 @@ def test_every_instance_is_written(prepared, monkeypatch):
             "problem": PROBLEM.format(instance.activity),
             "split_size": 60,
             "setting_size": (38, 22)[instance.description],
+            "question_set": "own",
         }
         assert len(row["gold_plan_1"]) == 3 + 7 * number % 58
         assert bool(row["gold_plan_2"]) == (number % 10 != 9)
@@ -100,15 +101,16 @@ def test_the_summary_compares_with_table_2(prepared):
     source, _, summary = prepared
     summary = dict(summary)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
-    assert len(summary.pop("fingerprint")) == 64
+    assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
     ids = list(instance_ids(60))
     counts = summary.pop("counts")
     assert summary == {
         "benchmark": "actplan",
-        "format": 2,
+        "format": 3,
         "split": "test",
         "source": str(source.resolve()),
         "split_size": 60,
+        "question_set": "own",
         "questions": 60,
         "without_gold_plan_1": 0,
         "without_gold_plan_2": 6,
@@ -163,6 +165,7 @@ def test_the_papers_counts_match(tmp_path):
     matches = {name: count["matches"] for name, count in summary["counts"].items() if count["paper"] is not None}
     assert set(matches.values()) == {True}
     assert len(matches) == 11
+    assert {*ACTPLAN.load("test")["question_set"]} == {summary["question_set"]} == {"official by counts"}
     assert (summary["questions"], summary["without_gold_plan_2"], summary["images_outside"]) == (1187, 1187, [])
 
 

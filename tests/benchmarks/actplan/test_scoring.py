@@ -135,6 +135,7 @@ DOC = {
     "activity": "b",
     "activity_type": "other",
     "split_size": 4,
+    "question_set": "official",
     "gold_plan_1": GOLD,
     "gold_plan_2": [],
     "problem": "",

@@ -15,6 +15,7 @@ def egointent_docs(count):
     return [
         record
         | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "split_size": count}
+        | {"question_set": "official"}
         | {"num_frames": 3, "num_frames_with_history": 3}
         for record in _egointent_records(count)
     ]

@@ -36,7 +36,9 @@ pytestmark = pytest.mark.usefixtures("data")
 
 FOUND = {"local_intent": "line up a screw", "global_intent": "fix the bicycle", "next_step_plan": "tighten it"}
 REFERENCES = {"local_intent": "REFERENCE-A", "global_intent": "REFERENCE-B", "next_step_plan": "REFERENCE-C"}
-DOC = {"video_id": "v1", "scenario": "make tea", "environment": "indoor", "split_size": 4}
+DOC = {"video_id": "v1", "scenario": "make tea", "environment": "indoor", "split_size": 4} | {
+    "question_set": "official"
+}
 
 
 @pytest.fixture

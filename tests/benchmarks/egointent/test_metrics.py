@@ -44,6 +44,7 @@ def doc_of(step_id, scenario="make tea", environment="indoor", **changes):
         "environment": environment,
         "unverified": False,
         "split_size": 10,
+        "question_set": "official",
     } | changes
 
 

@@ -61,6 +61,7 @@ def test_writes_every_step(folder):
         "num_frames": 3,
         "num_frames_with_history": 6,
         "split_size": 6,
+        "question_set": "own",
     }
     assert set(Record.model_fields) - {"origin"} < set(dataset.column_names)
     assert dataset["step_id"][:] == [f"s{number}" for number in range(1, 7)]
@@ -73,14 +74,15 @@ def test_writes_every_step(folder):
 def test_summary_compares_with_the_paper(folder):
     summary = prepare(folder, raw_records())
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
-    assert len(summary.pop("fingerprint")) == 64
+    assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
     assert summary.pop("mapping")[:2] == ["step_id: step_id (6)", "video_id: video_id (6)"]
     assert summary == {
         "benchmark": "egointent",
-        "format": 3,
+        "format": 4,
         "split": "test",
         "annotations": str((folder / "steps.jsonl").resolve()),
         "split_size": 6,
+        "question_set": "own",
         "questions": 6,
         "unverified": 1,
         "missing": [],
@@ -111,9 +113,9 @@ def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
 def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
     prepare(folder, raw_records())
     path = summary_path("egointent", "test")
-    path.write_text(path.read_text().replace('"format": 3', '"format": 1'))
+    path.write_text(path.read_text().replace('"format": 4', '"format": 3'))
     with pytest.raises(
-        LmmsEgoplanError, match=r"in format 1; this version reads format 3. .*lmms-egoplan data prepare egoint"
+        LmmsEgoplanError, match=r"in format 3; this version reads format 4. .*lmms-egoplan data prepare egoint"
     ):
         EGOINTENT.load("test")
 
@@ -140,7 +142,9 @@ def test_the_papers_counts_match(folder):
         raw_record(number, video_id=f"v{number % 32}", scenario=f"scenario {number % 15}", start_sec=1, end_sec=1.5)
         for number in range(3014)
     ]
-    counts = prepare(folder, steps)["counts"]
+    summary = prepare(folder, steps)
+    assert (summary["question_set"], prepare(folder, steps[1:])["question_set"]) == ("official by counts", "own")
+    counts = summary["counts"]
     assert [name for name, count in counts.items() if count["matches"]] == ["steps", "scenarios", "videos"]
     assert counts["steps"]["prepared"] == PAPER["steps"]
 

@@ -45,6 +45,7 @@ def egoplan_docs(count):
                 ],
                 "media_path": "/nowhere",
                 "split_size": count,
+                "question_set": "official",
             }
         )
     return docs

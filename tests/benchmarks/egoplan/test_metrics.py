@@ -57,6 +57,7 @@ def make_doc(gold="B", **changes):
         "choices": CHOICES,
         "golden_choice_idx": gold,
         "split_size": 10,
+        "question_set": "official",
     } | changes
 
 

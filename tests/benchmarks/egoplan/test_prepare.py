@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 from benchmarks.egoplan.bench2_questions import EXAMPLES
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.records import read_bench2_annotations
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
-from lmms_egoplan.storage import load_summary, split_dir
+from lmms_egoplan.storage import load_summary, records_digest, split_dir
 from media.files import damage_packet, number_image, write_epic_folder, write_numbered_video
 
 
@@ -100,6 +101,7 @@ def test_writes_every_question(folders):
         ],
         "media_path": str(epic.resolve()),
         "split_size": 3,
+        "question_set": "own",
     }
     assert dataset[1]["past_actions"] == []
     assert dataset[2]["media_path"] == str((folders / "ego4d" / "0a1b-2c.mp4").resolve())
@@ -113,13 +115,14 @@ def test_writes_every_question(folders):
 def test_summary_compares_with_the_paper(folders):
     summary = prepare(folders, QUESTIONS)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
-    assert len(summary.pop("fingerprint")) == 64
+    assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
     assert summary == {
         "benchmark": "egoplan",
         "format": EGOPLAN.data_format,
         "split": "val",
         "annotations": str((folders / "annotations.json").resolve()),
         "split_size": 3,
+        "question_set": "own",
         "questions": 3,
         "missing": [],
         "counts": {
@@ -141,10 +144,27 @@ def test_the_official_numbers_match(folders):
 
     epic = [question(i, "EpicKitchens", "P01_02", 1, goal=goal(i)) for i in range(2432)]
     ego4d = [question(i, "Ego4D", "0a1b-2c", i % 30, goal=goal(i)) for i in range(2432, 3355)]
-    counts = prepare(folders, epic + ego4d)["counts"]
+    official = prepare(folders, epic + ego4d)
+    counts = official["counts"]
     matching = {name for name, count in counts.items() if count["prepared"] == count["paper"]}
     assert matching == {"questions", "task_goals", "EpicKitchens", "Ego4D"}
     assert {name for name, count in counts.items() if count["matches"]} == matching
+    part = prepare(folders, epic + ego4d, ego4d=None, skip_missing=True)
+    assert (part["questions"], part["records_digest"]) == (2432, official["records_digest"])
+    assert official["question_set"] == part["question_set"] == "official by counts"
+    of_other_sources = [*epic, question(9999, "EpicKitchens", "P01_02", 1), *ego4d[1:]]
+    assert prepare(folders, of_other_sources, ego4d=None, skip_missing=True)["question_set"] == "own"
+
+
+@pytest.mark.parametrize(("digest", "name"), [(None, "official by counts"), ("same", "official"), ("other", "own")])
+def test_a_known_digest_decides(folders, monkeypatch, digest, name):
+    questions = [bench2_question(f"0a1b-2c_{number}") for number in range(1321)]
+    known = records_digest(read_bench2_annotations(write(folders, questions)))
+    if digest:
+        monkeypatch.setitem(EGOPLAN_BENCH2.digests, "test", known if digest == "same" else "0" * 64)
+    summary = prepare_bench2(folders, questions)
+    assert {*EGOPLAN_BENCH2.load("test")["question_set"]} == {summary["question_set"]} == {name}
+    assert prepare_bench2(folders, questions[1:])["question_set"] == "own"
 
 
 def test_test_split_has_no_answers(folders):
@@ -153,6 +173,9 @@ def test_test_split_has_no_answers(folders):
     dataset = EGOPLAN.load("test")
     assert dataset["golden_choice_idx"][:] == dataset["answer"][:] == [None] * 3
     assert summary["counts"]["questions"]["paper"] == 1584
+    assert summary["question_set"] == "own"
+    private = [question(i, "Ego4D", "0a1b-2c", 1) | {"golden_choice_idx": None, "answer": None} for i in range(1584)]
+    assert prepare(folders, private, split="test")["question_set"] == "official by counts"
     assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 1, "paper": None, "matches": None}
 
 
@@ -346,7 +369,8 @@ def test_bench2_rows_and_counts(folders):
     row = EGOPLAN_BENCH2.load("test")[0]
     assert [*row] == [
         *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
-        *("current_observation_frame", "past_actions", "media_path", "split_size", "domain", "scenario", "first_frame"),
+        *("current_observation_frame", "past_actions", "media_path", "split_size"),
+        *("question_set", "domain", "scenario", "first_frame"),
     ]
     assert (row["video_id"], row["domain"], row["scenario"], row["first_frame"]) == ("0a1b-2c", "Work", "carpentry", 4)
 

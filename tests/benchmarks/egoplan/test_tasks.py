@@ -83,6 +83,7 @@ def save_data(media, fingerprint):
                 ],
                 "media_path": media[video],
                 "split_size": SPLIT_SIZE,
+                "question_set": "official by counts",
             }
             for sample_id, (_, gold, video) in QUESTIONS.items()
         ]
@@ -205,6 +206,7 @@ def test_val_from_requests_to_results():
         "num_questions": 4,
     }
     assert {name: results[name] for name in expected} == pytest.approx(expected)
+    assert output["results"]["egoplan_val"]["question_set,none"] == "official by counts"
     assert not [value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)]
     # Two questions share a video, so the clustered standard error differs from the naive one.
     assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]

@@ -17,6 +17,7 @@ def egothink_docs(dimension, count):
     (entry,) = (entry for entry in DIMENSIONS if entry.name == dimension)
     return [
         {"id": f"{dimension}/{number}", "dimension": dimension, "split_size": count}
+        | {"question_set": "official"}
         | {name: raw[name] for name in ("question", "answer")}
         for number, raw in enumerate(raw_records(entry, count), 1)
     ]

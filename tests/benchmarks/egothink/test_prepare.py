@@ -1,4 +1,5 @@
 import json
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -29,13 +30,14 @@ def test_writes_every_question(source):
         assert EGOTHINK.folder(dimension.name) == split_dir("egothink", dimension.name)
         assert EGOTHINK.fingerprint(dimension.name) == summary["fingerprint"]
         dataset = load_from_disk(split_dir("egothink", dimension.name))[dimension.name]
-        assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size"]
+        assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size", "question_set"]
         assert dataset.remove_columns("image")[:] == {
             "id": [f"{dimension.name}/1", f"{dimension.name}/2"],
             "dimension": [dimension.name] * 2,
             "question": [f"What is thing {number} of {dimension.name}? " for number in (1, 2)],
             "answer": [f"The {dimension.name} {number}." for number in (1, 2)],
             "split_size": [2, 2],
+            "question_set": ["own", "own"],
         }
         assert [image.size for image in dataset["image"]] == [(24, 16)] * 2
         images = source / dimension.folder / "images"
@@ -57,13 +59,14 @@ def test_summary_compares_with_table_4(source):
     path.write_text(json.dumps(records))
     summary = prepare_egothink(source)[1]
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
-    assert len(summary.pop("fingerprint")) == 64
+    assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
     assert summary == {
         "benchmark": "egothink",
-        "format": 1,
+        "format": 2,
         "split": "attribute",
         "source": str(source.resolve()),
         "split_size": 2,
+        "question_set": "own",
         "questions": 2,
         "missing": [],
         "counts": {
@@ -132,6 +135,50 @@ def test_a_folder_named_hub_needs_a_path(source, tmp_path, monkeypatch):
     assert from_hub[0]["source"] == "the dataset EgoThink/EgoThink"
     assert [s["fingerprint"] for s in from_hub] == [s["fingerprint"] for s in from_folder]
     assert stored_bytes("activity")[1] == (tmp_path / "hub/Activity/images/2.jpg").read_bytes()
+
+
+@pytest.fixture
+def published_texts(tmp_path):
+    """Return a folder with the published records and small images."""
+    if not PUBLISHED.exists():
+        pytest.skip(f"{PUBLISHED} is absent")
+    image = image_bytes(0)
+    for dimension in DIMENSIONS:
+        folder = tmp_path / "published" / dimension.folder
+        (folder / "images").mkdir(parents=True)
+        shutil.copy(PUBLISHED / dimension.folder / "annotations.json", folder)
+        for number in range(1, dimension.instances + 1):
+            (folder / "images" / f"{number}.jpg").write_bytes(image)
+    return tmp_path / "published"
+
+
+def edit(source, dimension, change):
+    path = source / dimension / "annotations.json"
+    records = json.loads(path.read_text())
+    change(records)
+    path.write_text(json.dumps(records))
+
+
+def test_only_the_published_records_are_official(published_texts, tmp_path, monkeypatch):
+    summaries = prepare_egothink(published_texts)
+    assert {summary["question_set"] for summary in summaries} == {"official"}
+    assert {*EGOTHINK.load("existence")["question_set"]} == {"official"}
+    edit(published_texts, "Object/existence", lambda records: records[7].update(answer="a boat"))
+    edit(published_texts, "Object/attribute", lambda records: records[7].update(question="What is it?"))
+    edit(published_texts, "Object/affordance", lambda records: records[7].update(image_path=["1.jpg"]))
+    edit(published_texts, "Planning/navigation", lambda records: records.pop())
+    edit(published_texts, "Planning/assistance", lambda records: records.append(records[0]))
+    sets = {summary["split"]: summary["question_set"] for summary in prepare_egothink(published_texts)}
+    changed = {"existence", "attribute", "affordance", "navigation", "assistance"}
+    assert {name for name, question_set in sets.items() if question_set != "official"} == changed
+    assert {sets[name] for name in changed} == {"own"}
+    monkeypatch.chdir(tmp_path)
+    write_hub_copy(published_texts, tmp_path)
+    from_hub = {summary["split"]: summary["question_set"] for summary in prepare_egothink("hub")}
+    # Nobody has compared the hub's records with the repository's.
+    assert {name: question_set for name, question_set in from_hub.items() if question_set != "official"} == {
+        "existence": "official by counts", "attribute": "official by counts", "navigation": "own", "assistance": "own",
+    }  # fmt: skip
 
 
 @pytest.mark.nightly

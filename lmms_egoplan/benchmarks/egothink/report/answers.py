@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_st
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.coverage import OFFICIAL
+from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.report.benchmark import Judged
@@ -124,9 +124,11 @@ class Graded(ScoredTask):
 
     @property
     def question_set(self) -> str:
-        """Question sets that are not official, joined; ``official`` if there are none."""
+        """Question sets that are not official, joined; without any, the least certain official name."""
         names = {name for task in self.tasks.values() if isinstance(name := task.metrics.get("question_set"), str)}
-        return "; ".join(sorted(names - {OFFICIAL})) or OFFICIAL
+        if others := sorted(name for name in names if not is_official(name)):
+            return "; ".join(others)
+        return BY_COUNTS if BY_COUNTS in names else OFFICIAL
 
     @cached_property
     def whole(self) -> Part:
