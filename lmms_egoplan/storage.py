@@ -75,6 +75,8 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         - ``fingerprint``: differs for other data;
         - ``missing``: a list.
 
+        `PreparedData.save` adds ``datasets``, the version of that library.
+
     Raises:
         LmmsEgoplanError: the summary cannot be read, or one of these fields is missing or of another type.
     """
@@ -171,7 +173,7 @@ class PreparedData:
     """The prepared splits of a benchmark.
 
     `folder`, `fingerprint` and `load` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its
-    summary is damaged or of another format.
+    summary is damaged or of another format. `folder` and `load` also raise it if the rows cannot be read.
 
     title: name of a split in messages; ``{}`` is the split's name.
     how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and ``{tasks}`` are the split's name,
@@ -228,7 +230,7 @@ class PreparedData:
 
     def folder(self, split: str) -> Path:
         """Return the folder of the split, for ``datasets.load_from_disk``."""
-        self._summary(split)
+        self.load(split)
         return split_dir(self.benchmark, split)
 
     def fingerprint(self, split: str) -> str:
@@ -242,12 +244,13 @@ class PreparedData:
         All files are first written next to the target, so a failure does not damage the earlier data.
 
         Args:
-            summary: the fields of `load_summary` except ``prepared`` and ``format``, and the benchmark's own fields.
+            summary: the fields of `load_summary` except ``prepared``, and the benchmark's own fields.
         """
-        from datasets import DatasetDict
+        from datasets import DatasetDict, __version__
 
         prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
         common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
+        common["datasets"] = __version__
         text = json.dumps(common | summary, indent=2, ensure_ascii=False) + "\n"
         target = split_dir(self.benchmark, split)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,9 +271,17 @@ class PreparedData:
 
     def load(self, split: str) -> "Dataset":
         """Load the split's rows."""
-        from datasets import load_from_disk
+        from datasets import __version__, load_from_disk
 
-        return load_from_disk(str(self.folder(split)))[split]
+        writer, folder = self._summary(split).get("datasets", __version__), split_dir(self.benchmark, split)
+        try:
+            return load_from_disk(str(folder))[split]
+        except (KeyError, OSError, TypeError, ValueError) as error:
+            problem = "damaged"
+            if writer != __version__:
+                problem = f"datasets {writer} prepared it, and datasets {__version__} cannot read it"
+            how = f"prepare the split again. {self._how(split)}"
+            raise LmmsEgoplanError(f"{folder}: {problem} ({type(error).__name__}: {error}); {how}") from error
 
     def _how(self, split: str) -> str:
         return self.how.format(split=split, file=self.files.get(split, split), tasks=LMMS_EVAL_TASKS)

@@ -1,5 +1,6 @@
 import json
 
+import datasets
 import pytest
 from datasets import Dataset, load_from_disk
 
@@ -32,7 +33,7 @@ def test_split_is_saved_with_its_summary(data):
     assert load_summary("egoplan", "val") is None
     assert prepared_splits() == []
     summary = save(2)
-    assert summary == SUMMARY | {"benchmark": "egoplan", "split": "val", "format": 1}
+    assert summary == SUMMARY | {"benchmark": "egoplan", "split": "val", "format": 1, "datasets": datasets.__version__}
     assert split_dir("egoplan", "val") == data / "egoplan" / "val"
     assert load_from_disk(data / "egoplan" / "val")["val"]["a"][:] == [1, 2]
     assert load_summary("egoplan", "val") == summary
@@ -95,6 +96,21 @@ def test_the_formats_that_each_benchmark_reads():
     assert {name: (splits.oldest_format, splits.data_format) for name, splits in prepared.items()} == {
         "egoplan": (3, 3), "egoplan_bench2": (2, 2), "egothink": (2, 2), "egointent": (4, 4), "actplan": (3, 3),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["folder", "load"])
+def test_rows_that_cannot_be_read_name_the_versions_of_datasets(method):
+    summary = save()
+    info = split_dir("egoplan", "val") / "val" / "dataset_info.json"
+    info.write_text(info.read_text().replace('"Value"', '"ListOfAnotherVersion"'))
+    facts = [str(split_dir("egoplan", "val")), "ListOfAnotherVersion", "damaged"]
+    for writer in (datasets.__version__, "99.1"):
+        path = split_dir("egoplan", "val") / "summary.json"
+        path.write_text(json.dumps(summary | {"datasets": writer}))
+        with pytest.raises(LmmsEgoplanError) as error:
+            getattr(EGOPLAN, method)("val")
+        assert all(fact in str(error.value) for fact in facts)
+        facts = [*facts[:2], "99.1", datasets.__version__, "prepare"]
 
 
 @pytest.mark.parametrize("method", ["folder", "fingerprint", "load"])

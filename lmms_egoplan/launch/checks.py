@@ -150,9 +150,8 @@ def _data(plan: Plan) -> Iterator[str]:
         try:
             rows = benchmark.load_splits().load(split)
             designs_of(benchmark.name, split, plan.subset)
-        except (LmmsEgoplanError, OSError, ValueError) as error:
-            how = "" if isinstance(error, LmmsEgoplanError) else "; damaged, prepare the split again"
-            yield f"data: {error}{how}"
+        except LmmsEgoplanError as error:
+            yield f"data: {error}"
             continue
         media = {path for column in _MEDIA if column in rows.column_names for path in rows.unique(column)}
         missing = sorted(path for path in media if not os.path.exists(path))  # noqa: PTH110 - fast for many paths

@@ -102,6 +102,7 @@ def test_the_summary_compares_with_table_2(prepared):
     summary = dict(summary)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
+    assert summary.pop("datasets")
     ids = list(instance_ids(60))
     counts = summary.pop("counts")
     assert summary == {

@@ -75,6 +75,7 @@ def test_summary_compares_with_the_paper(folder):
     summary = prepare(folder, raw_records())
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
+    assert summary.pop("datasets")
     assert summary.pop("mapping")[:2] == ["step_id: step_id (6)", "video_id: video_id (6)"]
     assert summary == {
         "benchmark": "egointent",

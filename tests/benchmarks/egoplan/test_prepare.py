@@ -116,6 +116,7 @@ def test_summary_compares_with_the_paper(folders):
     summary = prepare(folders, QUESTIONS)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == len(summary.pop("records_digest")) == 64
+    assert summary.pop("datasets")
     assert summary == {
         "benchmark": "egoplan",
         "format": EGOPLAN.data_format,

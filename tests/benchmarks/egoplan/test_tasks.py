@@ -7,6 +7,7 @@ from copy import copy
 from functools import cache
 from pathlib import Path
 
+import datasets
 import pytest
 from datasets import Dataset
 from lmms_eval.api.instance import GenerationResult, TokenCounts
@@ -182,6 +183,18 @@ def test_missing_data_is_one_error(task, file, tmp_path, monkeypatch):
     with pytest.raises(DataMissingError, match=f"data prepare egoplan {file}") as error:
         load(task)
     assert "https://ego4d-data.org" in str(error.value)
+
+
+def test_rows_of_another_version_of_datasets_are_one_error(media, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    save_data(media, "0123abcd")
+    folder = tmp_path / "egoplan" / "val"
+    info, summary = folder / "val" / "dataset_info.json", folder / "summary.json"
+    info.write_text(info.read_text().replace('"List"', '"ListOfAnotherVersion"'))
+    summary.write_text(summary.read_text().replace(datasets.__version__, "99.1"))
+    with pytest.raises(LmmsEgoplanError, match=r"99\.1") as error:  # not tenacity's RetryError
+        load("egoplan_val")
+    assert datasets.__version__ in str(error.value)
 
 
 @pytest.mark.usefixtures("data")
