@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets
+from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, load_prompts
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.visuals import SEPARATE
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -20,7 +20,7 @@ class Asked:
 
     Attributes:
         prompt, media, observation, decoding: Name of the preset whose field is used. Presets with equal fields have the
-            name of the first one.
+            name of the first one. A prompt may also have a name that only `load_prompts` has.
         shift: Positions by which the options are moved down, see `presets.rotated`.
         ranked: Whether the options are ranked by likelihood after the prompt, instead of generating a reply.
     """
@@ -100,6 +100,7 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
         names = [name for name, preset in presets.items() if field not in preset.unknown]
         names = [name for name in names if field in ("media", "observation") or not asks[name][0].ranked]
         levels[field] = [(x, Asked(**vars(asked) | {field: vars(asks[x][0])[field]}), parser) for x in names]
+    levels["prompt"] += [(x, replace(asked, prompt=x), parser) for x in load_prompts(benchmark) if x not in presets]
     if asked.ranked:
         levels |= {factor: [] for factor in ("parser", "prompt", "option order", "decoding")}
     varied: dict[Any, Condition] = {}

@@ -194,20 +194,20 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
 @pytest.mark.nightly
 def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
     arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", "lm-eval", "--out", "runs/preset")
-    result = run(folder, judge, *arguments, "--protocol", "physbrain-1.0")
+    result = run(folder, judge, *arguments, "--protocol", "physbrain")
     assert result.returncode == 0, result.stderr
-    assert "\n$ LMMS_EGOPLAN_PROTOCOL=physbrain-1.0 " in result.stdout
+    assert "\n$ LMMS_EGOPLAN_PROTOCOL=physbrain " in result.stdout
     out = folder / "runs" / "preset"
-    assert read_state(out).settings["protocol"] == "physbrain-1.0"
+    assert read_state(out).settings["protocol"] == "physbrain"
     results = next(path for path in sorted(out.rglob("*.json"), reverse=True) if "results" in path.name)
     versions = json.loads(results.read_text())["versions"]
     tasks = {task: str(version) for task, version in versions.items() if not task.startswith("egothink_bench")}
     assert len(tasks) == 12
-    assert all(version.endswith("+physbrain-1.0") for version in tasks.values())
+    assert all(version.endswith("+physbrain") for version in tasks.values())
     assert "does not state" in (out / "report" / "index.html").read_text()
     other = run(folder, judge, *arguments)
     assert other.returncode == 1
-    assert "protocol: physbrain-1.0, now none" in other.stderr
+    assert "protocol: physbrain, now none" in other.stderr
 
 
 @pytest.mark.nightly

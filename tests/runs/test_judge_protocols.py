@@ -126,8 +126,8 @@ def test_an_unknown_protocol_ends_the_run_before_any_request(data, judge, monkey
 
 
 def test_prompts_of_physbrain_in_lm_eval(data, judge):
-    done = in_lm_eval(prompts="physbrain-1.0")
-    assert done["results"][TASK]["prompts,judged"] == "physbrain-1.0"
+    done = in_lm_eval(prompts="physbrain")
+    assert done["results"][TASK]["prompts,judged"] == "physbrain"
     texts = [sample["arguments"][0][0] for sample in done["samples"][TASK]]
     assert texts == ["<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)]
 

@@ -17,6 +17,8 @@ def test_a_level_changes_only_its_factor(benchmark):
     base, *varied = conditions(benchmark, "", (), ranks=True)
     assert presets[base.level].parser == base.parser
     assert {condition.factor for condition in varied} == {*FACTORS}
+    alone = {x.level for x in varied if x.factor == "prompt"} - {*presets}
+    assert alone == ({"physbrain"} if benchmark == "egoplan" else set())
     for condition in varied:
         if condition.factor == PRESET:
             continue

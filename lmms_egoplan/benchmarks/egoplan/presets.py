@@ -65,6 +65,7 @@ def load_presets(benchmark: str) -> dict[str, Preset]:
     """Return the presets of a benchmark, by name."""
     entries = module_yaml(__file__)[benchmark]
     stand_in = entries.pop("stand_in")
+    entries.pop("prompts", None)
     presets = {}
     for name, entry in entries.items():
         unknown = tuple(field for field in FIELDS if entry.get(field) is None)
@@ -89,6 +90,15 @@ def stated_pixels(name: str) -> Mapping[str, int]:
     """
     presets = (presets.get(name) for presets in map(load_presets, module_yaml(__file__)))
     return next((preset.pixels for preset in presets if preset is not None), {})
+
+
+@cache
+def load_prompts(benchmark: str) -> dict[str, Preset]:
+    """Return, by name, the presets of a benchmark, and presets with the prompts of sources that state little else."""
+    presets = load_presets(benchmark)
+    letters = next(preset for preset in presets.values() if preset.parser != LIKELIHOOD)
+    alone = module_yaml(__file__)[benchmark].get("prompts", {})
+    return presets | {name: letters._replace(name=name, prompt=text) for name, text in alone.items()}
 
 
 def prompt_of(preset: Preset, doc: Doc) -> str:

@@ -77,4 +77,3 @@ def doc_to_preset_text(doc: Doc) -> str:
 score_official = partial(score_preset, "egoplan", "official")
 score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
 score_seed_bench_r1 = partial(score_preset, "egoplan", "seed-bench-r1")
-score_physbrain = partial(score_preset, "egoplan", "physbrain-1.0")

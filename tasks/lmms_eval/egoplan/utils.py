@@ -95,7 +95,6 @@ def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[
 
 score_official = partial(score_preset, "egoplan", "official")
 score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
-score_physbrain = partial(score_preset, "egoplan", "physbrain-1.0")
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if (kind := name.removeprefix("PHYSBRAIN_")) in _PLANNING:
         blocks = model_blocks(planning=_PLANNING[kind])
         if kind != name:
-            return {"default": blocks["physbrain-1.0"]}
+            return {"default": blocks["physbrain"]}
         return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=_PLANNING[kind])}
     if name == "PRESET":
         return preset and preset.name

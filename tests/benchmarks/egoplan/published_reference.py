@@ -286,7 +286,6 @@ def seed_letter(reply: str) -> str:
 PROMPTS = {
     ("egoplan", "lmms-eval-0.7.3"): lmms_eval_prompt,
     ("egoplan", "seed-bench-r1"): seed_prompt,
-    ("egoplan", "physbrain-1.0"): physbrain_prompt,
     ("egoplan_bench2", "official"): bench2_prompt,
     ("egoplan_bench2", "lmms-eval-0.7.3"): stand_in_prompt,
     ("egoplan_bench2", "flageval"): flageval_prompt,
@@ -294,9 +293,10 @@ PROMPTS = {
     ("egoplan_bench2", "physbrain-evalkit"): physbrain_evalkit_prompt,
     ("egoplan_bench2", "physbrain-evalkit-thinking"): physbrain_evalkit_prompt,
     ("egoplan_bench2", "seed-bench-r1"): seed_prompt,
-    ("egoplan_bench2", "physbrain-1.0"): bench2_prompt,
 }
 PIPELINES = [*PROMPTS]
+# A prompt of `sensitivity` without a preset.
+PROMPTS["egoplan", "physbrain"] = physbrain_prompt
 PIPELINE_LETTERS = {
     "official": bench2_letter,
     "lmms-eval-0.7.3": lmms_eval_letter,
@@ -305,7 +305,6 @@ PIPELINE_LETTERS = {
     "physbrain-evalkit": physbrain_letter,
     "physbrain-evalkit-thinking": physbrain_thinking_letter,
     "seed-bench-r1": seed_letter,
-    "physbrain-1.0": bench2_letter,
 }
 # Sampling of each pipeline: limit on new tokens, whether it samples (None: the server decides), and other arguments.
 SAMPLING = {
@@ -316,7 +315,6 @@ SAMPLING = {
     "physbrain-evalkit": (1024, False, {"repetition_penalty": 1.05}),
     "physbrain-evalkit-thinking": (1024, False, {"repetition_penalty": 1.05}),
     "seed-bench-r1": (256, True, {"temperature": 1.0}),
-    "physbrain-1.0": (1024, False, {}),
 }
 
 

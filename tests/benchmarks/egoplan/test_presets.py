@@ -16,7 +16,7 @@ from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
-from lmms_egoplan.benchmarks.egoplan.presets import FIELDS, LIKELIHOOD, load_presets, prompt_of, rotated
+from lmms_egoplan.benchmarks.egoplan.presets import FIELDS, LIKELIHOOD, load_presets, load_prompts, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.media.frames import Clip
@@ -174,9 +174,9 @@ def questions(benchmark):
     return made
 
 
-@pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
+@pytest.mark.parametrize(("benchmark", "name"), published.PROMPTS)
 def test_prompts_equal_the_reference(benchmark, name):
-    preset = load_presets(benchmark)[name]
+    preset = load_prompts(benchmark)[name]
     for record in questions(benchmark):
         assert prompt_of(preset, as_doc(benchmark, record)) == published.PROMPTS[benchmark, name](record)
 
@@ -292,7 +292,6 @@ STORED_CLIPS = "prompt (stored questions not seen), media (stored clips not seen
 UNKNOWN = {
     ("egoplan", "lmms-eval-0.7.3"): RE_ENCODED,
     ("egoplan", "seed-bench-r1"): STORED_CLIPS,
-    ("egoplan", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
     ("egoplan_bench2", "official"): "decoding",
     ("egoplan_bench2", "lmms-eval-0.7.3"): "prompt, media",
     ("egoplan_bench2", "flageval"): "prompt (stored questions not seen; last line unused in that commit), "
@@ -302,7 +301,6 @@ UNKNOWN = {
     ("egoplan_bench2", "physbrain-evalkit"): "media, prompt (stored questions and options not seen)",
     ("egoplan_bench2", "physbrain-evalkit-thinking"): "media, prompt (stored questions and options not seen)",
     ("egoplan_bench2", "seed-bench-r1"): STORED_CLIPS,
-    ("egoplan_bench2", "physbrain-1.0"): "media, observation, option_order, decoding, thinking, parser",
 }
 
 
@@ -347,9 +345,8 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         assert (content["task"], metadata["preset"]) == (task, name)
         assert metadata["version"] == (1.0 if (benchmark, name) == NEW else 1.1)
         assert content["tag"] == "egocentric_planning_presets"
-        assert content["process_results"].split(".")[-1] == "score_" + {"physbrain-1.0": "physbrain"}.get(
-            name, name.removesuffix("-0.7.3").replace("-", "_")
-        )
+        scorer = f"score_{name.removesuffix('-0.7.3').replace('-', '_')}"
+        assert content["process_results"].split(".")[-1] == scorer
         if preset.parser == LIKELIHOOD:
             assert "generation_kwargs" not in content
             continue

@@ -227,7 +227,7 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("preset", "judged"), [("official", "blue"), ("physbrain-1.0", "Well. Short Answer: blue"), (None, "Well. Short")]
+    ("preset", "judged"), [("official", "blue"), ("physbrain", "Well. Short Answer: blue"), (None, "Well. Short")]
 )
 def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
     if preset:
@@ -276,14 +276,14 @@ def test_each_preset_states_all_fields_or_names_the_unknown_ones():
         assert ("excluded" if failed is None else failed) == preset.fields["failed"]
     unknown = {name: set(preset.unknown) for name, preset in PRESETS.items()}
     assert unknown["official"] == unknown["lmms-eval-0.7.3"] == set()
-    assert unknown["physbrain-1.0"] == {"decoding", "thinking", "parser", "judge_prompt", "failed"}
+    assert unknown["physbrain"] == {"decoding", "thinking", "parser", "judge_prompt", "failed"}
 
 
 def test_prompts_of_physbrain_are_those_of_the_family():
-    (family,) = (family for family in FAMILIES if family.name == "physbrain-1.0")
+    (family,) = (family for family in FAMILIES if family.name == "physbrain")
     for dimension in DIMENSIONS:
         expected = family.planning if dimension.name in PLANNING else family.general
-        assert PRESETS["physbrain-1.0"].block(dimension.name)["prompt"] == expected
+        assert PRESETS["physbrain"].block(dimension.name)["prompt"] == expected
 
 
 def test_blocks_without_a_preset_keep_their_messages():
@@ -299,7 +299,7 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     from lmms_egoplan.report.benchmark import read_reports
     from lmms_egoplan.report.runs import read_runs
 
-    for preset in (None, "official", "physbrain-1.0"):
+    for preset in (None, "official", "physbrain"):
         monkeypatch.setenv(VARIABLE, preset or "")
         done, _ = evaluated(monkeypatch, "lm-eval")
         folder = tmp_path / str(preset)
@@ -312,12 +312,12 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     runs = read_runs([tmp_path]).runs
     versions = {graded.task_run.version for run in runs for graded in read_graded(run)}
     version = package_versions()[TASK]
-    assert versions == {version, f"{version}-authors+official", f"{version}+physbrain-1.0"}
+    assert versions == {version, f"{version}-authors+official", f"{version}+physbrain"}
     parts = list(read_reports(runs, [benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink"]))
     assert [len(part.runs) for part, _ in parts] == [1, 1, 1]
     assert parts[0][0].versions == {TASK: version}
     remarks = {part.versions[TASK]: " ".join(report.remarks()) for part, report in parts}
-    assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain-1.0"]
+    assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain"]
     assert all("does not state" not in remarks[other] for other in (version, f"{version}-authors+official"))
     foreign = [text for part, _ in parts for text in part._remarks() if "not a version" in text]
     assert not foreign

@@ -229,7 +229,7 @@ def test_the_prompts_of_egothink_are_those_in_lmms_eval(data, lmms_eval, name):
 @pytest.mark.parametrize("kind", ["GENERAL_PROMPTS", "PLANNING_PROMPTS"])
 def test_prompts_of_physbrain_are_a_block_for_all_backends_of_lmms_eval(lmms_eval, kind):
     (block,) = getattr(lmms_eval, f"PHYSBRAIN_{kind}").items()
-    assert block == ("default", getattr(lmms_eval, kind)["physbrain-1.0"])
+    assert block == ("default", getattr(lmms_eval, kind)["physbrain"])
     text = lmms_eval.doc_to_text({"question": "Where am I?"}, block[1])
     assert text.startswith("Imagine you are the camera wearer (I) who recorded the video. ")
     assert ("without safety or privacy concerns. " in text) == (kind == "PLANNING_PROMPTS")
