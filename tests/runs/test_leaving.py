@@ -32,7 +32,7 @@ os._exit(1)
 
 def threads() -> set[str]:
     """Return the numbers of this process's threads. Older versions of torch do not name gloo's."""
-    return set(os.listdir("/proc/self/task"))
+    return {task.name for task in Path("/proc/self/task").iterdir()}
 
 
 def test_gloos_threads_end_although_nobody_named_a_backend():
