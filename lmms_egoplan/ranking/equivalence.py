@@ -207,8 +207,10 @@ class PathChecker:
         tokens of a pass together.
         """
         changes = [0.0]
+        # Paths share the images' encoding, so that its rounding does not matter.
+        text_model = self._model.get_decoder()
         for seed in range(_ROUNDINGS):
-            with rounded_at_random(self._model, seed):
+            with rounded_at_random(text_model, seed):
                 changes += differences(scores, self._passes.full(question))
         return max(filter(math.isfinite, changes))
 

@@ -37,7 +37,7 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Change every entry of each layer's output by up to one unit in the last place, in either direction.
+    """Change every entry of each layer's output by up to half a unit in the last place, in either direction.
 
     Repeating a pass then shows the model's rounding noise (Monte Carlo arithmetic). Layers are the entries of the
     model's ``ModuleList`` modules.
@@ -48,7 +48,7 @@ def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         generator = generators.setdefault(value.device, torch.Generator(value.device).manual_seed(seed))
-        steps = 2 * torch.rand(value.shape, generator=generator, device=value.device) - 1
+        steps = torch.rand(value.shape, generator=generator, device=value.device) - 0.5
         return (value.float() * (1 + steps * torch.finfo(value.dtype).eps)).to(value.dtype)
 
     def move_output(_module: torch.nn.Module, _inputs: Any, output: Any) -> Any:

@@ -91,6 +91,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {"rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}},
 }
 
+EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe")
+
 
 @cache
 def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
@@ -107,12 +109,10 @@ def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
         torch.manual_seed(0)
         model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
         for name, parameter in model.named_parameters():
-            if ".experts." in name:  # shape (experts, outputs, inputs)
+            if ".experts." in name and model_type in EXPERTS:  # shape (experts, outputs, inputs)
                 parameter.normal_(0, _GAIN / parameter.shape[-1] ** 0.5)
             elif parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
-            elif name.endswith(".A"):  # Doge's keys have equal weights, and none is chosen, with zeros
-                parameter.normal_()
     if model_type == "llama":  # the check of lengths goes by the configuration, the frequencies by the first one
         model.config.text_config.max_position_embeddings = 2048
     return model.eval(), processor
