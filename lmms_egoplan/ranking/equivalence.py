@@ -19,6 +19,9 @@ EQUAL = 1e-4
 # A path may differ from full passes by at most this multiple of the noise.
 NOISE_FACTOR = 2
 
+# Masked tokens measure noise if they change a mean loss by at most this multiple of the effect of random rounding.
+MASK_FACTOR = 10
+
 # Number of questions that decide a path together, if the noise exceeds rounding in float32.
 QUESTIONS = 4
 
@@ -185,20 +188,25 @@ class PathChecker:
         return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {self.tolerance:.2g}"
 
     def _ignores_masked_tokens(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> bool:
-        """Return whether masked tokens have no effect: exchanging them may change a mean loss only by rounding."""
+        """Return whether masked tokens, and their number, have no effect but rounding."""
         try:
             one, other = (self._passes.full(question, self._words(index, PADDINGS[0][0])) for index in range(2))
         except torch.OutOfMemoryError:
             raise
         except _MODEL_ERRORS:
             return False
-        return self._is_rounding(differences(one, other), question, scores)
+        changes = [*differences(one, other), *differences(scores, one)]
+        return self._is_rounding(changes, question, scores, MASK_FACTOR)
 
     def _is_rounding(
-        self, changes: Sequence[float], question: EncodedQuestion, scores: Sequence[CandidateScore]
+        self,
+        changes: Sequence[float],
+        question: EncodedQuestion,
+        scores: Sequence[CandidateScore],
+        factor: float = NOISE_FACTOR,
     ) -> bool:
         """Return whether rounding explains changes of mean losses, nats, that other tokens of a pass have caused."""
-        return max(changes) <= EQUAL or max(changes) <= NOISE_FACTOR * self._rounding(question, scores)
+        return max(changes) <= EQUAL or max(changes) <= factor * self._rounding(question, scores)
 
     def _rounding(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> float:
         """Return the largest change of a mean loss, nats, if the output of every layer is rounded at random.

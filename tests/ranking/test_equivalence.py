@@ -86,10 +86,11 @@ def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
-def test_the_noise_shows_keys_that_depend_on_a_mask(candidates):
-    """Doge chooses a token's keys from the whole sequence, but only if no token is masked."""
+def test_a_model_whose_keys_depend_on_a_mask_gets_full_passes(candidates):
+    """Doge chooses a token's keys from the whole sequence, but only if no token is masked. This is not noise."""
     ranker = CandidateRanker(*build_around("doge"))
-    assert ranker.score(question(images=3), candidates)[0].use.noise > 1e-2
+    assert ranker.score(question(images=3), candidates)[0].use.noise < 1e-5
+    assert set(ranker.paths.values()) == {"full"}
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ACTIONS])
