@@ -84,7 +84,7 @@ def planted(fault: str | None) -> Iterator[None]:
 
 
 def outcome(name: str, dtype: torch.dtype, fault: str | None, count: int, seed: int = 0) -> tuple[str, float]:
-    """Rank questions with images; return the path that is chosen, or the question of a `PathError`, and the noise."""
+    """Rank questions with images; return the chosen paths, or the question of a `PathError`, and the noise."""
     ranker = CandidateRanker(*model_of(name, dtype, seed))
     noise = 0.0
     with planted(fault):
@@ -93,4 +93,4 @@ def outcome(name: str, dtype: torch.dtype, fault: str | None, count: int, seed: 
                 noise = ranker.score(messages, candidates)[0].use.noise
             except PathError:
                 return f"PathError at {number}", noise
-    return ranker.paths["image"], noise
+    return " and ".join(sorted(set(ranker.paths.values()))), noise
