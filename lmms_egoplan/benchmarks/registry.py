@@ -37,6 +37,7 @@ class Benchmark:
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.
+        pixels: Function that returns the limits on pixels of a preset, for both harnesses; "" if no preset has any.
         presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks: ``NAME__PRESET``.
         scorers: Function that loads the scoring models early, to fail before a model loads; "" for none.
     """
@@ -53,6 +54,7 @@ class Benchmark:
     suite_splits: tuple[str, ...] = ()
     scorers: str = ""
     presets: tuple[str, ...] = ()
+    pixels: str = ""
 
     def load_splits(self) -> PreparedData:
         """Load the prepared splits and their official sizes."""
@@ -99,6 +101,12 @@ def load_scorers(names: Collection[str]) -> None:
     for benchmark in BENCHMARKS:
         if benchmark.scorers and benchmark.name in names:
             _load(benchmark.scorers)()
+
+
+def stated_pixels(preset: str) -> Mapping[str, int]:
+    """Return the limits on pixels that a published pipeline states; empty if it states none."""
+    functions = [_load(benchmark.pixels) for benchmark in BENCHMARKS if benchmark.pixels]
+    return next(filter(None, (function(preset) for function in functions)), {})
 
 
 def _load(target: str) -> Any:

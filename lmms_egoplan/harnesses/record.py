@@ -14,7 +14,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lmms_egoplan.benchmarks.egoplan.presets import stated_pixels
+from lmms_egoplan.benchmarks.registry import stated_pixels
 from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member

@@ -67,7 +67,7 @@ def test_scores_of_all_benchmarks_are_printed_with_coverage(tmp_path, harness):
     assert cells(result, "average of the twelve") == [[f"{metrics['egothink_bench']['score']:.1f} (5.1%)"]]
     assert cells(result, "overall") == [[f"{metrics['egointent']['overall']:.2f} (0.3%)"]]
     assert cells(result, "Norm. LCS")[0] == [f"{metrics['actplan']['lcs_norm']:.3f} (1.0%)"]
-    assert cells(result, "truncated")[0] == (["11.1%"] if harness == "lmms-eval" else ["n/a"])
+    assert (["11.1%"] if harness == "lmms-eval" else ["n/a"]) in cells(result, "truncated")
     assert cells(result, "judge") == [["org/judge"], ["org/judge"]]
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from copy import copy, deepcopy
+from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from transformers import AutoProcessor
 
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
-from lmms_egoplan.harnesses.rank import rank
+from lmms_egoplan.harnesses.rank import RequestReader, rank
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import EngineResponse
@@ -186,14 +187,12 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
 
     def evaluate(lm):
         requests = [request(number) for number in range(len(counts)) for _ in CHOICES]
-        texts = iter(CHOICES * len(counts))
+        candidates = dict(zip(map(id, requests), CHOICES * len(counts), strict=True))
+        by_document = attrgetter("doc_id")
         done = rank(
             requests,
             ranker,
-            load,
-            question_of=lambda asked: asked.doc_id,
-            shown_of=lambda asked: asked.doc_id,
-            candidate_of=lambda asked: next(texts),
+            RequestReader(load, by_document, by_document, candidate_of=lambda asked: candidates[id(asked)]),
             workers=1,
             ledger=None,
         )

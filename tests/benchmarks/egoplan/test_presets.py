@@ -327,7 +327,7 @@ def test_unknown_fields_are_named(benchmark, name):
 
 def test_every_preset_has_a_task_in_both_harnesses():
     names = {f"{benchmark}__{name}" for benchmark, name in PRESETS}
-    assert len(names) == 12
+    assert len(names) == 10
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
 
