@@ -12,6 +12,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.cli import app
+from lmms_egoplan.coverage import OWN
 from report import synthetic
 from report.answers import Answers
 from report.prepared import prepare_data
@@ -56,8 +57,9 @@ def command(*arguments):
 
 
 def of_records(answers, change):
-    """Return the answers with `change` applied to each record."""
-    return Answers(answers.docs, [[json.dumps(change(json.loads(text)))] for (text,) in answers.responses])
+    """Return the answers with `change` applied to each record. Their question set is that of `prepared`."""
+    docs = [doc | {"question_set": OWN} for doc in answers.docs]
+    return Answers(docs, [[json.dumps(change(json.loads(text)))] for (text,) in answers.responses])
 
 
 def rated_answers(judged):
