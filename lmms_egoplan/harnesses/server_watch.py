@@ -91,8 +91,8 @@ class ServerWatch:
             self._lost_at = time.monotonic()
             self._is_reachable.clear()
             logger.warning(
-                f"The server at {self._where} does not answer: {problem} Start it again: the run goes on if it answers "
-                f"within {self._wait_s:g} s (server_wait)"
+                f"The server at {self._where} does not answer: {problem} Start it again: the run continues if it "
+                f"answers within {self._wait_s:g} s (server_wait)"
             )
         if time.monotonic() - self._lost_at >= self._wait_s:
             self.given_up.set_result(problem)

@@ -101,7 +101,7 @@ class Picture:
 
 
 class Pictures:
-    """Stands for PIL.Image: frames are named ``frame_<number>.jpg``."""
+    """Replace PIL.Image: frames are named ``frame_<number>.jpg``."""
 
     @staticmethod
     def open(path: str) -> Picture:
@@ -113,7 +113,7 @@ class Pictures:
 
 
 class Video:
-    """Stands for a video in OpenCV, of any length."""
+    """Replace a video in OpenCV, of any length."""
 
     def __init__(self, _path: str) -> None:
         self.position = 0
@@ -220,7 +220,7 @@ def egoplan_clips(folder: Path, inputs: Answers) -> Answers:
     settings = yaml.safe_load(configuration.read_text(encoding="utf-8"))["datasets"]["webvid"]["vis_processor"]["eval"]
 
     class Processor:
-        """Stands for EgoplanVideoEvalProcessor, without the transforms."""
+        """Replace EgoplanVideoEvalProcessor, without the transforms."""
 
         transform_image, transform_video = staticmethod(torch.as_tensor), staticmethod(torch.as_tensor)
 
@@ -292,7 +292,7 @@ def longva_decoding(folder: Path) -> Answers:
 
 
 class Container:
-    """Stands for a video in PyAV, of a given length."""
+    """Replace a video in PyAV, of a given length."""
 
     def __init__(self, length: int) -> None:
         self.streams = SimpleNamespace(video=[SimpleNamespace(frames=length)])
@@ -500,7 +500,7 @@ def seed_bench_r1(folder: Path, inputs: Answers, benchmark: str) -> Answers:
 
 
 def fails(*_: Any) -> None:
-    """Stands for math-verify, which reads no letters; the pipeline ignores its errors."""
+    """Replace math-verify, which reads no letters; the pipeline ignores its errors."""
     raise ValueError
 
 
@@ -601,7 +601,7 @@ class Judge:
 
 
 class Conversation:
-    """Stands for a conversation of fastchat."""
+    """Replace a conversation of fastchat."""
 
     roles = ("user", "assistant")
 
