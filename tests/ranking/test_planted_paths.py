@@ -18,7 +18,7 @@ DTYPES = (torch.float32, torch.bfloat16)
     [
         pytest.param(["llava"], [torch.float32], FAULTS, id="float32"),
         pytest.param(["llava"], [torch.bfloat16], FAULTS[2:], id="bfloat16"),
-        pytest.param(["qwen3_vl_moe_32"], [torch.bfloat16], FAULTS[:1], id="experts"),
+        pytest.param(["qwen3_vl_moe_32"], [torch.bfloat16], FAULTS[:1], id="experts", marks=pytest.mark.whole),
         pytest.param(DENSE, DTYPES, FAULTS, id="all without experts", marks=pytest.mark.nightly),
         pytest.param(EXPERTS, DTYPES, FAULTS, id="all with experts", marks=pytest.mark.nightly),
     ],

@@ -468,8 +468,12 @@ def test_resume_requires_a_run(folder):
     assert "--resume" in refusal(folder, folder / "nothing", resume=True)
 
 
-def test_run_resumes_with_other_workers_but_not_with_other_files(folder, run):
+@pytest.mark.whole
+def test_run_resumes_with_other_workers(folder, run):
     tune_egoplan(tuning(folder, workers=1, check=False, log_every=2, save_every=3), run[0], resume=True)
+
+
+def test_run_does_not_resume_with_other_files(folder, run):
     identity = json.loads((run[0] / "run.json").read_text())
     changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
     del changed["contrastive_group"]  # as in a run of an earlier version
