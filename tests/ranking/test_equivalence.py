@@ -73,6 +73,7 @@ def test_candidates_of_two_tokens_after_longer_ones():
     assert set(ranker.paths.values()) == {"cached"}
 
 
+@pytest.mark.skipif(BEFORE_5_16, reason="DeepSeek-V3.2's full passes are unreliable below the limit, too")
 def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
     """Beyond 64 tokens, the total length breaks ties between keys. Full passes are unreliable, as their noise shows."""
     model, processor = build_around("deepseek_v32")
