@@ -45,6 +45,7 @@ class PublishedTable(NamedTuple):
     decimals: number of decimals of each column of numbers, as printed in most of its cells.
     notes: remarks, for example on errors in the paper.
     exceptions: printed numbers that differ from the computed ones, with ``row``, ``column``, ``printed``, ``computed``.
+    unprinted: facts about rows that the paper does not print, by additional column and by label.
     """
 
     stem: str
@@ -59,6 +60,12 @@ class PublishedTable(NamedTuple):
     decimals: Mapping[str, int]
     notes: tuple[str, ...]
     exceptions: tuple[Mapping[str, Any], ...]
+    unprinted: Mapping[str, Mapping[str, str]]
+
+    def facts(self, row: Mapping[str, Cell]) -> dict[str, str]:
+        """Return the facts about a row that the paper does not print, by column."""
+        label = str(row[self.label])
+        return {column: texts[label] for column, texts in self.unprinted.items() if label in texts}
 
     def scores(self, column: str) -> list[tuple[str, float]]:
         """Return label and score of each row that has a number in the column."""
@@ -98,6 +105,7 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
         decimals={column: digits for column, digits in decimals.items() if digits is not None},
         notes=tuple(entry["notes"]),
         exceptions=tuple(entry["exceptions"]),
+        unprinted=entry.get("unprinted", {}),
     )
 
 
@@ -145,18 +153,19 @@ def published_with_runs(
         title: title of the table. Its key is `published.stem`.
         published: the paper's table.
         run_rows: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or several (see `Row.why`).
-        extra: columns after the published ones, which only own rows fill. Omitted without own rows.
+        extra: columns after the published ones, which own rows and `published.unprinted` fill. Empty ones are omitted
+            without own rows.
         notes: notes to put before those of the data file.
         main: the score to sort by. Default: `published.main`.
 
     Raises:
         ValueError: an own row lacks the label, or has a value without a column.
     """
-    extra = tuple(extra) if run_rows else ()
+    extra = tuple(column for column in extra if run_rows or column.key in published.unprinted)
     columns = (*(_column(published, name) for name in published.columns), *extra)
     names = [column.key for column in columns]
     main = main or published.main
-    rows = [Row(_values(names, row)) for row in published.rows]
+    rows = [Row(_values(names, {**row, **published.facts(row)})) for row in published.rows]
     own_rows: list[Row] = []
     ranks: dict[Row, str] = {}
     for values in run_rows:

@@ -6,9 +6,10 @@ The classifier is a BERT-type encoder that compares a plan with a gold plan.
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from loguru import logger
@@ -59,12 +60,14 @@ class PlanPair(NamedTuple):
     gold, candidate: Plans, with steps joined by one blank.
     correct: The expected verdict.
     source: The model that wrote the candidate; for a training pair, ``positive``, ``wrong`` or ``shuffled``.
+    equals_gold: True if the candidate has the words of one of its instance's gold plans, which need not be `gold`.
     """
 
     gold: str
     candidate: str
     correct: bool
     source: str
+    equals_gold: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,9 @@ class SourceScores:
     true_correct, false_correct: Numbers of plans rightly and wrongly called correct.
     false_wrong, true_wrong: Numbers of plans wrongly and rightly called wrong.
     truncated: Number of pairs that the classifier saw only in part.
+    equal_to_gold: Accuracy, in [0, 1], of calling exactly those plans correct that equal one of their instance's gold
+        plans; None if that is unknown.
+    equal_to_paired_gold: The same with only the gold plan that the classifier sees.
     """
 
     plans: int
@@ -89,6 +95,8 @@ class SourceScores:
     false_wrong: int
     true_wrong: int
     truncated: int
+    equal_to_gold: float | None = None
+    equal_to_paired_gold: float | None = None
 
 
 class PlanClassifier:
@@ -282,13 +290,14 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
 
     GPT-4V's plans are paired with gold plan 2 and Gemini's with gold plan 1, or with the other one if that is missing.
     """
-    return [
-        PlanPair(
-            joined(instance.golds[-1 if plan.model == "GPT-4V" else 0]), joined(plan.text), plan.correct, plan.model
-        )
-        for instance in instances
-        for plan in instance.plans
-    ]
+    pairs = []
+    for instance in instances:
+        golds = [joined(gold) for gold in instance.golds]
+        for plan in instance.plans:
+            gold = golds[-1 if plan.model == "GPT-4V" else 0]
+            candidate = joined(plan.text)
+            pairs.append(PlanPair(gold, candidate, plan.correct, plan.model, equals_gold=candidate in golds))
+    return pairs
 
 
 def evaluate_bleurt(
@@ -322,9 +331,16 @@ def evaluate_bleurt(
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
     """Score verdicts by model in Table 5's order, omitting models without plans."""
-    judged = list(zip(pairs, verdicts, strict=True))
-    by_model = {name: [(pair.correct, verdict) for pair, verdict in judged if pair.source == name] for name in MODELS}
-    return {name: score_verdicts(*zip(*rows, strict=True)) for name, rows in by_model.items() if rows}
+    scores = {}
+    for model in MODELS:
+        judged = [pair for pair in zip(pairs, verdicts, strict=True) if pair[0].source == model]
+        if judged:
+            scores[model] = replace(
+                score_verdicts([pair.correct for pair, _ in judged], [verdict for _, verdict in judged]),
+                equal_to_gold=fmean(pair.correct == pair.equals_gold for pair, _ in judged),
+                equal_to_paired_gold=fmean(pair.correct == (pair.candidate == pair.gold) for pair, _ in judged),
+            )
+    return scores
 
 
 def score_verdicts(labels: Sequence[bool], verdicts: Sequence[Verdict]) -> SourceScores:

@@ -284,7 +284,9 @@ def evaluate_classifier(
 ) -> None:
     """Measure a classifier's agreement with people on ActPlan-1K's plans, next to the paper's Table 5.
 
-    Compare each accuracy with the row "majority", the accuracy of always giving the more frequent label.
+    Compare each accuracy with those of the rules that need no classifier: "majority" always gives the more frequent
+    label, and "right if equal to a gold plan" calls exactly the plans correct that equal a gold plan of their instance.
+    The pair's gold plan is the one that the classifier sees; the authors pair a plan with the other model's gold plan.
 
     Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
@@ -302,6 +304,8 @@ def _print_table(name: str, by_model: dict[str, bleurt.SourceScores], split: Lit
     table.add_row("plans", *(str(score.plans) for score in scores))
     table.add_row(f"{name}: accuracy", *(f"{score.accuracy:.1%}" for score in scores))
     table.add_row("majority", *(f"{score.majority:.1%}" for score in scores))
+    table.add_row("right if equal to a gold plan", *(f"{score.equal_to_gold:.1%}" for score in scores))
+    table.add_row("right if equal to the pair's gold plan", *(f"{score.equal_to_paired_gold:.1%}" for score in scores))
     table.add_row(f"{name}: MCC", *("n/a" if score.mcc is None else f"{score.mcc:.3f}" for score in scores))
     table.add_row("called correct: right, wrong", *(f"{score.true_correct}, {score.false_correct}" for score in scores))
     table.add_row("called wrong: right, wrong", *(f"{score.true_wrong}, {score.false_wrong}" for score in scores))

@@ -89,11 +89,20 @@ class LabelledPlan(NamedTuple):
 
 
 class LabelledInstance(NamedTuple):
-    """An instance with its one or two gold plans and the models' plans for it."""
+    """An instance with its gold plans and the models' plans for it.
+
+    gold_1, gold_2: Gold plans 1 and 2; "" for a missing one. At least one exists.
+    """
 
     id: InstanceId
-    golds: tuple[str, ...]
+    gold_1: str
+    gold_2: str
     plans: tuple[LabelledPlan, ...]
+
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """The one or two existing gold plans."""
+        return tuple(gold for gold in (self.gold_1, self.gold_2) if gold)
 
 
 class _LabelledLine(Checked):
@@ -146,11 +155,11 @@ def read_plans(path: Path) -> list[StoredPlan]:
             A JSON line has ``id`` (a text), ``candidate`` (the plan as text, may be empty) and ``references`` (gold
             plans 1, 2, ... as texts). Optional fields: ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
             ``model``, ``images`` (false if the model saw none) and ``errors`` (annotated steps by type). A plan has one
-            step per line. If gold plan 1 has all steps on one line, as in ``finetuning_data.jsonl``, a plan on one line
-            is split in the same way.
+            step per line. If the first existing gold plan has all steps on one line, as in ``finetuning_data.jsonl``, a
+            plan on one line is split in the same way.
 
-            In ``finetuning_data.jsonl``, GPT-4V's plans are compared with gold plan 1 and Gemini's with gold plan 2, or
-            with the other one if that is missing. This follows the authors' code; the paper does not say.
+            In ``finetuning_data.jsonl``, the references are ``gold_gpt`` (gold plan 1) and ``gold_gemini`` (gold plan
+            2) for both models. The authors' code compares GPT-4V's plans with the first and Gemini's with the second.
 
     Raises:
         LmmsEgoplanError: The file cannot be read or has another format; the error names line and field.
@@ -161,7 +170,7 @@ def read_plans(path: Path) -> list[StoredPlan]:
     if isinstance(first := _load(*lines[0]), dict) and _LABELLED in first:
         return [
             StoredPlan(
-                _plan(str(instance.id), plan.text, [instance.golds[0 if plan.model == "GPT-4V" else -1]]),
+                _plan(str(instance.id), plan.text, (instance.gold_1, instance.gold_2)),
                 {"correct": plan.correct, "commonsense": None},
                 plan.model,
             )
@@ -234,7 +243,8 @@ def _stored_plan(where: str, record: Any) -> StoredPlan:
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:
     lines = [one_per_line(reference) for reference in references]
-    is_on_one_line = lines[0].strip() != references[0].strip()
+    first = next(index for index, reference in enumerate(references) if reference)
+    is_on_one_line = lines[first].strip() != references[first].strip()
     text = one_per_line(candidate) if is_on_one_line else candidate
     return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
 
@@ -249,4 +259,5 @@ def _instance(where: str, line: str) -> LabelledInstance:
         for label in ("pos", "neg")
         for text in getattr(record, f"{label}_{name}")
     )
-    return LabelledInstance(record.path, (*record.gold_gpt, *record.gold_gemini), plans)
+    gold_1, gold_2 = ("".join(gold) for gold in (record.gold_gpt, record.gold_gemini))
+    return LabelledInstance(record.path, gold_1, gold_2, plans)

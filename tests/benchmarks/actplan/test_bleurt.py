@@ -229,6 +229,35 @@ def test_labelled_plans_are_paired_with_the_gold_plan_of_the_other_model(tmp_pat
     ]
 
 
+def test_equal_to_a_gold_plan_is_a_rule_without_a_classifier(tmp_path):
+    """The rule sees every gold plan. With the pair's gold plan alone, it misses a plan that equals the other one."""
+    golds = {"gold_gpt": ["open(a) grab(b)"], "gold_gemini": ["walk_to(b) grab(b)"]}
+    records = [
+        record(0, **golds, pos_gpt=["open(a)  grab(b)"], neg_gpt=[], neg_gemini=["walk_to(b) grab(b)"], pos_gemini=[]),
+        record(1, **golds, pos_gpt=["walk_to(b)\n grab(b)"], neg_gpt=[], neg_gemini=["open(a)"], pos_gemini=[]),
+        record(2, **golds, pos_gpt=["grab(b)"], neg_gpt=["close(a)"], neg_gemini=[], pos_gemini=["open(a) grab(b)"]),
+    ]
+    plans, _ = write_plans(tmp_path, records, ["val"] * 3)
+    pairs = bleurt.labelled_pairs(read_labelled_plans(plans))
+    scores = bleurt.score_by_source(pairs, [verdict(False)] * len(pairs))
+    rules = {model: (of.equal_to_gold, of.equal_to_paired_gold) for model, of in scores.items()}
+    assert rules == {"GPT-4V": (3 / 4, 2 / 4), "Gemini-Pro-1.5": (2 / 3, 1)}
+
+
+@real_data
+def test_plans_that_equal_a_gold_plan_are_right_more_often_than_the_papers_classifiers():
+    """On val, no plan equals the pair's gold plan, which is the other model's: there the rule is the majority's."""
+    instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
+    pairs = bleurt.labelled_pairs(instances)
+    scores = bleurt.score_by_source(pairs, [verdict(False)] * len(pairs))
+    rules = {model: (f"{of.equal_to_gold:.1%}", of.equal_to_paired_gold) for model, of in scores.items()}
+    assert rules == {
+        "GPT-4V": ("85.2%", scores["GPT-4V"].majority),
+        "Gemini-Pro-1.5": ("81.5%", scores["Gemini-Pro-1.5"].majority),
+    }
+    assert scores["GPT-4V"].equal_to_gold > max(float(rows["GPT-4V"]["val_acc"]) for rows in TABLE_5.values()) / 100
+
+
 @real_data
 @pytest.mark.parametrize("classifier", TABLE_5)
 @pytest.mark.parametrize("model", ["GPT-4V", "Gemini-Pro-1.5"])

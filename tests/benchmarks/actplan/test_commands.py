@@ -237,27 +237,40 @@ def test_a_missing_encoder_raises_an_error_with_advice(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not PLANS.is_file(), reason=f"needs {PLANS}")
 def test_published_plans(tmp_path):
-    """For a few instances, compare each model's plan with Table 4's gold plan, and check its label."""
+    """For a few instances, compare each model's plan with both gold plans, and check its label."""
     instances = [json.loads(line) for line in PLANS.read_text().splitlines()]
     instances = sorted(instances, key=lambda instance: len(str(instance)))[:3]
     scores, output = scored(tmp_path, *instances)
     samples = iter(scores["samples"])
     for instance in instances:
-        for key, gold in (("gpt", "gold_gpt"), ("gemini", "gold_gemini")):
+        for key in ("gpt", "gemini"):
             for label in ("pos", "neg"):
                 for plan in instance[f"{label}_{key}"]:
                     sample = next(samples)
                     assert sample["id"] == instance["path"].removeprefix("../annotation/")
                     assert sample["correct"] == (label == "pos")
-                    steps, reference = (
-                        text.replace(") ", ")\n").split("\n") for text in (plan.strip(), *instance[gold])
-                    )
-                    reference = [step for step in reference if step]
-                    assert sample["lcs"] == lcs(steps, reference)
-                    assert sample["lcs_norm"] == normalised(sample["lcs"], steps, reference)
+                    norms = []
+                    for gold, suffix in (("gold_gpt", ""), ("gold_gemini", "_gold_2")):
+                        steps, reference = (
+                            text.replace(") ", ")\n").split("\n") for text in (plan.strip(), *instance[gold])
+                        )
+                        reference = [step for step in reference if step]
+                        assert sample[f"lcs{suffix}"] == lcs(steps, reference)
+                        norms.append(normalised(sample[f"lcs{suffix}"], steps, reference))
+                        assert sample[f"lcs_norm{suffix}"] == norms[-1]
+                    assert sample["lcs_norm_best"] == max(norms)
     assert next(samples, None) is None
     assert set(scores["summary"]["by_model"]) == {"GPT-4V", "Gemini-Pro-1.5"}
     assert "Gemini-Pro-1.5" in output
+
+
+def test_a_missing_gold_plan_1_is_not_replaced_by_gold_plan_2(tmp_path):
+    scores, _ = scored(tmp_path, labelled_record(1, gold_gpt=[], gold_gemini=["grab(thing1) close(box)"]))
+    values = {
+        sample["model"]: [sample[f"lcs_norm{suffix}"] for suffix in ("", "_gold_2", "_best")]
+        for sample in scores["samples"]
+    }
+    assert values == {"GPT-4V": [None, 0, 0], "Gemini-Pro-1.5": [None, 1, 1]}
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +290,7 @@ def test_verdicts_are_printed_next_to_table_5(inputs):
     rows = {row[0]: row[1:] for row in rows}
     assert rows["plans"] == ["4", "4"]
     assert rows["majority"] == ["100.0%", "100.0%"]
+    assert rows["right if equal to a gold plan"] == rows["right if equal to the pair's gold plan"] == ["100.0%", "0.0%"]
     # An undefined correlation is not 0. The row names the encoder, which is not BLEURT.
     (name,) = [row.removesuffix(": MCC") for row in rows if row.endswith(": MCC") and "paper" not in row]
     assert rows[f"{name}: MCC"] == ["n/a", "n/a"]

@@ -19,7 +19,8 @@ def test_an_instance_is_read(tmp_path):
     assert read_labelled_plans(plans) == [
         LabelledInstance(
             InstanceId("Scene_int", "filling_a_box_3", 0, 0),
-            ("walk_to(thing3) grab(thing3) place_inside(box, thing3)",),
+            "walk_to(thing3) grab(thing3) place_inside(box, thing3)",
+            "",
             (
                 LabelledPlan("GPT-4V", "open(a)", True),
                 LabelledPlan("GPT-4V", "open(b)", True),

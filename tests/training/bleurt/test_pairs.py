@@ -135,7 +135,7 @@ def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
         LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
     ]
     instances = [
-        LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), tuple(filter(None, pair)), tuple(plans))
+        LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), *pair, tuple(plans))
         for number, pair in enumerate(golds)
     ]
     training = TrainingPairs(instances, recipe)

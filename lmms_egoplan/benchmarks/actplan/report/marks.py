@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.metrics import by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, parsed_steps
-from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, INSTANCES, Planned
+from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, INSTANCES, Plan, Planned
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure
@@ -124,23 +124,30 @@ def table5_rows(people: Sequence[Labelled], planned: Sequence[Planned]) -> Itera
         (plan.id, tuple(official_steps(plan.candidate))): plan.correct for labelled in people for plan in labelled.plans
     }
     for run in planned:
-        pairs = [
-            (labels[key], answer.record.score.bleurt)
+        plans = [
+            (labels[key], answer.record.score.bleurt, _equals_gold(answer.record))
             for answer in (run.answers or {}).values()
             if answer.record.score.bleurt is not None
             and (key := (answer.id, tuple(answer.record.score.official))) in labels
         ]
-        if pairs:
-            human_labels, verdicts = zip(*pairs, strict=True)
+        if plans:
+            human_labels, verdicts, equal = zip(*plans, strict=True)
             is_defined = len({*human_labels}) > 1 and len({*verdicts}) > 1
             yield {
                 "model": f"{encoder_of(run) or 'unknown encoder'}: {run.task_run.metrics.get('bleurt_model')}",
                 "vlm": run.name,
                 "mcc": float(matthews_corrcoef(human_labels, verdicts)) if is_defined else None,
-                "all_acc": 100 * fmean(a == b for a, b in pairs),
-                "plans": len(pairs),
+                "all_acc": 100 * fmean(a == b for a, b in zip(human_labels, verdicts, strict=True)),
+                "majority_acc": 100 * max(fmean(human_labels), 1 - fmean(human_labels)),
+                "equal_acc": 100 * fmean(a == b for a, b in zip(human_labels, equal, strict=True)),
+                "plans": len(plans),
                 "apart": "other plans than the published ones",
             }
+
+
+def _equals_gold(plan: Plan) -> bool:
+    """Return whether a plan has the lines of one of its gold plans."""
+    return bool(plan.score.official) and plan.score.official in plan.golds
 
 
 def encoder_of(run: Planned) -> str | None:
