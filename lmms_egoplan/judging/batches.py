@@ -35,12 +35,24 @@ _FINISHED = ("completed", "expired", "cancelled")
 _TOKEN = "lmms_egoplan"
 
 
+class UnnamedBatchError(NoAnswerError):
+    """A batch of these prompts may exist, but the endpoint does not keep its name. The message lists candidates."""
+
+    def __init__(self, batches: str) -> None:
+        super().__init__(
+            f"its batch may exist at the endpoint, which drops the metadata of batches ({batches}); drop --batch to "
+            "request it again",
+            may_pass=False,
+        )
+
+
 class Batches:
     """Ask prompts with the interface of `Client`. Prompts that wait together are sent in one batch.
 
     More than `_FILE_LINES` prompts are sent in several batches. Each prompt has a row in the cache's table ``batches``
     from before its upload until its outcome is stored. A later run finds the batch by the id in its rows, or by the
-    token in its metadata.
+    token in its metadata. If the endpoint may have dropped the token, the prompts stay unanswered, because a second
+    batch would be paid for as well.
 
     Use it as an async context manager. On exit, batches continue at the endpoint.
     """
@@ -131,20 +143,40 @@ class Batches:
 
         It may exist, if an earlier run was killed (then there is its row), or if the answer to an earlier attempt was
         lost. As this run has claimed the prompts, no other process creates it.
+
+        Raises:
+            UnnamedBatchError: it may exist, but the endpoint has batches without metadata that may be it.
+            EndpointError: see `Client.call`.
+            CacheError: the database cannot be used.
         """
+        may_exist = bool(row)
         owner, start = row.get("owner") or uuid.uuid4().hex, row.get("time") or time.time()
         rows = [(key, owner, self._client.settings.where, self._client.settings.model, None, start) for key in keys]
         self._cache.write("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", rows)
 
         async def create(api: openai.AsyncOpenAI) -> str:
+            nonlocal may_exist
+            unnamed: list[str] = []
             async for batch in api.batches.list(limit=100):  # the newest first
                 if (batch.metadata or {}).get(_TOKEN) == owner:
                     return batch.id
                 if batch.created_at < start - _CLOCKS_S:
                     break
+                total = batch.request_counts.total if batch.request_counts else 0
+                if not batch.metadata and total in (0, len(keys)):  # 0 while the endpoint validates the file
+                    unnamed.append(batch.id)
+            if may_exist and unnamed:
+                raise UnnamedBatchError(self._client.clean(", ".join(unnamed)))
             file = await api.files.create(file=("in.jsonl", b"".join(map(self._line, keys))), purpose="batch")
             to: Any = {"input_file_id": file.id, "endpoint": self._url, "metadata": {_TOKEN: owner}}
-            return (await api.batches.create(**to, completion_window="24h")).id
+            may_exist = True
+            created = await api.batches.create(**to, completion_window="24h")
+            if (created.metadata or {}).get(_TOKEN) != owner:
+                logger.warning(
+                    f"{self._client.settings.where} drops the metadata of batches. If the answer to the creation of a "
+                    "batch is lost, its prompts stay unanswered until a run without --batch"
+                )
+            return created.id
 
         batch = self._client.clean(await self._client.call(create))
         self._cache.write("UPDATE batches SET batch = ? WHERE key = ?", [(batch, key) for key in keys])
@@ -153,7 +185,11 @@ class Batches:
 
     async def _collect(self, keys: Sequence[str], row: Mapping[str, Any]) -> None:
         """Wait for the end of the batch of these prompts, and read their outcomes."""
-        batch = row.get("batch") or await self._create(keys, row)
+        try:
+            batch = row.get("batch") or await self._create(keys, row)
+        except UnnamedBatchError as error:
+            self._settle(dict.fromkeys(keys, error))
+            return
         wait_s, client = _FIRST_POLL_S, self._client
         while (state := await client.call(lambda api: api.batches.retrieve(batch))).status in _UNFINISHED:
             if counts := state.request_counts:
@@ -172,24 +208,29 @@ class Batches:
         # A completed batch has all results, so its files may become readable. Its prompts are not paid for again.
         hint = "; drop --batch to request it again" * (state.status == "completed")
         missing = NoAnswerError(f"batch {batch} ({client.clean(state.status)}) has no result for it{hint}")
-        outcomes: dict[str, Judgement | Exception] = dict.fromkeys(keys, missing)
-        for file in filter(None, (state.error_file_id, state.output_file_id)):  # a result replaces an error
+        results: dict[str, list[Judgement | EndpointError]] = {key: [] for key in keys}
+        for file in filter(None, (state.error_file_id, state.output_file_id)):
             content = await client.call(lambda api, file=file: api.files.content(file))  # type: ignore[misc]
             for text in io.BytesIO(content.content):
                 try:
                     line = decode(text)
-                    if (key := line["custom_id"]) in outcomes:
-                        outcomes[key] = self._outcome(key, line, content.response)
+                    if (key := line["custom_id"]) in results:
+                        results[key].append(self._outcome(key, line, content.response))
                 except (AttributeError, LookupError, TypeError, ValueError):  # its prompt has no answer
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
+        conflict = NoAnswerError(f"batch {batch} has different results for it; a rerun requests it again")
+        outcomes = {key: _only_outcome(of_key, missing, conflict) for key, of_key in results.items()}
         repeatable = (missing,) if hint else ()
         ended = [(key,) for key, x in outcomes.items() if isinstance(x, NoAnswerError) and x not in repeatable]
         self._cache.write("DELETE FROM batches WHERE key = ?", ended)
         self._read.add(batch)
+        self._settle(outcomes)
+
+    def _settle(self, outcomes: Mapping[str, Judgement | EndpointError]) -> None:
         for key, outcome in outcomes.items():
             self._futures.pop(key).set_result(outcome)
 
-    def _outcome(self, key: str, line: Any, response: Any) -> Judgement | Exception:
+    def _outcome(self, key: str, line: Any, response: Any) -> Judgement | EndpointError:
         """Read a result: a reply, a refusal (HTTP 400, 413 and 422), or no answer (all other errors)."""
         if error := line.get("error"):
             return NoAnswerError(self._client.clean(f"{error['code']}: {error['message']}"))
@@ -199,3 +240,26 @@ class Batches:
         answer = type(response)(status, json=body, request=response.request)
         failure = self._client.failure(openai.APIStatusError("", response=answer, body=body.get("error")))
         return failure if isinstance(failure, RefusedRequestError) else NoAnswerError(str(failure))
+
+
+def _only_outcome(
+    results: Sequence[Judgement | EndpointError], missing: NoAnswerError, conflict: NoAnswerError
+) -> Judgement | EndpointError:
+    """Return the outcome of a request whose results in a batch agree.
+
+    A reply or refusal counts more than errors such as 429, after which the endpoint may have asked again.
+
+    Args:
+        results: all results of the request.
+        missing: the outcome without any result.
+        conflict: the outcome if two replies or refusals differ.
+    """
+    answers = [result for result in results if not isinstance(result, NoAnswerError)]
+    if not answers:
+        return results[-1] if results else missing
+    return answers[-1] if len(set(map(_content, answers))) == 1 else conflict
+
+
+def _content(answer: Judgement | EndpointError) -> tuple[str | None, ...]:
+    """Return what must be equal in two results of one request."""
+    return (answer.reply, answer.finish, answer.error) if isinstance(answer, Judgement) else (str(answer),)

@@ -109,6 +109,75 @@ def test_a_rerun_requests_what_expired(log):
         assert len(server.batches) == 2
 
 
+def test_different_results_for_one_request_are_no_rating(monkeypatch):
+    """Equal results count once, and a result counts more than an error of another attempt."""
+    lines_of = {
+        "prompt 0": ["[[0]]", "[[1]]"],
+        "prompt 1": ["[[0]]", "[[0]]"],
+        "prompt 2": ["[[0]]", 429],
+        "prompt 3": [429, "[[0]]"],
+        "prompt 4": ["[[0]]", 400],
+        "prompt 5": ["[[0]]", "[[1]]", "[[0]]"],
+        "prompt 6": ["[[0]]", "I am not sure."],
+    }
+    prompts = {cache_key("judge", {"temperature": 0}, Prompt(prompt)): prompt for prompt in PROMPTS}
+
+    def repeated(line):
+        """Return the lines of a result, or the result itself."""
+        body = line["response"]["body"]
+        for text in lines_of.get(prompts[line["custom_id"]], [body["choices"][0]["message"]["content"]]):
+            status = text if isinstance(text, int) else 200
+            message = {"error": {"message": "no"}} if status != 200 else json.loads(json.dumps(body))
+            if status == 200:
+                message["choices"][0]["message"]["content"] = text
+            yield json.dumps(line | {"response": {"status_code": status, "body": message}}).encode()
+
+    with JudgeServer(lambda *_: Reply()) as server:
+        written = set()
+
+        def repeat(method, path):
+            name = path.split("/")[-2]
+            if path.endswith("/content") and not written:
+                written.add(name)
+                lines = map(json.loads, server.files[name].splitlines())
+                server.files[name] = b"\n".join(part for line in lines for part in repeated(line))
+
+        server.on_batch = repeat
+        judged = in_batches(server.url)
+        assert [judgement.rating for judgement in judged] == [None, 0, 0, 0, None, None, None, *[1] * 5]
+        assert {index for index, item in enumerate(judged) if "different results" in (item.error or "")} == {0, 4, 5, 6}
+        assert "batch_1" in judged[0].error
+        assert not pending()
+        assert [judgement.rating for judgement in in_batches(server.url)] == [1, 0, 0, 0, 1, 1, 1, *[1] * 5]
+        assert len(server.batches) == 2
+        assert len(server.prompts) == 12 + 4
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_endpoint_that_drops_metadata_is_named_and_not_paid_twice(monkeypatch, log, is_lost):
+    with JudgeServer(lambda *_: Reply()) as server:
+        create, lost = server.create_batch, []
+        monkeypatch.setattr(server, "create_batch", lambda request: create(request | {"metadata": None}))
+
+        def drop_one(method, path):
+            if method == "created" and is_lost and not lost:
+                lost.append(path)
+                raise ConnectionError
+
+        server.on_batch = drop_one
+        judged = in_batches(server.url)
+        assert len(server.batches) == 1
+        if not is_lost:
+            assert [judgement.rating for judgement in judged] == [1] * 12
+            assert any("metadata" in line and "WARNING" in line for line in log)
+            return
+        assert [judgement.rating for judgement in judged] == [None] * 12
+        assert all("metadata" in item.error and "batch_1" in item.error for item in judged)
+        assert [judgement.rating for judgement in in_batches(server.url)] == [None] * 12
+        assert len(server.batches) == 1
+        assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
+
+
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
 def test_errors_of_lines_are_no_refusals(status):
     with JudgeServer(lambda prompt, _: Reply(status=status if prompt == PROMPTS[5] else 200)) as server:
