@@ -17,6 +17,8 @@ from lmms_egoplan.validation import Checked, Expected, read_as
 
 # A command exits with 1 if a larger fraction of its prompts has no usable reply.
 MOST_LOST = 0.1
+# A run logs its expected cost after this many replies.
+FIRST_REPLIES = 20
 # Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4 tiles).
 IMAGE_TOKENS = 765
 # Pieces similar to those of GPT-4's tokenizer. A long word counts as several tokens.
@@ -77,6 +79,8 @@ class Step(NamedTuple):
         reply_tokens: Tokens of all replies; for an estimate, the maximum.
         model: The model, as it is requested.
         unknown: The part of the tokens that is unknown and not counted; "" for none.
+        expected: For an estimate, the expected number of reply tokens; None without a stored reply.
+        stored: Number of the stored replies whose mean is expected.
     """
 
     title: str
@@ -85,6 +89,8 @@ class Step(NamedTuple):
     reply_tokens: int
     model: str
     unknown: str = ""
+    expected: int | None = None
+    stored: int = 0
 
     @classmethod
     def of_replies(cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str) -> "Step":
@@ -97,6 +103,8 @@ class Step(NamedTuple):
         """Return the numbers in words, with a word before those of prompts and replies."""
         requests = "" if self.requests is None else f"{self.requests:,} requests, "
         tokens = f"{about}{self.prompt_tokens:,} prompt tokens, {most}{self.reply_tokens:,} reply tokens"
+        if self.expected is not None:
+            tokens += f" (expected: ~{self.expected:,}, from {self.stored:,} stored replies)"
         return f"{requests}{tokens} of {self.model}{self.unknown and f' and {self.unknown}'}"
 
 
@@ -162,19 +170,56 @@ class Asking:
         about, most = ("~", "at most ") if self.is_estimate else ("", "")
         requests, sent, received = (sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3))
         models, unknown = (", ".join({str(step[i]): 0 for step in self.steps if step[i]}) for i in (4, 5))
-        for step in (*self.steps, Step("Total", requests or None, sent, received, models, unknown)):
+        asked = [step for step in self.steps if step.requests]
+        is_expected = bool(asked) and all(step.expected is not None for step in asked)
+        expected = sum(step.expected or 0 for step in asked) if is_expected else None
+        total = Step(
+            "Total",
+            requests or None,
+            sent,
+            received,
+            models,
+            unknown,
+            expected=expected,
+            stored=sum(step.stored for step in self.steps),
+        )
+        for step in (*self.steps, total):
             typer.echo(f"{step.title}: {step.describe(about, most)}")
         if self.is_estimate:
             typer.echo(
                 "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
-                f"approximate; an image counts as {IMAGE_TOKENS}."
+                f"approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: the mean of stored replies of "
+                "the same endpoint and model to prompts that begin alike, if there are any."
             )
         if self.prices:
             million, half = (2e6, " (half as much as live)") if self.batch else (1e6, "")
             for_prompts = sum(step.prompt_tokens * self.price(step.model).input for step in self.steps) / million
             for_replies = sum(step.reply_tokens * self.price(step.model).output for step in self.steps) / million
             price = f"{about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies"
+            if is_expected:
+                likely = sum((step.expected or 0) * self.price(step.model).output for step in asked) / million
+                price += f" (expected: ~{likely:,.2f}, so ~{for_prompts + likely:,.2f} in all)"
             typer.echo(f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}")
+
+    def expectation(self, first: Step, requests: int, max_tokens: int) -> str:
+        """Describe the expected cost of a run by the mean of its first replies, next to the bound.
+
+        Args:
+            first: The first replies, with known tokens.
+            requests: Number of requests of the run.
+            max_tokens: Token limit of a reply.
+        """
+        sent, received = (requests * tokens / (first.requests or 1) for tokens in first[2:4])
+        text = (
+            f"{first.title}: by the first {first.requests} replies, {requests:,} requests take ~{sent:,.0f} prompt "
+            f"tokens and ~{received:,.0f} reply tokens, at most {requests * max_tokens:,}"
+        )
+        if self.prices:
+            price, million = self.price(first.model), 2e6 if self.batch else 1e6
+            cost = (sent * price.input + received * price.output) / million
+            most = (sent * price.input + requests * max_tokens * price.output) / million
+            text += f"; price ~{cost:,.2f}, at most {most:,.2f}, by {self.prices}"
+        return text
 
     def finish(self) -> None:
         """Print the cost. Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""

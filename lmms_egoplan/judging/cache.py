@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import re
 import sqlite3
 import time
 import uuid
@@ -24,6 +25,7 @@ import psutil
 from loguru import logger
 
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, Prompt
+from lmms_egoplan.judging.text import judge_name
 from lmms_egoplan.paths import data_root, module_yaml
 
 # Other processes lock the file only for one transaction. This long limit is for busy or slow file systems.
@@ -35,6 +37,8 @@ LEASE_S = 30.0
 _MOST_LEASES_AHEAD = 10
 # Number of prompts per lookup.
 _LOOKUP_SIZE = 60
+# Prompts of one kind have this many first characters in common.
+_BEGINNING = 100
 # Seconds between checks for results of other processes.
 _POLL_S = 1.0
 
@@ -104,6 +108,28 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
     def load(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored replies, by key."""
         return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self.rows(table, keys)}
+
+    def reply_tokens(self, endpoint: str, model: str, prompts: Iterable[str]) -> tuple[int, int]:
+        """Return the number of stored replies to prompts that begin alike, and the sum of their reply tokens.
+
+        Only replies of the same endpoint and model count, and only those with known tokens. The endpoint may add a date
+        to the model's name. Attempts without a rating are included in a reply's tokens.
+        """
+        beginnings = {prompt[:_BEGINNING] for prompt in prompts}
+        name = re.compile(rf"(?:.*/)?{re.escape(model)}(?:-\d[\d-]*)?", re.IGNORECASE)
+        replies = tokens = 0
+        for table in ("replies", "judgements"):
+            query = (
+                f"SELECT substr(prompt, 1, {_BEGINNING}), model, COUNT(*), SUM(completion_tokens) FROM {table} "
+                "WHERE endpoint = ? AND typeof(completion_tokens) = 'integer' GROUP BY 1, 2"
+            )
+            with self._explained():
+                rows = self._database.execute(query, (endpoint,)).fetchall()
+            for beginning, stored_model, count, total in rows:
+                if beginning in beginnings and isinstance(stored_model, str) and name.fullmatch(stored_model):
+                    replies += count
+                    tokens += total
+        return replies, tokens
 
     def load_failures(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored failures, by key. Storing a reply deletes an earlier failure."""
@@ -376,7 +402,7 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 
 def _judgement(row: dict[str, Any]) -> Judgement:
-    return Judgement(judge=row.pop("model"), **{"rating": None} | row)
+    return Judgement(judge=judge_name(row.pop("model")), **{"rating": None} | row)
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:

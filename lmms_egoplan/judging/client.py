@@ -23,7 +23,7 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, NO_KEY, PARAMETERS, TIMEOUT, JudgeSettings
-from lmms_egoplan.judging.text import is_out_of_credit, read_reply
+from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
 from lmms_egoplan.text import clean_text
 
 Answer = TypeVar("Answer")
@@ -198,7 +198,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             judgement,
             reply=judgement.reply and redactor.in_reply(judgement.reply),
             error=judgement.error and redactor.in_error(judgement.error),
-            judge=redactor.in_reply(judgement.judge),
+            judge=judge_name(redactor.in_reply(judgement.judge)),
             finish=redactor.in_reply(judgement.finish or ""),
             endpoint=self.settings.where,
             prompt=prompt.text,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import Step, prompt_tokens
+from lmms_egoplan.judging.asking import FIRST_REPLIES, Step, prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
@@ -293,7 +293,7 @@ class Run:
         self._words = _WRITING if scale is None else _JUDGING
         self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers}
         self._started = time.time()
-        self._asked = self._without_reply = 0
+        self._asked = self._without_reply = self._to_ask = 0
         self._title, self._tokens = title or self._words.doing, list[tuple[int | None, int | None]]()
         self._first_refusals: list[str] = []
         keys = [] if settings.ignores_cache else [*self._keys]
@@ -341,6 +341,7 @@ class Run:
         from lmms_egoplan.judging.client import Client
 
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
+        self._to_ask = len(missing)
         failures = self._cache.load_failures(missing)
         if self._settings.asking.retry_rejected:
             self._cache.forget(missing)
@@ -400,9 +401,12 @@ class Run:
                 self._count_retry()
             reply = await client.ask(prompt)
             # Some servers always report ``stop``.
-            is_at_limit = is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
+            counted = (reply.completion_tokens, reply.stated_tokens)
+            is_at_limit = is_cut(reply.finish) or self._settings.max_tokens in counted
             tokens.append((reply.prompt_tokens, reply.completion_tokens))
             self._tokens.append(tokens[-1])
+            if len(self._tokens) == FIRST_REPLIES:
+                self._log_expectation()
             counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             counts["cut"] += is_at_limit
             has_ended = reply.reply is not None and not is_at_limit and is_ended(reply.finish) is not False
@@ -430,6 +434,12 @@ class Run:
             problem = reply.error or f"it has no rating{where}"
         subject = "reply" if self._scale is None else f"last reply ({_ATTEMPTS} attempts)"
         return f"the {self._words.model}'s {subject} cannot be used: {problem}"
+
+    def _log_expectation(self) -> None:
+        """Log the expected cost of the run by its first replies."""
+        first = Step.of_replies(self._title, self._tokens, self._settings.model)
+        if self._to_ask > FIRST_REPLIES and not first.unknown:
+            logger.info(self._settings.asking.expectation(first, self._to_ask, self._settings.max_tokens))
 
     def _count_retry(self) -> None:
         self._progress.counts["retried"] += 1
@@ -508,8 +518,7 @@ def _ask_all(
             try:
                 missing = [prompt for prompt in answers if prompt not in judgements]
                 if settings.asking.is_estimate:
-                    sent, received = sum(map(prompt_tokens, missing)), len(missing) * settings.max_tokens
-                    settings.asking.steps.append(Step(title, len(missing), sent, received, settings.model))
+                    settings.asking.steps.append(_estimated(missing, settings, cache, title))
                     judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
                 elif missing:
                     _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
@@ -529,6 +538,14 @@ def _ask_all(
         return [named[prompt] for prompt in prompts]
     unasked = _unrated(settings, f"not {words.judged}: {failure}")
     raise JudgeError(failure, [named.get(prompt, unasked) for prompt in prompts])
+
+
+def _estimated(missing: Sequence[Prompt], settings: JudgeSettings, cache: JudgementCache, title: str) -> Step:
+    """Return the requests of an estimate, with the reply tokens expected by stored replies to similar prompts."""
+    sent, most = sum(map(prompt_tokens, missing)), len(missing) * settings.max_tokens
+    stored, tokens = cache.reply_tokens(settings.where, settings.model, [prompt.text for prompt in missing])
+    expected = round(len(missing) * tokens / stored) if stored else None
+    return Step(title, len(missing), sent, most, settings.model, expected=expected, stored=stored)
 
 
 def _unrated(settings: JudgeSettings, error: str) -> Judgement:

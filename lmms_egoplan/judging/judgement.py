@@ -138,7 +138,8 @@ class Judgement:
         error: Why there is no rating, or no complete reply if no rating was requested; None on success.
         cached: True for a reply from the cache.
         prompt_tokens: Prompt tokens as the endpoint counts them; None if not reported.
-        completion_tokens: Reply tokens as the endpoint counts them; None if not reported.
+        completion_tokens: Reply tokens, with those of reasoning that the endpoint counts separately; None if not
+            reported.
         seconds: Time from request to reply; None without a reply.
         finish: The endpoint's finish reason; "" if it reports none. ``"length"`` if the token limit ended the reply.
             None without a reply, or if the cache did not store the reason.
@@ -146,6 +147,8 @@ class Judgement:
         prompt: Text of the prompt, for a reply. Images are only part of the cache key.
         max_tokens: Token limit of the request; None for a reply from the cache.
         time: Time of storing: ISO 8601 for a reply, seconds since the epoch for a failure; None before.
+        stated_tokens: The endpoint's ``completion_tokens``, which may be without reasoning; None for a reply from the
+            cache.
     """
 
     rating: float | None
@@ -161,6 +164,7 @@ class Judgement:
     prompt: str | None = None
     max_tokens: int | None = field(default=None, compare=False)
     time: str | float | None = field(default=None, compare=False)
+    stated_tokens: int | None = field(default=None, compare=False)
 
 
 def judge_by_words(request: JudgeRequest, best: float) -> Judgement:

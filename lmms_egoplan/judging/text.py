@@ -17,6 +17,8 @@ _TABLES = module_yaml(__file__)
 _FINISH = {how: frozenset(reasons) for how, reasons in _TABLES["finish"].items()}
 _RE = compile_patterns(_TABLES["patterns"], re.IGNORECASE | re.MULTILINE | re.VERBOSE)
 _LONGEST_ERROR = 300
+_LONGEST_NAME = 120
+_NAME_SIGNS = " -_.:/@+#=,()%~"
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 # Characters at the end of a reply that are searched for ratings.
@@ -62,15 +64,52 @@ def read_reply(body: str, model: str) -> Judgement:
         text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
     problem = "it has no choices" if choice is None else "it has no text"
     usage = _get(completion, "usage")
+    finish = _get(choice, "finish_reason")
+    if not isinstance(finish, str | None):  # nobody knows whether the reply ended
+        problem, text = f"its finish_reason is no text: {clean_text(repr(finish))[:80]}", None
     return replace(
         unread,
         reply=_text(text),
         error=None if isinstance(text, str) else problem,
         judge=_text(_get(completion, "model")) or model,
         prompt_tokens=_count(_get(usage, "prompt_tokens")),
-        completion_tokens=_count(_get(usage, "completion_tokens")),
-        finish=_text(_get(choice, "finish_reason")) or "",
+        completion_tokens=_reply_tokens(usage),
+        stated_tokens=_count(_get(usage, "completion_tokens")),
+        finish=_text(finish) or "",
     )
+
+
+def judge_name(name: str) -> str:
+    r"""Return an endpoint's name of its model, safe to print in a terminal, a table, Markdown or HTML.
+
+    Letters, digits, marks of letters, blanks and the signs of model names remain. Everything else becomes ``?``, such
+    as control characters, marks of the writing direction, brackets and pipes. A name has at most 120 characters.
+
+    >>> judge_name("org/Judge-7B:free (v1.5)"), judge_name("judge\x1b[31m<b>[red]a|b")
+    ('org/Judge-7B:free (v1.5)', 'judge?31m?b?red?a?b')
+    """
+    characters = (char if char.isalnum() or char in _NAME_SIGNS or _is_mark(char) else "?" for char in name)
+    return re.sub(r"\?+", "?", "".join(characters)).strip()[:_LONGEST_NAME] or "?"
+
+
+def _is_mark(char: str) -> bool:
+    """Return whether a character is a visible part of a letter, such as a vowel sign."""
+    return unicodedata.category(char) in ("Mn", "Mc") and not _INVISIBLE.match(char)
+
+
+def _reply_tokens(usage: Any) -> int | None:
+    """Return the tokens of a reply that are paid for, with those of its reasoning; None if not reported.
+
+    OpenAI counts reasoning in ``completion_tokens``. xAI counts it in ``reasoning_tokens`` and ``total_tokens`` only,
+    and Gemini's OpenAI-compatible endpoint in ``total_tokens`` only. So every token of the total that is not the
+    prompt's counts. Without such a total, more tokens of reasoning than of the completion cannot be part of it.
+    """
+    sent, stated, total = (_count(_get(usage, f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    if sent is not None and total is not None and total > sent + (stated or 0):
+        return total - sent
+    details = _get(usage, "completion_tokens_details")
+    reasoning = _count(_get(details, "reasoning_tokens")) or _count(_get(usage, "reasoning_tokens")) or 0
+    return _count(stated + reasoning) if stated is not None and reasoning > stated else stated
 
 
 def is_cut(finish: str | None) -> bool:

@@ -37,6 +37,25 @@ def test_judgements_are_in_order(log):
     assert "0 now, 30 from the cache" in log[-1]
 
 
+def test_the_judges_name_is_safe_to_print(log):
+    """It comes from the endpoint, and is printed in terminals, tables, Markdown and HTML."""
+    names = {
+        "org/Judge-7B:free (v1.5)@q4_K": "org/Judge-7B:free (v1.5)@q4_K",
+        "\x1b[31mjudge\x1b[0m": "?31mjudge?0m",
+        "[bold red]judge[/]\r\njudge": "?bold red?judge?/?judge",
+        "<script>a</script>|b`c`": "?script?a?/script?b?c?",
+        "ju\u202edge\u200b": "ju?dge?",
+        "법관-1": "법관-1",
+        "x" * 1000: "x" * 120,
+        "\t": "?",
+    }
+    with JudgeServer(lambda prompt, _: Reply(model=prompt)) as server:
+        judged = judge(server.url, names)
+        again = judge(server.url, names)
+    assert [judgement.judge for judgement in judged] == [judgement.judge for judgement in again] == [*names.values()]
+    assert not {char for line in log for char in line.rstrip("\n")} & set("\x1b\u202e\u200b\r")
+
+
 def test_sends_one_user_message_at_temperature_0():
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, ["how good?"])

@@ -155,7 +155,7 @@ def test_redaction_keeps_the_rating(key):
 def test_long_keys_are_in_no_reply():
     with JudgeServer(lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)) as server:
         (judgement,) = judge(server.url, ["a"], api_key=LONG)
-    assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "[API key]")
+    assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "?API key?")
     assert LONG.encode() not in default_cache_path().read_bytes()
 
 

@@ -46,6 +46,10 @@ def test_reads_a_completion():
         ('{"choices": [{"error": {"code": 502}, "message": {"content": "x"}}]}', "502"),
         ('{"choices": [{"message": {"content": "x"}}], "choices": [{"message": {"content": "y"}}]}', "choices"),
         ('{"choices": [{"message": {"content": "x", "content": "y"}}]}', "choices[0].message.content"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": 1}]}', "finish_reason is no text: 1"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}', "finish_reason is no text"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": {"type": "length"}}]}', "length"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": false}]}', "finish_reason is no text: False"),
     ],
 )
 def test_the_error_explains_a_missing_text(body, problem):

@@ -331,7 +331,7 @@ def evaluate_bleurt(
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
     """Score verdicts by model in Table 5's order, omitting models without plans."""
-    scores = {}
+    scores: dict[str, SourceScores] = {}
     for model in MODELS:
         judged = [pair for pair in zip(pairs, verdicts, strict=True) if pair[0].source == model]
         if judged:

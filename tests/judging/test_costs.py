@@ -1,0 +1,119 @@
+"""What judging costs: tokens of reasoning, and the expected cost next to the bound."""
+
+import json
+import re
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judging.asked import judge
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.text import read_reply
+
+pytestmark = pytest.mark.usefixtures("data")
+
+KIND = "Rate the answer to this question about a kitchen. " * 3
+PROMPTS = [f"{KIND}{number}" for number in range(30)]
+
+
+def usage(prompt, completion, total=None, reasoning=None, *, is_nested=True):
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    if reasoning is not None:
+        counts |= {"reasoning_tokens": reasoning} if not is_nested else {}
+        counts |= {"completion_tokens_details": {"reasoning_tokens": reasoning}} if is_nested else {}
+    return counts
+
+
+def body(counts, text="Rating: [[1]]", model="judge"):
+    choice = {"message": {"content": text}, "finish_reason": "stop"}
+    return json.dumps({"model": model, "choices": [choice], "usage": counts})
+
+
+def test_tokens_of_reasoning_are_counted_once():
+    cases = {
+        "OpenAI: the completion includes them": (usage(20, 1112, 1132, 1100), 1112),
+        "xAI: only the total includes them": (usage(20, 12, 1132, 1100), 1112),
+        "xAI with fewer than visible ones": (usage(20, 100, 150, 30), 130),
+        "Gemini: only the total, and they are not named": (usage(758, 102, 1725), 967),
+        "Gemini without a visible token": (usage(21, None, 81), 60),
+        "outside the details": (usage(20, 12, 1132, 1100, is_nested=False), 1112),
+        "no total": (usage(20, 12, None, 1100), 1112),
+        "no total, perhaps included": (usage(20, 1112, None, 1100), 1112),
+        "a total of prompt and completion": (usage(20, 12, 32, 1100), 1112),
+        "no reasoning": (usage(20, 12, 32, 0), 12),
+        "a total that is too small": (usage(20, 12, 3), 12),
+        "no counts": (usage(None, None), None),
+        "malformed counts": (usage("20", 12, "32", [1]), 12),
+        "too large for the cache": (usage(20, 2**62, None, 2**63 - 1), None),
+    }
+    counted = {name: read_reply(body(counts), "judge").completion_tokens for name, (counts, _) in cases.items()}
+    assert {name: (counted[name], tokens) for name, (_, tokens) in cases.items() if counted[name] != tokens} == {}
+
+
+def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"judge": {"input": 0, "output": 1000}}')
+    asking = Asking(prices=prices)
+    with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 1132, 1100)).encode())) as server:
+        (judgement,) = judge(server.url, PROMPTS[:1], asking=asking)
+        assert (judgement.rating, judgement.completion_tokens) == (1, 1112)
+    asking.print_cost()
+    output = capsys.readouterr().out
+    assert "1,112 reply tokens" in output
+    assert "1.11 for replies" in output
+
+
+@pytest.mark.parametrize(("visible", "reasoning"), [(50, 4000), (12, 38)])
+def test_a_reply_at_the_limit_is_cut_off_with_and_without_its_reasoning(visible, reasoning):
+    """Some endpoints limit the visible tokens, others all of them, and some always report ``stop``."""
+    counts = usage(20, visible, 20 + visible + reasoning, reasoning)
+    with JudgeServer(lambda *_: Reply(body=body(counts).encode())) as server:
+        (judgement,) = judge(server.url, PROMPTS[:1], max_tokens=50)
+    assert judgement.rating is None
+    assert "cut off" in judgement.error
+
+
+def estimate(url, prompts, capsys, model="judge", prices=None):
+    asking = Asking(is_estimate=True, prices=prices)
+    judge(url, prompts, asking=asking, model=model)
+    asking.print_cost()
+    return capsys.readouterr().out
+
+
+def test_an_estimate_has_the_expected_cost_by_stored_replies_next_to_the_bound(capsys, tmp_path):
+    """Replies of another model, endpoint or kind of prompts do not count."""
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"judge": {"input": 0, "output": 1000}, "other": {"input": 0, "output": 1000}}')
+
+    def reply(prompt, _):
+        model = server.bodies[-1]["model"]
+        tokens = 7000 if model == "judge-mini" else 100 + int(prompt.split()[-1])
+        return Reply(body=body(usage(20, tokens, 20 + tokens), model=model.replace("judge", "judge-2026")).encode())
+
+    with JudgeServer(reply) as server:
+        assert "expected:" not in estimate(server.url, PROMPTS, capsys, prices=prices)
+        judge(server.url, PROMPTS[:3], concurrency=1)
+        judge(server.url, PROMPTS[:3], concurrency=1, model="judge-mini")
+        judge(server.url, [f"another kind of prompt {number}" for number in (500, 600)], concurrency=1)
+        sent = len(server.prompts)
+        output = estimate(server.url, PROMPTS, capsys, prices=prices)
+        assert len(server.prompts) == sent
+        assert re.findall(r"at most ([\d,]+) reply tokens \(expected: ~([\d,]+), from (\d+)", output) == (
+            [("110,592", "2,727", "3")] * 2  # the step and the total: 27 requests, 4096 tokens at most, 101 expected
+        )
+        assert "at most 110.59 for replies (expected: ~2.73" in output
+        assert "expected:" not in estimate(server.url, PROMPTS, capsys, model="other", prices=prices)
+    with JudgeServer(reply) as elsewhere:
+        assert "expected:" not in estimate(elsewhere.url, PROMPTS[5:], capsys)
+
+
+def test_a_run_logs_the_expected_cost_by_its_first_replies(log, tmp_path):
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"judge": {"input": 1000, "output": 1000}}')
+    with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 132, 100)).encode())) as server:
+        judge(server.url, PROMPTS[:20], asking=Asking(prices=prices))
+        assert [line for line in log if "first 20 replies" in line] == []  # the summary has the cost
+        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], asking=Asking(prices=prices))
+    (line,) = [line for line in log if "first 20 replies" in line]
+    for fact in ("30 requests", "~600 prompt tokens", "~3,360 reply tokens", "at most 122,880", "~3.96", "123.48"):
+        assert fact in line
