@@ -157,15 +157,17 @@ class Batches:
         async def create(api: openai.AsyncOpenAI) -> str:
             nonlocal may_exist
             unnamed: list[str] = []
+            keeps_metadata = False
             async for batch in api.batches.list(limit=100):  # the newest first
                 if (batch.metadata or {}).get(_TOKEN) == owner:
                     return batch.id
                 if batch.created_at < start - _CLOCKS_S:
                     break
+                keeps_metadata = keeps_metadata or bool(batch.metadata)
                 total = batch.request_counts.total if batch.request_counts else 0
                 if not batch.metadata and total in (0, len(keys)):  # 0 while the endpoint validates the file
                     unnamed.append(batch.id)
-            if may_exist and unnamed:
+            if may_exist and unnamed and not keeps_metadata:
                 raise UnnamedBatchError(self._client.clean(", ".join(unnamed)))
             file = await api.files.create(file=("in.jsonl", b"".join(map(self._line, keys))), purpose="batch")
             to: Any = {"input_file_id": file.id, "endpoint": self._url, "metadata": {_TOKEN: owner}}

@@ -109,7 +109,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         """Load stored replies, by key."""
         return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self.rows(table, keys)}
 
-    def reply_tokens(self, endpoint: str, model: str, prompts: Iterable[str]) -> tuple[int, int]:
+    def reply_tokens(self, endpoint: str, model: str, prompts: Iterable[str]) -> tuple[int, float]:
         """Return the number of stored replies to prompts that begin alike, and the sum of their reply tokens.
 
         Only replies of the same endpoint and model count, and only those with known tokens. The endpoint may add a date
@@ -117,10 +117,10 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         """
         beginnings = {prompt[:_BEGINNING] for prompt in prompts}
         name = re.compile(rf"(?:.*/)?{re.escape(model)}(?:-\d[\d-]*)?", re.IGNORECASE)
-        replies = tokens = 0
+        replies, tokens = 0, 0.0
         for table in ("replies", "judgements"):
             query = (
-                f"SELECT substr(prompt, 1, {_BEGINNING}), model, COUNT(*), SUM(completion_tokens) FROM {table} "
+                f"SELECT substr(prompt, 1, {_BEGINNING}), model, COUNT(*), TOTAL(completion_tokens) FROM {table} "
                 "WHERE endpoint = ? AND typeof(completion_tokens) = 'integer' GROUP BY 1, 2"
             )
             with self._explained():
