@@ -53,7 +53,7 @@ def test_a_key_with_json_escapes_is_redacted():
     body = f'{{"model": "{spelled}", "choices": [{{"message": {{"content": "{spelled} [[1]]"}}}}]}}'
     with JudgeServer(lambda *_: Reply(body=body.encode())) as server:
         (judgement,) = judge(server.url, ["a"])
-    assert (judgement.reply, judgement.judge) == ("[API key] [[1]]", "[API key]")
+    assert (judgement.reply, judgement.judge) == ("[API key] [[1]]", "?API key?")
 
 
 def test_a_damaged_cache_is_reported_before_any_request():
