@@ -129,6 +129,15 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     assert rows[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
     assert 0 < rows[GOOD]["mcc"] < 1
     assert rows[GOOD]["plans"] == len(answers)
+    # Rules without a classifier: the more frequent label, and "correct" for a plan that equals a gold plan.
+    equal = [
+        bool(sample["official"]) and sample["official"] in (sample["gold_plan_1"], sample["gold_plan_2"])
+        for sample in samples
+    ]
+    assert rows[GOOD]["majority_acc"] == near(100 * max(verdicts.count(True), verdicts.count(False)) / len(verdicts))
+    right = sum(is_equal == verdict for is_equal, verdict in zip(equal, verdicts, strict=True))
+    assert rows[GOOD]["equal_acc"] == near(100 * right / len(verdicts))
+    assert 0 < sum(equal) < len(equal)
     # The encoder's name, not BLEURT.
     assert rows[GOOD]["model"] == "all-MiniLM-L6-v2 (6 layers of 384): classifier"
     # If people call all plans wrong, the correlation is undefined, not 0.
