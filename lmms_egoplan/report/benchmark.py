@@ -244,6 +244,10 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Compute the main score over some answers from their `scores` alone."""
+        return mean_of(answers, self.SPEC.measure, self.SPEC.scale, self.SPEC.top)
+
+    def mean_of_differences(self, answers: Sequence[Answer]) -> Mean:
+        """Compute a difference of main scores over answers whose `scores` are the differences."""
         return mean_of(answers, self.SPEC.measure, self.SPEC.scale)
 
     def mean_over(self, answers: Sequence[Answer]) -> Mean:
@@ -368,10 +372,10 @@ class BenchmarkReport(ABC, Generic[Task]):
             second_score = second_answers[key].scores.get(measure) if key in second_answers else None
             if first_score is not None and second_score is not None:
                 differences.append(first_score - second_score)
-                shared.append(replace(answer, scores={measure: first_score - second_score}, design=None))
+                shared.append(replace(answer, scores={measure: first_score - second_score}))
         if not shared:
             return None
-        mean = self.mean_of_scores(shared)
+        mean = self.mean_of_differences(shared)
         unequal = [name for name, _, _ in first.unequal(second)]
         # Compact runs with the same questions are comparable in this respect.
         equal = (({*(first.answers or ())} == {*second_answers}) and first.task_run.subset) or "no subset"

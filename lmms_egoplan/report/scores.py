@@ -15,7 +15,7 @@ from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, RENDERED_SCENES, is_offic
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, Run, TaskRun, member, package_versions
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
 from lmms_egoplan.report.tables import percent
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import listing, quoted, validate
@@ -121,7 +121,7 @@ Answers = Mapping[Key, Answer] | None
 class Mean:
     """The mean of a measure over the questions that have it. Unknown or missing values are None.
 
-    interval: 95 % interval of `bootstrap_interval`.
+    interval: 95 % interval of `score_interval`, or of `bootstrap_interval` for values without bounds.
     questions: number of questions.
     clusters: number of the questions' clusters.
     """
@@ -408,18 +408,27 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
         raise LmmsEgoplanError(f"{where}: {error}. If the file was edited, judge the answers again") from error
 
 
-def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0) -> Mean:
+def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0, top: float | None = None) -> Mean:
     """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent).
 
-    In a compact run, the mean estimates that over all questions. The interval of a score from 0 to 100 per cent is that
-    of the estimate.
+    In a compact run, the mean of a score estimates that over all questions, and the interval is that of the estimate.
+
+    Args:
+        top: the highest possible value after scaling, if the measure is a score from 0 on; None for differences and
+            other values without bounds.
+
+    Raises:
+        ValueError: a score is below 0 or above `top`.
     """
     pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
     if not pairs:
         return Mean(questions=0, clusters=0)
     values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
-    design = answers[0].design if scale == 100 and all(0 <= value <= scale for value in values) else None
-    return Mean(fmean(values), bootstrap_interval(values, clusters, design), len(pairs), len(set(clusters)))
+    if top is None:
+        interval = bootstrap_interval(values, clusters)
+    else:
+        interval = score_interval(values, clusters, top, answers[0].design)
+    return Mean(fmean(values), interval, len(pairs), len(set(clusters)))
 
 
 def in_percent(share: float | None) -> float | None:

@@ -17,16 +17,16 @@ EXACT_UP_TO = 13
 """Largest number of sums for which all sign flips are tried: 2**13 flips, fewer than `PERMUTATIONS`."""
 
 FEWEST_CLUSTERS = 10
-"""Smallest number of clusters for an interval. With fewer clusters, bootstrap intervals are far too narrow."""
-
-FEWEST_DRAWN = 5
-"""Smallest number of drawn videos for an interval of a compact run."""
+"""Smallest number of clusters for an interval; for a compact run, of questions. See ``perf/intervals.py``."""
 
 _SEED = 0
 _BATCH = 500
 _DIGITS = 12
+_ROUNDING = 1e-12
+"""Relative size of rounding errors: smaller shares and variances count as 0."""
 
 Interval = tuple[float, float] | None
+Design = Mapping[str, Any] | None
 Statistic = Callable[[np.ndarray], np.ndarray]
 
 Scores = Mapping[str, float | None]
@@ -57,16 +57,16 @@ class Comparison:
     clusters: int
 
 
-def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], design: Any = None) -> Interval:
+def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> Interval:
     """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole clusters.
 
-    The mean of a resample is the sum over its questions divided by their number, which varies. See
-    `interval_of_sums`. If all clusters have the same mean, both ends are equal.
+    For differences and other values without bounds; `score_interval` is for scores. The mean of a resample is the sum
+    over its questions divided by their number, which varies. See `interval_of_sums`. If all clusters have the same
+    mean, both ends are equal.
 
     Args:
         values: one value per question. None, NaN and infinities are ignored.
         clusters: the cluster of each question.
-        design: see `interval_of_sums`.
 
     Returns:
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters with values.
@@ -74,23 +74,17 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str], 
     Raises:
         ValueError: the numbers of clusters and values differ.
 
-    >>> low, high = bootstrap_interval([1, 0] * 12, [f"P01_{video:02}" for video in range(12)] * 2)
-    >>> 0 <= low < 0.5 < high <= 1
+    >>> low, high = bootstrap_interval([1, -1] * 12, [f"P01_{video:02}" for video in range(12)] * 2)
+    >>> -1 <= low < 0 < high <= 1
     True
     >>> bootstrap_interval([1, 0, 1, 0], ["P01_01", "P01_01", "P01_02", "P01_02"]) is None  # two videos
     True
     """
-    if len(values) != len(clusters):
-        raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
-    numbers = np.array(values, dtype=float)
-    is_finite = np.isfinite(numbers)
-    rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
-    return interval_of_sums(rows, np.asarray(clusters)[is_finite], lambda sums: sums[..., 0] / sums[..., 1], design)
+    rows, finite_clusters = _mean_rows(values, clusters)
+    return interval_of_sums(rows, finite_clusters, _mean_of_sums)
 
 
-def interval_of_sums(
-    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic, design: Any = None
-) -> Interval:
+def interval_of_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic) -> Interval:
     """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole clusters.
 
     A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
@@ -101,26 +95,19 @@ def interval_of_sums(
         rows: summands of each question, shape (questions, ...).
         clusters: the cluster of each question.
         statistic: function from sums of rows, shape (resamples, ...), to one value per resample.
-        design: design of a compact run, whose clusters are a sample: the numbers of ``videos`` and of ``drawn`` ones,
-            ``spread`` as in `benchmarks.subset.draw`, and ``top``, the highest possible value (default 100; the lowest
-            is 0). Then the interval is that of `subset_interval`, for the value over all clusters.
 
     Returns:
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
 
-    >>> rows = np.array([[right, 1] for right in [1, 0] * 12])  # right answers, and questions
+    >>> rows = np.array([[gain, 1] for gain in [1, -1] * 12])  # differences, and questions
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
     >>> low, high = interval_of_sums(rows, videos, lambda sums: sums[..., 0] / sums[..., 1])
-    >>> 0 <= low < 0.5 < high <= 1
+    >>> -1 <= low < 0 < high <= 1
     True
     """
-    names, indices = np.unique(clusters, return_inverse=True)
-    if len(names) < (FEWEST_DRAWN if design else FEWEST_CLUSTERS):
+    sums, _ = _cluster_sums(rows, clusters)
+    if len(sums) < FEWEST_CLUSTERS:
         return None
-    sums = np.zeros((len(names), *rows.shape[1:]))
-    np.add.at(sums, indices, rows)
-    if design:
-        return subset_interval(sums, np.bincount(indices), statistic, design)
 
     def of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
         return statistic(sums[drawn].sum(drawn.ndim + axis))
@@ -128,43 +115,177 @@ def interval_of_sums(
     with warnings.catch_warnings():
         # SciPy warns of NaN in a resample. The result is then None.
         warnings.simplefilter("ignore", DegenerateDataWarning)
-        low, high = _percentiles((np.arange(len(names)),), of_drawn, _BATCH)
+        low, high = _percentiles((np.arange(len(sums)),), of_drawn, _BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
 
-def subset_interval(sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, design: Mapping[str, Any]) -> Interval:
-    """Compute the 95 % interval of a statistic of all videos from a random sample of them.
-
-    The jackknife variance over the drawn videos has a finite population correction. If their numbers of questions vary
-    less than those of all videos, the variance is enlarged by the ratio of the spreads. The interval is Wilson's (1927)
-    for the number of independent answers with this variance, and Student's t with the effective number of videos minus
-    one as degrees of freedom. The strata only balance the sample: the interval does not assume that they differ.
+def score_interval(
+    values: Sequence[float | None],
+    clusters: Sequence[str],
+    top: float,
+    design: Design = None,
+) -> Interval:
+    """Compute the 95 % interval of a mean score over questions in clusters, see `wilson_interval`.
 
     Args:
-        sums: sums of rows of each drawn video with questions, shape (videos, ...).
-        sizes: number of questions of each of them.
-        statistic, design: see `interval_of_sums`.
+        values: one score per question, from 0 to `top`. None, NaN and infinities are ignored.
+        clusters: the cluster of each question.
+        top: the highest possible score.
+        design: see `score_interval_of_sums`.
 
     Returns:
-        The interval; None if the statistic is NaN without one of the videos.
+        The interval, within 0 and `top`; None for fewer than `FEWEST_CLUSTERS` clusters with scores.
+
+    Raises:
+        ValueError: the numbers of clusters and values differ, or a score is below 0 or above `top`.
+
+    >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
+    >>> [round(end, 1) for end in score_interval([0] * 24, videos, top=100)]  # no right answer
+    [0.0, 28.8]
+    """
+    rows, finite_clusters = _mean_rows(values, clusters)
+    if len(rows) and not 0 <= rows[:, 0].min() <= rows[:, 0].max() <= top * (1 + _ROUNDING):
+        raise ValueError(f"scores must be from 0 to {top:g}, got {rows[:, 0].min():g} to {rows[:, 0].max():g}")
+    return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, design)
+
+
+def score_interval_of_sums(
+    rows: np.ndarray,
+    clusters: Sequence[str] | np.ndarray,
+    statistic: Statistic,
+    top: float,
+    design: Design = None,
+) -> Interval:
+    """Compute the 95 % interval of a score that is a statistic of sums over questions, see `wilson_interval`.
+
+    Args:
+        rows: summands of each question, shape (questions, ...).
+        clusters: the cluster of each question.
+        statistic: function from sums of rows, shape (clusters, ...), to one score per sum, from 0 to `top`.
+        top: the highest possible score.
+        design: design of a compact run, see `benchmarks.subset.draw`. Its questions are a random sample of all
+            prepared ones, whatever their clusters. So each question counts as a cluster, and the interval is for the
+            score over all prepared questions.
+
+    Returns:
+        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN without one of them.
+    """
+    sums, sizes = _cluster_sums(rows, np.arange(len(rows)) if design else clusters)
+    if len(sums) < FEWEST_CLUSTERS:
+        return None
+    asked = design["asked"] / design["of"] if design else 0.0
+    ends = wilson_interval(sums, sizes, lambda part: statistic(part) / top, asked)
+    low, high = (float(top * end) for end in ends)
+    return (low, high) if np.isfinite([low, high]).all() else None
+
+
+def wilson_interval(
+    sums: np.ndarray, sizes: np.ndarray, statistic: Statistic, asked: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the 95 % interval of a share from sums over clusters.
+
+    The variance is the jackknife's over clusters. The interval is Wilson's (1927) for the number of independent answers
+    that has this variance, with Student's t. The degrees of freedom are those of the variance by Satterthwaite (1946),
+    from the fourth moments of the jackknife's deviations: few large or few differing clusters have few. Since these
+    moments are uncertain themselves, they are at least a quarter of the effective number of clusters,
+    (sum n)² / sum n² for clusters of n questions, and at most the number of clusters minus one.
+
+    If all answers have the same score, the number of independent answers is the effective number of clusters.
+
+    Args:
+        sums: sums of rows of each cluster, shape (clusters, ...). Further dimensions before those of a row are separate
+            data sets.
+        sizes: number of questions of each cluster, shape (clusters,) or (clusters, data sets).
+        statistic: function from sums to a share, 0 to 1.
+        asked: the share of all questions that was asked, if the interval is for the share over all of them.
+
+    Returns:
+        Low and high ends, within 0 and 1; NaN if the statistic is NaN without one of the clusters.
 
     >>> sums = np.array([[6, 10], [4, 10], [5, 10], [7, 10], [3, 10]])  # right answers, and questions
-    >>> design = {"videos": 50, "drawn": 5, "spread": 1, "top": 1}
-    >>> interval = subset_interval(sums, sums[:, 1], lambda sums: sums[..., 0] / sums[..., 1], design)
-    >>> [round(end, 3) for end in interval]
-    [0.289, 0.711]
+    >>> ends = wilson_interval(sums, sums[:, 1], lambda sums: sums[..., 0] / sums[..., 1])
+    >>> [round(float(end), 3) for end in ends]
+    [0.28, 0.72]
     """
-    top, drawn = design.get("top", 100), design["drawn"]
-    unseen, spread = max(1e-12, 1 - drawn / design["videos"]), (sizes**2).mean() / sizes.mean() ** 2
-    with np.errstate(invalid="ignore"):
-        share, without = (statistic(part) / top for part in (sums.sum(0), sums.sum(0) - sums))
-    squares = ((without - share) ** 2).sum() - (without - share).sum() ** 2 / drawn
-    variance = unseen * drawn / (drawn - 1) * squares * max(1, design["spread"] / spread)
-    answers = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else len(sizes) / unseen
-    loss = stdtrit(max(1, len(sizes) / spread - 1), 0.975) ** 2 / answers
-    half = np.sqrt(loss * share * (1 - share) + loss**2 / 4)
-    low, high = (float(top * (share + loss / 2 + side) / (1 + loss)) for side in (-half, half))
-    return (low, high) if np.isfinite(without).all() else None
+    count = len(sums)
+    share, without = _jackknifed(sums, statistic)
+    deviations = without - share
+    deviations = deviations - deviations.mean(axis=0)
+    squares = (deviations**2).sum(axis=0)
+    unseen = max(_ROUNDING, 1 - asked)
+    variance = unseen * count / (count - 1) * squares
+    effective = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
+    freedom = np.clip(_degrees_of_freedom(deviations), np.maximum(1, effective / 4), count - 1)
+    return _wilson(share, variance, effective / unseen, freedom)
+
+
+def _jackknifed(sums: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """Return the statistic of all clusters, and that without each of them."""
+    total = sums.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return statistic(total), statistic(total - sums)
+
+
+def _degrees_of_freedom(deviations: np.ndarray) -> np.ndarray:
+    """Return Satterthwaite's degrees of freedom of a sum of squares; infinity if all squares are equal."""
+    squares = (deviations**2).sum(axis=0)
+    spread = (deviations**4).sum(axis=0) - squares**2 / len(deviations)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > _ROUNDING * squares**2, 2 * squares**2 / spread, np.inf)
+
+
+def _wilson(
+    share: np.ndarray, variance: np.ndarray, answers: np.ndarray, freedom: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of Wilson's interval.
+
+    Args:
+        share: the estimate, 0 to 1.
+        variance: its variance.
+        answers: number of independent answers if the variance is 0.
+        freedom: degrees of freedom of Student's t.
+    """
+    binomial = share * (1 - share)
+    is_known = (variance > _ROUNDING**2) & (binomial > _ROUNDING)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        answers = np.where(is_known | np.isnan(variance), binomial / variance, answers)
+    loss = stdtrit(freedom, 0.975) ** 2 / answers
+    half = np.sqrt(loss * binomial + loss**2 / 4)
+    low = (share + loss / 2 - half) / (1 + loss)
+    high = (share + loss / 2 + half) / (1 + loss)
+    return np.maximum(0, low), np.minimum(1, high)
+
+
+def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> Interval:
+    """Compute the 95 % interval of the mean of the strata's mean scores, all with the same weight.
+
+    Like `wilson_interval`, with single scores as clusters. The variance is the sum of the strata's own variances, and
+    has Welch's (1947) degrees of freedom.
+
+    Args:
+        strata: the scores of each stratum, finite, from 0 to `top`, or from -`top` if a score is negative.
+        top: the highest possible score.
+
+    Returns:
+        The interval; None if a stratum has fewer than two scores, or all strata together have fewer than
+        `FEWEST_CLUSTERS`.
+
+    >>> low, high = stratified_score_interval([[0, 50, 100] * 2, [50, 100, 100, 100]], top=100)
+    >>> 0 <= low < 68.75 < high <= 100
+    True
+    """
+    sizes = np.array([len(stratum) for stratum in strata])
+    if min(sizes, default=0) < 2 or sizes.sum() < FEWEST_CLUSTERS:
+        return None
+    lowest = -top if min(map(min, strata)) < 0 else 0.0
+    shares = [(np.array(stratum, dtype=float) - lowest) / (top - lowest) for stratum in strata]
+    share = np.mean([stratum.mean() for stratum in shares])
+    parts = np.array([stratum.var(ddof=1) for stratum in shares]) / sizes / len(sizes) ** 2
+    variance = parts.sum()
+    freedom = variance**2 / (parts**2 / (sizes - 1)).sum() if variance > 0 else sizes.sum() - len(sizes)
+    answers = len(sizes) ** 2 / (1 / sizes).sum()
+    low, high = _wilson(share, variance, answers, freedom)
+    return float(lowest + low * (top - lowest)), float(lowest + high * (top - lowest))
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -190,6 +311,28 @@ def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float
         return np.mean([stratum.mean(axis) for stratum in drawn], axis=0)
 
     return _percentiles(strata, mean_of_means)
+
+
+def _mean_rows(values: Sequence[float | None], clusters: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return value and 1 of each question with a finite value, and the questions' clusters."""
+    if len(values) != len(clusters):
+        raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
+    numbers = np.array(values, dtype=float)
+    is_finite = np.isfinite(numbers)
+    rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
+    return rows, np.asarray(clusters)[is_finite]
+
+
+def _mean_of_sums(sums: np.ndarray) -> np.ndarray:
+    return sums[..., 0] / sums[..., 1]
+
+
+def _cluster_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of rows of each cluster, and the numbers of rows."""
+    names, indices = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(names), *rows.shape[1:]))
+    np.add.at(sums, indices, rows)
+    return sums, np.bincount(indices, minlength=len(names))
 
 
 def _percentiles(data: Sequence[Any], statistic: Callable, batch: int | None = None) -> tuple[float, float]:

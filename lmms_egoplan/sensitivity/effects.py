@@ -21,7 +21,7 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 from lmms_egoplan.report.equivalence import ERROR_RATE
 from lmms_egoplan.report.ledger import checkpoint_names, read_ledger
 from lmms_egoplan.report.page import axis_of, template
-from lmms_egoplan.report.statistics import bootstrap_interval, compare, holm, why_no_interval
+from lmms_egoplan.report.statistics import compare, holm, score_interval, why_no_interval
 from lmms_egoplan.report.summary import print_table
 from lmms_egoplan.report.tables import Row, Table, markdown_of, read_columns, read_notes, show
 from lmms_egoplan.sensitivity.conditions import PRESET, Condition, Replies, Reply
@@ -120,7 +120,7 @@ def _scored(condition: Condition, docs: Mapping[str, Doc], replies: Replies) -> 
     unread, is_ranked = sum(choice is None for choice in choices.values()), condition.asked.ranked
     right = {key: float(choices[key] == LETTERS.index(docs[key]["golden_choice_idx"])) for key in choices}
     scores = {key: None if is_ranked and choices[key] is None else score for key, score in right.items()}
-    low, high = bootstrap_interval([*scores.values()], [docs[key]["video_id"] for key in scores]) or (None, None)
+    low, high = score_interval([*scores.values()], [docs[key]["video_id"] for key in scores], top=1) or (None, None)
     known = [score for score in scores.values() if score is not None]
     score = fmean(known) if known else None
     unparsed = None if is_ranked or not scores else unread / len(scores)

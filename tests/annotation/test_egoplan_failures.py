@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.failures import FAILURES, LABELS, PEOPLE, F
 from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import score_interval
 from report.joined import near
 from report.synthetic import write_run
 from shared_data import PAPERS
@@ -159,7 +159,7 @@ def test_shares_are_of_the_answers_with_a_type():
     assert [row["count"] for row in rows] == [9, 5, 0, 2]
     assert [row["share"] for row in rows] == near([100 * count / 16 for count in (9, 5, 0, 2)])
     assert {(row["typed"], row["untyped"], row["drawn"], row["wrong"]) for row in rows} == {(16, 4, 20, 50)}
-    ends = bootstrap_interval([100.0] * 9 + [0.0] * 7, [f"v{number % 12}" for number in range(16)])
+    ends = score_interval([100.0] * 9 + [0.0] * 7, [f"v{number % 12}" for number in range(16)], 100)
     assert (rows[0]["low"], rows[0]["high"]) == near(ends)
     assert rows[0]["example"] == "make tea; boil water"
     (*_, untyped) = share_rows([failure(0, None)])

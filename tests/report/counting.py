@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import score_interval
 from report.joined import near
 from report.report_json import ends
 
@@ -31,6 +31,7 @@ class Counting:
     TASK = ""
     HEADLINE = ("", 0)
     OFFICIAL = MappingProxyType({})
+    TOP = 100
     TABLE = ""
     RECORD = ""
     ID = "id"
@@ -85,7 +86,7 @@ class Counting:
         """Check the interval of these answers."""
         known = self.known(answers)
         scores, clusters = ([answer[key] for answer in known] for key in ("score", self.CLUSTER))
-        assert ends(group) == near(bootstrap_interval(scores, clusters) or (None, None))
+        assert ends(group) == near(score_interval(scores, clusters, self.TOP) or (None, None))
 
     def check_ends_of_slice(self, group, answers, section, attribute):
         self.check_ends(group, answers)

@@ -25,7 +25,7 @@ class Letters(ScoredTask):
 
     @property
     def main(self):
-        return mean_of(self.answers.values(), "acc") if self.answers else Mean(self.number("acc"))
+        return mean_of([*self.answers.values()], "acc", top=1) if self.answers else Mean(self.number("acc"))
 
     @property
     def coverage(self):
@@ -42,7 +42,7 @@ def answer_of(sample):
 class LettersReport(BenchmarkReport[Letters]):
     """The complete report of a small benchmark."""
 
-    SPEC = Spec("letters", "Letters", "Which letter is right?", "acc", 2, "acc", "Letters", "acc", {}, str)
+    SPEC = Spec("letters", "Letters", "Which letter is right?", "acc", 2, "acc", "Letters", "acc", {}, str, top=1)
 
     def read(self, runs):
         return [

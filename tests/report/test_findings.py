@@ -13,7 +13,7 @@ from lmms_egoplan.report.comparisons import finding, ranked
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section, json_of
 from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
 from lmms_egoplan.report.summary import cards
 from report.synthetic import write_run
 from report.test_benchmark import LettersReport
@@ -155,7 +155,7 @@ def test_slices_are_means_and_intervals_of_their_questions(report):
         is_first = group.name == "first"
         chosen = [scored for number, scored in run_scores[group.run].items() if (number <= COUNT // 2) == is_first]
         assert (group.value, group.questions) == (pytest.approx(fmean(score for score, _ in chosen)), len(chosen))
-        assert group.interval == bootstrap_interval(*zip(*chosen, strict=True))
+        assert group.interval == score_interval(*zip(*chosen, strict=True), 1)
         assert bool(group.no_interval) == (group.interval is None)
 
 

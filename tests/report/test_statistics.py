@@ -22,9 +22,14 @@ from lmms_egoplan.report.statistics import (
     compare,
     holm,
     interval_of_sums,
+    score_interval,
+    score_interval_of_sums,
     stratified_interval,
+    stratified_score_interval,
+    wilson_interval,
 )
 from patience import processor_time_below
+from report.slow_wilson import slow_wilson
 
 THIRDS = (Fraction(0), Fraction(1, 3), Fraction(2, 3), Fraction(1))
 
@@ -140,6 +145,85 @@ def test_missing_values_are_ignored():
 )
 def test_fewer_than_ten_clusters_have_no_interval(values, clusters):
     assert bootstrap_interval(values, clusters) is None
+    assert score_interval(values, clusters, 2) is None
+
+
+def graded_groups(kind, count=14):
+    """Return the scores of each video: from 0 to 1, all equal, or right and wrong in videos of several sizes."""
+    source = random.Random(2)
+    sizes = [1 + number % 5 + 20 * (number == 3) for number in range(count)]
+    draw = {
+        "none right": lambda: 0.0,
+        "all right": lambda: 1.0,
+        "all half": lambda: 0.5,
+        "one right": lambda: 0.0,
+        "right and wrong": lambda: float(source.random() < 0.8),
+        "graded": lambda: source.choice((0.0, 0.5, 1.0)),
+    }[kind]
+    groups = [[draw() for _ in range(size)] for size in sizes]
+    if kind == "one right":
+        groups[5][0] = 1.0
+    return groups
+
+
+@pytest.mark.parametrize("kind", ["none right", "all right", "all half", "one right", "right and wrong", "graded"])
+@pytest.mark.parametrize("top", [1, 100])
+def test_the_interval_of_a_score_is_that_of_its_definition_and_never_a_point(kind, top):
+    groups = graded_groups(kind)
+    values = [top * score for group in groups for score in group]
+    clusters = [f"video {number:02}" for number, group in enumerate(groups) for _ in group]
+    low, high = score_interval(values, clusters, top)
+    assert (low / top, high / top) == pytest.approx(slow_wilson(groups, fmean), abs=1e-9)
+    assert 0 <= low <= fmean(values) <= high <= top
+    assert high - low > 0.1 * top
+    order = random.Random(0).sample(range(len(values)), len(values))
+    shuffled = score_interval([values[index] for index in order], [clusters[index] for index in order], top)
+    assert shuffled == pytest.approx((low, high))
+
+
+def test_the_interval_of_a_mirrored_score_is_mirrored():
+    groups = graded_groups("right and wrong")
+    values = [score for group in groups for score in group]
+    clusters = [number for number, group in enumerate(groups) for _ in group]
+    low, high = score_interval(values, clusters, 1)
+    assert score_interval([1 - value for value in values], clusters, 1) == pytest.approx((1 - high, 1 - low))
+
+
+def test_intervals_of_scores_cover_the_true_rate():
+    """A small version of perf/intervals.py. Percentiles of resampled videos cover 75 to 93 % of the rates here."""
+    chance = np.random.default_rng(0)
+    low_coverages = []
+    for videos, rate in itertools.product((12, 20, 30, 60), (0.1, 0.5, 0.9)):
+        sizes = np.maximum(1, np.rint(8 * np.exp(0.8 * chance.standard_normal((videos, 1000)) - 0.32))).astype(int)
+        right = chance.binomial(sizes, chance.beta(3 * rate, 3 * (1 - rate), sizes.shape))
+        low, high = wilson_interval(np.stack([right, sizes], -1), sizes, lambda sums: sums[..., 0] / sums[..., 1])
+        coverage = ((low <= rate) & (rate <= high)).mean()
+        if not 0.93 - 0.015 <= coverage <= 0.97 + 0.015:  # two standard errors of 1,000 draws
+            low_coverages.append((videos, rate, coverage))
+    assert low_coverages == []
+
+
+@pytest.mark.parametrize("values", [[0, 1, -0.1], [0, 1, 1.1]])
+def test_a_score_outside_its_range_is_an_error(values):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        score_interval(values * 4, [*range(12)], 1)
+
+
+def test_a_score_undefined_without_a_cluster_has_no_interval():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = np.array([[1.0, 1.0], *[[0.0, 0.0]] * 11])
+        ratio = score_interval_of_sums(rows, np.arange(12), lambda sums: sums[..., 0] / sums[..., 1], 1)
+        assert ratio is None
+
+
+def test_strata_of_equal_scores_have_the_interval_of_as_many_independent_answers():
+    low, high = stratified_score_interval([[100.0] * 20, [100.0] * 20], 100)
+    assert high == 100
+    assert low == pytest.approx(100 / (1 + statistics.stdtrit(38, 0.975) ** 2 / 40))
+    loss = statistics.stdtrit(15, 0.975) ** 2 / 15
+    high = 100 * math.sqrt(loss / (1 + loss))
+    assert stratified_score_interval([[-100.0, 100.0] * 8], 100) == pytest.approx((-high, high))
 
 
 def test_equal_values_have_an_interval_without_width():
@@ -347,3 +431,4 @@ def test_strata_without_spread_have_an_interval_without_width():
 )
 def test_a_stratum_with_one_value_or_few_values_in_total_have_no_interval(few):
     assert stratified_interval(few) is None
+    assert stratified_score_interval(few, 1) is None

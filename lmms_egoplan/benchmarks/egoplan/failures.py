@@ -16,7 +16,7 @@ from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import score_interval
 from lmms_egoplan.validation import AnyText, Checked, Text, quoted
 
 _TEXTS: dict[str, Any] = module_yaml(__file__)
@@ -93,7 +93,8 @@ def share_rows(failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
         row = {"model": model, "by": by, "wrong": answers[0].wrong, "drawn": len(answers), "typed": len(typed)}
         for key, title in FAILURES.items():
             hits = [100.0 * (failure.type == key) for failure in typed]
-            share = Mean(sum(hits) / len(hits), bootstrap_interval(hits, [x.video for x in typed])) if hits else Mean()
+            interval = score_interval(hits, [x.video for x in typed], top=100)
+            share = Mean(sum(hits) / len(hits), interval) if hits else Mean()
             example = next(("; ".join(x.texts.values()) for x in typed if x.type == key), "")
             row |= {"type": title, "count": round(sum(hits) / 100), "untyped": len(answers) - len(typed)}
             yield row | {"example": example} | share.cells("share")

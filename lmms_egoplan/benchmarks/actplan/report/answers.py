@@ -27,6 +27,8 @@ BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bl
 _TEXT_ONLY = "actplan_text_only"
 # Tasks over one setting; their scores are not scores of the whole benchmark.
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
+# Measures in steps. All others are shares.
+_IN_STEPS = ("lcs", "lcs_gold_2", "lcs_best", "lcs_parsed", "plan_length")
 # For each measure, the harness's metric that counts its plans.
 _COUNTS: dict[str, str] = _DATA["counts"]
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
@@ -83,7 +85,7 @@ class Planned(ScoredTask):
     def means(self) -> dict[str, Mean]:
         """Means over all plans, by measure."""
         if self.answers is not None:
-            means = {measure: mean_of([*self.answers.values()], measure) for measure in MEASURES}
+            means = {measure: _mean([*self.answers.values()], measure) for measure in MEASURES}
             if all(answer.record.score.goal is None for answer in self.answers.values()):
                 # Runs of task versions before 1.2 have no goal check.
                 means["goal_conditions_coverage"] = Mean()
@@ -103,7 +105,7 @@ class Planned(ScoredTask):
     def _groups_with(self, answers: Sequence[Answer], by: str) -> dict[str, dict[str, Mean]]:
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
         return {
-            group: {measure: mean_of(plans, measure) for measure in measures}
+            group: {measure: _mean(plans, measure) for measure in measures}
             for group in GROUPS[by]
             if (plans := [answer for answer in answers if answer.groups[by] == group])
         }
@@ -184,6 +186,10 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         groups={"setting": setting, "length": length_bin(score.reference_lengths[0]), "activity_type": kind},
         doc=doc if isinstance(doc, dict) else None,
     )
+
+
+def _mean(plans: Sequence[Answer], measure: str) -> Mean:
+    return mean_of(plans, measure, top=None if measure in _IN_STEPS else 1)
 
 
 def _finite(value: Any) -> float | None:

@@ -21,7 +21,7 @@ from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap_interval
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, score_interval
 from lmms_egoplan.report.tables import Value, counted, read_notes
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, Text
@@ -183,7 +183,7 @@ def _correct(plans: Sequence[Mapping[str, Any]]) -> Mean:
     values = [100.0 * plan["correct"] for plan in plans]
     ids = [(parse_id(plan["id"]), plan["id"]) for plan in plans]
     clusters = [name if instance is None else instance.activity for instance, name in ids]
-    return Mean(fmean(values), bootstrap_interval(values, clusters), len(values), len(set(clusters)))
+    return Mean(fmean(values), score_interval(values, clusters, top=100), len(values), len(set(clusters)))
 
 
 def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
@@ -208,7 +208,6 @@ note = read_notes(
     __file__,
     instances=sum(INSTANCES.values()),
     min_items=MIN_ITEMS,
-    resamples=RESAMPLES,
     fewest_clusters=FEWEST_CLUSTERS,
     **INSTANCES,
 )

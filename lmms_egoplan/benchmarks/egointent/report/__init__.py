@@ -33,16 +33,14 @@ from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
 from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
 from lmms_egoplan.report.tables import Column, Table, Value, name_of, number, read_notes, scored, share
 
 # Number of frames that the gallery shows.
 _FRAMES = 12
 # The gallery marks a step as right if the mean of its ratings is at least RIGHT, and as wrong if it is below WRONG.
 RIGHT, WRONG = 75, 25
-note = read_notes(
-    __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS
-)
+note = read_notes(__file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, fewest_clusters=FEWEST_CLUSTERS)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 
 

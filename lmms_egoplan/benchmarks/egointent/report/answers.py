@@ -20,7 +20,7 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Mean, ScoredTask, in_percent, judged_record, logged, read_tasks
-from lmms_egoplan.report.statistics import interval_of_sums
+from lmms_egoplan.report.statistics import score_interval_of_sums
 from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
@@ -217,9 +217,10 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of the fields' scores, from bootstrap resamples of the videos."""
+    """Return the 95 % interval of the mean of the fields' scores over videos."""
     clusters = [step.cluster or "" for step in steps]
-    return interval_of_sums(_counts(steps, names), clusters, _score, next((step.design for step in steps), None))
+    design = steps[0].design if steps else None
+    return score_interval_of_sums(_counts(steps, names), clusters, _score, Graded.largest, design)
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:

@@ -43,13 +43,13 @@ from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.samples import HOW_TO_LOG, read_labels
 from lmms_egoplan.report.scores import Answer, Key, Mean, mean_of
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
 from lmms_egoplan.report.tables import Table, Value, number, read_notes, scored, share, show
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS, min_items=MIN_ITEMS)
+note = read_notes(__file__, chance=CHANCE, fewest_clusters=FEWEST_CLUSTERS, min_items=MIN_ITEMS)
 # Numbers of the baselines' line styles.
 _LINE_STYLES = {"_blind": 3, "_narrated": 1}
 # The conditions that are compared with each other. Pairs of all conditions would be too many.

@@ -150,7 +150,7 @@ class Series(ScoredTask):
     def mean_over(self, keys: Iterable[Key]) -> Mean:
         """Return the accuracy over these questions, in per cent."""
         answers = self.answers or {}
-        return mean_of([answers[key] for key in keys], "acc", scale=100)
+        return mean_of([answers[key] for key in keys], "acc", scale=100, top=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
         """Return the accuracy by sum over these questions, in per cent; None if no question has one."""

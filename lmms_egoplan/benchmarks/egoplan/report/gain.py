@@ -74,6 +74,7 @@ def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
     for task in series:
         paired = [answer for answer in (task.answers or {}).values() if "gain" in answer.scores]
         for measure, (label, unit, scale) in MEASURES.items() if paired else ():
-            mean = mean_of(paired, measure, scale)
+            # Shares have the factor for per cent; gains have no bounds.
+            mean = mean_of(paired, measure, scale, top=100 if scale == 100 else None)
             row = {"run": task.run.name, "task": task.task, "measure": label, "unit": unit}
             yield row | mean.cells("value") | {"questions": mean.questions, "asked": len(paired)}

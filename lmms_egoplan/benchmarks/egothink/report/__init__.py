@@ -1,7 +1,7 @@
 """Build EgoThink's part of a report: twelve dimensions, six capabilities, judges and questions."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations, compress, product
@@ -41,7 +41,13 @@ from lmms_egoplan.report.published import OwnRow, load_table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent
-from lmms_egoplan.report.statistics import RESAMPLES, interval_of_sums, stratified_interval
+from lmms_egoplan.report.statistics import (
+    RESAMPLES,
+    Interval,
+    interval_of_sums,
+    stratified_interval,
+    stratified_score_interval,
+)
 from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
 
 note = read_notes(
@@ -99,15 +105,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions."""
-        scores: dict[str, list[float]] = {}
-        for answer in answers:
-            if (score := answer.scores["score"]) is not None:
-                scores.setdefault(dimension_of(answer.id), []).append(score)
-        strata = [*scores.values()]
-        count = sum(map(len, strata))
-        if not count:
-            return Mean(questions=0, clusters=0)
-        return Mean(fmean(map(fmean, strata)), stratified_interval(strata), count, count)
+        return _mean_of_dimensions(answers, partial(stratified_score_interval, top=Graded.largest))
+
+    def mean_of_differences(self, answers: Sequence[Answer]) -> Mean:
+        """Return the plain mean over the answers' dimensions, for differences."""
+        return _mean_of_dimensions(answers, stratified_interval)
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterator[Judged]:
@@ -307,6 +309,20 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
     rows = with_images(EGOTHINK.load(dimension), "image")
     return {(row["id"], row["answer"]): (row["question"], images) for row, images in rows}
+
+
+def _mean_of_dimensions(
+    answers: Sequence[Answer], interval_of: Callable[[Sequence[Sequence[float]]], Interval]
+) -> Mean:
+    scores: dict[str, list[float]] = {}
+    for answer in answers:
+        if (score := answer.scores["score"]) is not None:
+            scores.setdefault(dimension_of(answer.id), []).append(score)
+    strata = [*scores.values()]
+    count = sum(map(len, strata))
+    if not count:
+        return Mean(questions=0, clusters=0)
+    return Mean(fmean(map(fmean, strata)), interval_of(strata), count, count)
 
 
 def _table3_rows(graded: Sequence[Graded]) -> Iterator[OwnRow]:

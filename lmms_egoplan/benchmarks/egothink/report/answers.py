@@ -17,7 +17,7 @@ from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.run import Run, TaskRun, member
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, judged_record, logged, read_answers
-from lmms_egoplan.report.statistics import stratified_interval
+from lmms_egoplan.report.statistics import stratified_score_interval
 from lmms_egoplan.report.tables import Value
 
 SINGLE = {dimension.name: (dimension,) for dimension in DIMENSIONS}
@@ -158,7 +158,8 @@ class Graded(ScoredTask):
         is_whole = len(scores) == len(dimensions)
         judged = round(_total(tasks, "judge_coverage", asked))
         rated = sum(map(len, samples)) if len(samples) == len(tasks) else None
-        interval = stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None
+        is_known = is_whole and len(samples) == len(tasks)
+        interval = stratified_score_interval(samples, Graded.largest) if is_known else None
         return Part(
             mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),

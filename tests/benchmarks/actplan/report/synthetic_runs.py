@@ -6,7 +6,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from benchmarks.actplan.synthetic import actplan_answers
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
 from report.answers import Answers
 from report.counting import Counting
 
@@ -57,7 +57,9 @@ def mean(plans, measure):
 
 def interval(plans, measure):
     members = defined(plans, measure)
-    estimate = bootstrap_interval([plan[measure] for plan in members], [plan["activity"] for plan in members])
+    values, activities = ([plan[key] for plan in members] for key in (measure, "activity"))
+    is_share = not measure.endswith(", steps")
+    estimate = score_interval(values, activities, 1) if is_share else bootstrap_interval(values, activities)
     return estimate or (None, None)
 
 
@@ -130,6 +132,7 @@ class ActPlanCounting(Counting):
     RECORD = "lcs_norm"
     COMPARED = 6
     CLUSTER = "activity"
+    TOP = 1
     LABELLED = GOOD
     IS_LABELLED_ALONE = True
     WITHOUT_SAMPLES = (MUTE,)

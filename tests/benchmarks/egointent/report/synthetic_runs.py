@@ -4,7 +4,6 @@ import json
 from operator import itemgetter
 from statistics import fmean
 
-import numpy as np
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
@@ -12,6 +11,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from report.counting import Counting
 from report.joined import rows
 from report.report_json import ends
+from report.slow_wilson import slow_wilson
 
 COUNT = 60
 SCORES = ("overall", *FIELDS, "indoor", "outdoor")
@@ -71,17 +71,12 @@ class EgoIntentCounting(Counting):
         return len(answers) / 3014 * (1 - unjudged / (3 * len(answers)))
 
     def check_ends(self, figures, answers):
-        """Compare the interval with a slow bootstrap that draws other resamples."""
+        """Compare the interval with a slow version."""
         of_video = {}
         for step in answers:
             of_video.setdefault(step["video_id"], []).append(step)
-        chance, videos = np.random.default_rng(7), sorted(of_video)
-        drawn = [
-            score([step for video in chance.choice(videos, len(videos)) for step in of_video[video]], "overall")
-            for _ in range(1000)
-        ]
-        slow = np.percentile(drawn, (2.5, 97.5))
-        assert ends(figures) == pytest.approx(slow, abs=0.15 * (slow[1] - slow[0]))
+        slow = slow_wilson([*of_video.values()], lambda steps: score(steps, "overall"), top=100)
+        assert ends(figures) == pytest.approx(slow)
 
     def check_ends_of_slice(self, figures, answers, section, attribute):
         assert (figures["low"] is None) == (len({step["video_id"] for step in answers}) < 10)

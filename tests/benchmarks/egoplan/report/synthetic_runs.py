@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from benchmarks.egoplan import slow_baselines
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.statistics import score_interval
 from report.counting import Counting
 from report.joined import near
 
@@ -74,8 +74,8 @@ def percent(values):
 def interval(name, numbers=range(COUNT)):
     answer_scores = scores(name)
     valid = [number for number in numbers if answer_scores[number] is not None]
-    return bootstrap_interval(
-        [100 * answer_scores[number] for number in valid], [DOCS[number]["video_id"] for number in valid]
+    return score_interval(
+        [100 * answer_scores[number] for number in valid], [DOCS[number]["video_id"] for number in valid], 100
     )
 
 

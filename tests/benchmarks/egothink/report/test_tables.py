@@ -4,9 +4,11 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, variance
 
+import numpy as np
 import pytest
+from scipy.stats import t as student_t
 from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
@@ -64,18 +66,21 @@ def test_scores_by_group_are_means_of_the_dimensions(section, written, key):
             assert row["judged"] == pytest.approx(100 * judged / (COUNT * len(names)))
 
 
-def test_intervals_match_a_bootstrap_within_dimensions(section, written):
-    chance = random.Random(5)
+def test_intervals_match_a_slow_version_within_dimensions(section, written):
+    """Wilson's interval, with the variances of the dimensions' means and Welch's degrees of freedom."""
     for run, name in (("a", "First-7B"), ("b", "Second-7B")):
         groups = [
             [100 * a["rating"] for a in answers if a["rating"] is not None]
             for answers in records(written, run).values()
         ]
-        means = sorted(fmean(fmean(chance.choices(group, k=len(group))) for group in groups) for _ in range(3000))
+        shares = [[score / 100 for score in group] for group in groups]
+        parts = [variance(group) / len(group) / len(groups) ** 2 for group in shares]
+        freedom = sum(parts) ** 2 / sum(part**2 / (len(g) - 1) for part, g in zip(parts, shares, strict=True))
+        mean = fmean(map(fmean, shares))
+        loss = student_t.ppf(0.975, freedom) ** 2 * sum(parts) / (mean * (1 - mean))
+        slow = sorted(np.roots([1 + loss, -(2 * mean + loss), mean**2]))
         (row,) = (row for row in rows(section, "egothink_table3") if row["model"] == name)
-        width = means[2925] - means[75]
-        assert row["low"] == pytest.approx(means[75], abs=0.1 * width)
-        assert row["high"] == pytest.approx(means[2925], abs=0.1 * width)
+        assert (row["low"], row["high"]) == pytest.approx([100 * end for end in slow])
 
 
 def test_all_dimensions_have_equal_weight_in_the_average_and_its_interval(tmp_path):
