@@ -186,8 +186,7 @@ class PreparedData:
     files: names of the published files by split, without the suffix.
     substitutes: other data that a split may contain instead of the benchmark's own, by a name under ``counts`` in its
         summary.
-    strata: for compact runs, the columns of a question's id, of its video, of the label to stratify by, and of the
-        progress (a list of actions, or seconds); empty if the benchmark has no compact runs.
+    question_id: for compact runs, the column of a question's id; empty if the benchmark has no compact runs.
     """
 
     benchmark: str
@@ -199,7 +198,7 @@ class PreparedData:
     oldest_format: int = 1
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     substitutes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    strata: tuple[str, ...] = ()
+    question_id: str = ""
 
     def substitute(self, summary: Mapping[str, Any]) -> str | None:
         """Return the name of the data that a split contains instead of the benchmark's own; None for its own data."""

@@ -2,14 +2,15 @@
 
 A draw has right-or-wrong answers to questions in videos. Videos have 8 questions on average; their numbers are equal,
 or log-normal with a standard deviation of the logarithm of 0.8 ("skewed") or 1.2 ("very skewed"). The chance of a
-right answer differs by video (beta distribution). "Correlation" is that of two answers in one video. "Graded" answers
-are 0, 0.5 or 1. The true score is the rate over the questions of all possible videos. The columns:
+right answer differs by video (beta distribution). "Correlation" is that of two answers in one video. The true score
+is the rate over the questions of all possible videos. The columns:
 
-rates       coverage in % for each true score of `RATES`
-bootstrap   lowest and highest coverage of the percentiles of resampled videos, as the report had before
-width       mean width of the intervals, divided by that of the bootstrap, lowest and highest over the rates
+5, 95 %     coverage in % for these true scores; 10, 90 % as well; lowest and highest for 25, 50 and 75 %
+graded      lowest and highest coverage over all true scores for answers of 0, 0.5 or 1
+bootstrap   lowest and highest coverage of the percentiles of resampled videos
+width       mean width of the intervals, divided by that of the bootstrap, lowest and highest over the true scores
 
-    python perf/intervals.py                            # about 2 minutes on one core
+    python perf/intervals.py                            # less than a minute on one core
     python perf/intervals.py --draws 200                # to try it
 """
 
@@ -28,8 +29,8 @@ RESAMPLED = 500
 """Number of draws with a bootstrap."""
 MEAN_SIZE = 8
 RATES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-CORRELATIONS = (0, 0.1, 0.25, 0.5)
-VIDEOS = (5, 7, 10, 12, 20, 30, 60, 100)
+CORRELATIONS = (0, 0.25, 0.5)
+VIDEOS = (5, 10, 12, 20, 30, 60, 100)
 KINDS = {"equal": 0.0, "skewed": 0.8, "very skewed": 1.2}
 
 
@@ -67,8 +68,10 @@ def coverage(ends: tuple[np.ndarray, np.ndarray] | np.ndarray, rate: float) -> f
     return 100 * float(((low <= rate + 1e-12) & (rate <= high + 1e-12)).mean())
 
 
-def simulate(rng: np.random.Generator, videos: int, kind: str, correlation: float, grades: int, draws: int) -> str:
-    """Return the cells of one row."""
+def simulate(
+    rng: np.random.Generator, videos: int, kind: str, correlation: float, grades: int, draws: int
+) -> tuple[list[float], list[float], list[float]]:
+    """Return coverage, the bootstrap's coverage and the ratio of the widths, for each of `RATES`."""
     covered = []
     covered_before = []
     widths = []
@@ -80,9 +83,7 @@ def simulate(rng: np.random.Generator, videos: int, kind: str, correlation: floa
         covered.append(coverage(ends, rate))
         covered_before.append(coverage(before, rate))
         widths.append((ends[1] - ends[0])[:RESAMPLED].mean() / (before[1] - before[0]).mean())
-    rates = " | ".join(f"{value:.1f}" for value in covered)
-    bootstrap = f"{min(covered_before):.0f} to {max(covered_before):.0f}"
-    return f"{rates} | {bootstrap} | {min(widths):.2f} to {max(widths):.2f}"
+    return covered, covered_before, widths
 
 
 def main() -> None:
@@ -92,16 +93,22 @@ def main() -> None:
     draws = parser.parse_args().draws
     started = time.monotonic()
     rng = np.random.default_rng(0)
-    columns = " | ".join(f"{100 * rate:g} %" for rate in RATES)
-    print(f"| videos | sizes | correlation | {columns} | bootstrap | width |")
-    print(f"|---:|---|---:|{'---:|' * len(RATES)}---:|---:|")
+    print("| videos | sizes | correlation | 5, 95 % | 10, 90 % | 25 to 75 % | graded | bootstrap | width |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for videos in VIDEOS:
         for kind in KINDS:
             for correlation in CORRELATIONS:
-                row = simulate(rng, videos, kind, correlation, 1, draws)
-                print(f"| {videos} | {kind} | {correlation:g} | {row} |", flush=True)
-            row = simulate(rng, videos, kind, 0.25, 2, draws)
-            print(f"| {videos} | {kind}, graded | 0.25 | {row} |", flush=True)
+                covered, before, widths = simulate(rng, videos, kind, correlation, 1, draws)
+                graded, _, _ = simulate(rng, videos, kind, correlation, 2, draws)
+                cells = [
+                    ", ".join(f"{covered[index]:.1f}" for index in (0, -1)),
+                    ", ".join(f"{covered[index]:.1f}" for index in (1, -2)),
+                    f"{min(covered[2:-2]):.1f} to {max(covered[2:-2]):.1f}",
+                    f"{min(graded):.1f} to {max(graded):.1f}",
+                    f"{min(before):.0f} to {max(before):.0f}",
+                    f"{min(widths):.2f} to {max(widths):.2f}",
+                ]
+                print(f"| {videos} | {kind} | {correlation:g} | {' | '.join(cells)} |", flush=True)
     seconds = time.monotonic() - started
     print(f"\n{draws:,} draws, scipy {scipy.__version__}, Python {platform.python_version()}, {seconds:.0f} s")
 

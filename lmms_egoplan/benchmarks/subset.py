@@ -1,10 +1,8 @@
-"""Draw the subset of a compact run: whole videos, stratified, the same for every model and order of the rows."""
+"""Draw the questions of a compact run: a random sample, the same for every model and order of the rows."""
 
 import os
 from collections.abc import Iterable
-from itertools import groupby
-from random import Random
-from statistics import fmean
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.splits import SPLITS
@@ -19,78 +17,58 @@ SUBSET = "LMMS_EGOPLAN_SUBSET"
 COLUMN = "subset"
 """Column of prepared rows: the design of a question in the subset, None for all other questions."""
 
-ASSUMED_CORRELATION = 0.25
-"""Correlation of two scores of one video that the planning formula assumes: this project's own choice."""
 
-# Strata by the mean length of a video's progress.
-_LENGTHS = 3
+def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], dict[str, Any]]:
+    """Draw questions: the first ones in the order of a hash of seed and id.
 
-
-def draw(questions: Iterable[tuple[str, str, float]], seed: str, wanted: str) -> tuple[list[str], dict[str, Any]]:
-    """Draw whole videos from strata by label and, within a label, by terciles of the videos' mean lengths.
-
-    The videos are sorted by stratum, then by their number of questions, then at random. The subset is the beginning of
-    a randomly shifted van der Corput sequence of their ranks: its videos are evenly spaced. So each stratum and size
-    has its share, each video has the same probability, and a larger subset contains each smaller one. The random
-    numbers depend only on the seed.
+    The order of a question depends on nothing else. So each question has the same probability, whatever the number of
+    questions of its video, and the mean over the subset is an unbiased estimate of the mean over all questions. A
+    larger subset contains each smaller one. Without some questions, all others of the subset stay in it, and the next
+    ones in the order replace the missing ones.
 
     Args:
-        questions: Video, label of the stratum, and length of the progress of each question, in any order.
+        questions: Id of each question, in any order.
         seed: Any text, such as the benchmark's name.
-        wanted: Value of `SUBSET`. The subset has at most this number of questions, but at least one video.
+        wanted: Value of `SUBSET`. The subset has at most this number of questions.
 
     Returns:
-        The drawn videos, and the design: the numbers of ``videos`` and of ``drawn`` videos; the numbers of ``asked``
-        questions and ``of`` all questions; ``spread``, the mean of the squared numbers of questions of all videos,
-        divided by the square of their mean; and ``width``, the width of the interval to expect, in points.
+        The drawn ids, and the design: the numbers of ``asked`` questions and ``of`` all questions; and ``width``, the
+        width of the interval to expect, in points.
 
     Raises:
         LmmsEgoplanError: `wanted` is malformed.
 
-    >>> questions = [(f"video {number}", "Work", number) for number in range(30)] * 4
-    >>> videos, design = draw(questions, "seed", "50")
-    >>> design["drawn"], design["asked"], design["of"], {*videos} < {*draw(questions, "seed", "90")[0]}
-    (12, 48, 120, True)
+    >>> ids, design = draw(range(120), "seed", "50")
+    >>> design["asked"], design["of"], {*ids} < {*draw(range(120), "seed", "90")[0]}
+    (50, 120, True)
     """
-    import numpy as np  # The plugin of lmms-eval imports this module at startup.
-
-    videos = {video: [*rows] for video, rows in groupby(sorted(questions), lambda question: question[0])}
-    means = sorted((rows[0][1], fmean(length for *_, length in rows), video) for video, rows in videos.items())
-    random, ranked, bits = Random(seed), [], len(videos).bit_length()
-    for _, stratum in groupby(means, lambda entry: entry[0]):
-        for part in np.array_split([video for *_, video in stratum], _LENGTHS):
-            ranked += sorted(random.sample([*map(str, part)], len(part)), key=lambda video: len(videos[video]))
-    shift = random.getrandbits(bits)
-    order = [ranked[rank] for rank in sorted(range(len(ranked)), key=lambda rank: f"{rank ^ shift:0{bits}b}"[::-1])]
-    sizes = np.array([len(videos[video]) for video in order])
-    widths, asked, (kind, _, number) = planned_widths(sizes), np.cumsum(sizes), wanted.rpartition("=")
+    order = sorted(questions, key=lambda id_: (sha256(f"{seed} {id_}".encode()).digest(), str(id_)))
+    widths = planned_widths(len(order))
+    kind, _, number = wanted.rpartition("=")
     if kind not in ("", "width") or not number.replace(".", "", bool(kind)).isdecimal() or not float(number):
         raise LmmsEgoplanError(f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it")
-    count = sum(widths > float(number)) + 1 if kind else max(1, sum(asked <= float(number)))
-    facts = {"videos": len(order), "drawn": int(count), "asked": int(asked[count - 1]), "of": int(asked[-1])}
-    spread = float((sizes**2).mean() / sizes.mean() ** 2)
-    return order[:count], facts | {"spread": spread, "width": float(widths[count - 1])}
+    count = int(sum(widths > float(number))) + 1 if kind else min(int(number), len(order))
+    return order[:count], {"asked": count, "of": len(order), "width": float(widths[count - 1])}
 
 
-def planned_widths(sizes: "np.ndarray") -> "np.ndarray":
-    """Return the width to expect of the interval from each number of videos, from one on, in points of 100.
+def planned_widths(count: int) -> "np.ndarray":
+    """Return the width to expect of the interval from each number of questions, from one on, in points of 100.
 
-    Assumes that half of the answers are right, and `ASSUMED_CORRELATION` within a video. The widths do not increase.
+    Assumes that half of the answers are right. The widths do not increase. See `report.statistics.wilson_interval`.
 
     Args:
-        sizes: Number of questions of each video.
+        count: Number of all questions.
 
-    >>> import numpy as np
-    >>> planned_widths(np.full(100, 10)).round(1)[[1, 9, 49, 99]].tolist()
-    [100.0, 38.7, 11.5, 0.0]
+    >>> planned_widths(1000).round(1)[[0, 99, 299, 999]].tolist()
+    [100.0, 18.8, 9.5, 0.0]
     """
-    import numpy as np
+    import numpy as np  # The plugin of lmms-eval imports this module at startup.
     from scipy.special import stdtrit
 
-    count, spread = np.arange(1, len(sizes) + 1), (sizes**2).mean() / sizes.mean() ** 2
-    variance = (1 + ASSUMED_CORRELATION * (spread * sizes.mean() - 1)) / 4 / (count * sizes.mean())
-    quantile = stdtrit(np.maximum(1, count / spread - 1), 0.975)
-    return np.minimum(100, 200 * quantile * np.sqrt(variance * (1 - count / len(sizes))))
+    asked = np.arange(2, count + 1)
+    freedom = asked - 1
+    loss = stdtrit(freedom, 0.975) ** 2 * (1 - asked / count) * asked**2 / freedom**3
+    return np.array([0.0 if count == 1 else 100.0, *100 * np.sqrt(loss / (1 + loss))])
 
 
 def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[str, Any]]:
@@ -108,14 +86,11 @@ def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[s
     """
     if not (wanted := wanted or os.environ.get(SUBSET, "")):
         return {}
-    prepared = next((data for data in SPLITS if data.benchmark == benchmark and data.strata), None)
+    prepared = next((data for data in SPLITS if data.benchmark == benchmark and data.question_id), None)
     if prepared is None:
         raise LmmsEgoplanError(f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them")
-    ids, videos, labels, progress = (prepared.load(split)[name][:] for name in prepared.strata)
-    lengths = (len(value) if isinstance(value, list) else value for value in progress)
-    drawn, design = draw(zip(videos, labels, lengths, strict=True), benchmark, wanted)
-    asked = {*drawn} if design["asked"] < design["of"] else set()
-    return {id_: design for id_, video in zip(ids, videos, strict=True) if video in asked}
+    drawn, design = draw(prepared.load(split)[prepared.question_id][:], benchmark, wanted)
+    return dict.fromkeys(drawn, design) if design["asked"] < design["of"] else {}
 
 
 def mark(rows: Any, benchmark: str, split: str, *, only: bool = False) -> Any:

@@ -6,6 +6,7 @@ See ``docs/report-json.md`` and ``docs/judges.md``.
 import functools
 import hashlib
 import json
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 import torch.distributed as dist
 
 from lmms_egoplan.benchmarks.registry import stated_pixels
+from lmms_egoplan.benchmarks.subset import SUBSET, designs_of
 from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member
@@ -84,6 +86,7 @@ def recorded(
             mark = plain_text_of(lm, kwargs) if plain_text_of is not None else getattr(lm, "plain_text", None)
             _add_marks(results, tasks if mark else (), {"chat_template": mark})
             _add_protocols(results)
+            _add_designs(results)
             settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "pixels": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
             _add_other_limits(results, settings["pixels"])
@@ -111,10 +114,9 @@ def _add_marks(results: Mapping[str, Any], tasks: Iterable[Any], marks: Mapping[
 
 
 def _add_protocols(results: Mapping[str, Any]) -> None:
-    """Add the judge's protocol and a compact run's design to each task's metadata; protocol and preset to its version.
+    """Add the judge's protocol to each task's metadata, protocol and preset to its version.
 
-    They change no answer. The harness's keys for cached answers therefore do not contain them. For a compact run, also
-    correct lmms-eval's number of questions.
+    They change no answer. The harness's keys for cached answers therefore do not contain them.
     """
     for task, values in results["results"].items():
         protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
@@ -123,9 +125,25 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
             results["versions"][task], config = version, results["configs"][task]
             config["metadata"] = {**config["metadata"], "version": version, **judged}
-        if design := member((results.get("samples", {}).get(task) or [{}])[0], "coverage", "subset"):
-            results["configs"][task]["metadata"] = {**results["configs"][task]["metadata"], "subset": design}
+
+
+def _add_designs(results: Mapping[str, Any]) -> None:
+    """Mark the tasks of a compact run: the design in the metadata, with samples or without, and the right counts.
+
+    The harness's standard errors are removed from them. They treat the questions as a sample of endlessly many, but the
+    score estimates that over the prepared ones.
+    """
+    if not os.environ.get(SUBSET):
+        return
+    for task, values in results["results"].items():
+        config = member(results, "configs", task) or {}
+        benchmark = member(config, "metadata", "benchmark")
+        designs = designs_of(benchmark, config["test_split"]) if benchmark else {}
+        for design in [*designs.values()][:1]:
+            config["metadata"] = {**config["metadata"], "subset": design}
             results["n-samples"][task] = {"original": design["of"], "effective": design["asked"]}
+            for name in [name for name in values if "_stderr" in name]:
+                values[name] = "N/A"
 
 
 def _add_other_limits(results: Mapping[str, Any], pixels: Any) -> None:

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import psutil
 from loguru import logger
 
-from lmms_egoplan.benchmarks.subset import ASSUMED_CORRELATION, designs_of
+from lmms_egoplan.benchmarks.subset import designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
@@ -167,8 +167,8 @@ def coverage_remarks(plan: Plan) -> Iterator[str]:
     """Yield a line for each split with questions that are not prepared, or not asked."""
     for benchmark, split in dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values()):
         for design in [*designs_of(benchmark, split, plan.subset).values()][:1]:
-            facts = "{asked:,} of {of:,} questions, {drawn:,} of {videos:,} videos; interval: {width:.1f} points"
-            yield f"{benchmark}/{split}: {facts.format_map(design)}, if 50 % are right and r = {ASSUMED_CORRELATION}"
+            facts = "{asked:,} of {of:,} questions; interval: {width:.1f} points".format_map(design)
+            yield f"{benchmark}/{split}: {facts}, if 50 % are right"
         summary = load_summary(benchmark, split) or {}
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"

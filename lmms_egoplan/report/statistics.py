@@ -184,11 +184,12 @@ def wilson_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the 95 % interval of a share from sums over clusters.
 
-    The variance is the jackknife's over clusters. The interval is Wilson's (1927) for the number of independent answers
-    that has this variance, with Student's t. The degrees of freedom are those of the variance by Satterthwaite (1946),
-    from the fourth moments of the jackknife's deviations: few large or few differing clusters have few. Since these
-    moments are uncertain themselves, they are at least a quarter of the effective number of clusters,
-    (sum n)² / sum n² for clusters of n questions, and at most the number of clusters minus one.
+    The variance is the jackknife's over clusters, times (k / (k - 1))² for k clusters, since it is too small for few.
+    The interval is Wilson's (1927) for the number of independent answers that has this variance, with Student's t.
+    The degrees of freedom are those of the variance by Satterthwaite (1946), from the fourth moments of the
+    jackknife's deviations: few large or few differing clusters have few. Since these moments are uncertain themselves,
+    they are at least a quarter of the effective number of clusters, (sum n)² / sum n² for clusters of n questions, and
+    at most the number of clusters minus one.
 
     If all answers have the same score, the number of independent answers is the effective number of clusters.
 
