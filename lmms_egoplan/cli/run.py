@@ -88,9 +88,9 @@ def run(
     `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`. `docs/comparing.md`
     lists the names.
 
-    `--questions N` asks at most N questions, all of some videos: a stratified subset, the same for every model. Scores
-    are estimates of those over all questions, and are marked as such. `--target-width 10` takes as many videos as an
-    interval of 10 points needs. Without the option, the same folder is extended to a full run: `docs/running.md`.
+    `--questions N` asks at most N questions: a random sample, the same for every model. Scores are estimates of those
+    over all questions, and are marked as such. `--target-width 10` takes as many questions as an interval of 10 points
+    needs. Without the option, the same folder is extended to a full run: `docs/running.md`.
 
     Options after `--` go to the harness unchanged.
 

@@ -343,7 +343,7 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         content = read_task_file(folder / benchmark / f"{task}.yaml")
         metadata = content["metadata"]
         assert (content["task"], metadata["preset"]) == (task, name)
-        assert metadata["version"] == (1.0 if (benchmark, name) == NEW else 1.1)
+        assert metadata["version"] == (1.1 if (benchmark, name) == NEW else 1.2)
         assert content["tag"] == "egocentric_planning_presets"
         scorer = f"score_{name.removesuffix('-0.7.3').replace('-', '_')}"
         assert content["process_results"].split(".")[-1] == scorer
