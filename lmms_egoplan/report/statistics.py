@@ -261,7 +261,7 @@ def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> 
     """Compute the 95 % interval of the mean of the strata's mean scores, all with the same weight.
 
     Like `wilson_interval`, with single scores as clusters. The variance is the sum of the strata's own variances, and
-    has Welch's (1947) degrees of freedom.
+    has Welch's (1947) degrees of freedom, but at least a quarter of all that the strata have together.
 
     Args:
         strata: the scores of each stratum, finite, from 0 to `top`, or from -`top` if a score is negative.
@@ -283,7 +283,8 @@ def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> 
     share = np.mean([stratum.mean() for stratum in shares])
     parts = np.array([stratum.var(ddof=1) for stratum in shares]) / sizes / len(sizes) ** 2
     variance = parts.sum()
-    freedom = variance**2 / (parts**2 / (sizes - 1)).sum() if variance > 0 else sizes.sum() - len(sizes)
+    most = sizes.sum() - len(sizes)
+    freedom = max(most / 4, variance**2 / (parts**2 / (sizes - 1)).sum()) if variance > 0 else most
     answers = len(sizes) ** 2 / (1 / sizes).sum()
     low, high = _wilson(share, variance, answers, freedom)
     return float(lowest + low * (top - lowest)), float(lowest + high * (top - lowest))

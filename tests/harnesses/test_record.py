@@ -11,6 +11,8 @@ import pytest
 from PIL import Image
 from transformers import AutoProcessor
 
+from benchmarks.egoplan.synthetic import prepare
+from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.rank import RequestReader, rank
@@ -214,3 +216,33 @@ def test_a_run_without_a_chat_template_is_marked_in_the_metadata_of_its_tasks():
     assert marked["configs"] == {"task": {"metadata": {"version": 1.0, "chat_template": "not applied"}}, "foreign": {}}
     for backend in (SimpleNamespace(plain_text=None), object()):
         assert evaluated(noted, backend=backend, configs=configs)["configs"] == configs
+
+
+def test_a_compact_run_is_marked_without_samples_and_has_no_standard_errors(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare(tmp_path, 13)
+    values = {"acc,none": 0.5, "acc_stderr,none": 0.1, "acc_stderr_clt,none": 0.2}
+
+    def results_of(wanted):
+        monkeypatch.setenv(SUBSET, wanted)
+        results = {
+            "results": {"egoplan_val": dict(values), "group": {}},
+            "versions": {"egoplan_val": 1.4},
+            "configs": {"egoplan_val": {"test_split": "val", "metadata": {"version": 1.4, "benchmark": "egoplan"}}},
+            "n-samples": {"egoplan_val": {"original": 13, "effective": 13}},
+        }
+        return record.recorded(lambda _: results)(None)
+
+    compact = results_of("5")
+    design = compact["configs"]["egoplan_val"]["metadata"]["subset"]
+    assert (design["asked"], design["of"]) == (5, 13)
+    assert compact["n-samples"]["egoplan_val"] == {"original": 13, "effective": 5}
+    assert compact["results"]["egoplan_val"] == {
+        "acc,none": 0.5,
+        "acc_stderr,none": "N/A",
+        "acc_stderr_clt,none": "N/A",
+    }
+    for wanted in ("", "13"):
+        whole = results_of(wanted)
+        assert whole["results"]["egoplan_val"] == values
+        assert "subset" not in whole["configs"]["egoplan_val"]["metadata"]

@@ -166,7 +166,7 @@ def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:
 def correct_by_length(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mean]]:
     """Return the share of plans that people call correct, in per cent, by model and bin of `length_bin` (Fig. 5).
 
-    Intervals are from a bootstrap over the activities.
+    Intervals are those of scores, over the activities.
 
     Args:
         plans: Each with ``model``, ``length`` (a bin), ``id`` (of the instance) and ``correct`` (people's verdict).
