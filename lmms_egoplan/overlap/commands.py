@@ -22,13 +22,13 @@ def audit(
     """Find a benchmark's prepared questions in a model's training data, by video, time and text.
 
     The layout of each file is recognised: narrations of EPIC-KITCHENS (CSV) and Ego4D (`narration.json`), Ego4D
-    Goal-Step, EgoPlan-IT, or a list of videos: one id or path per line, or CSV or JSON with `video_id` and, if known,
-    `start_sec` and `end_sec`.
+    Goal-Step, EgoPlan-IT, conversations, questions with answers, or a list of videos: one id or path per line, or CSV,
+    JSON or JSON Lines with `video_id` and, if known, `start_sec` and `end_sec`.
 
     The degrees of overlap, most severe first:
 
     - the time that a model is shown, or the answer's action
-    - a text with nearly the same goal and action
+    - a text with the same goal and action, up to spelling
     - the same video at other times
     - the same video, if the training data have no times
     - none: the question is clean
@@ -42,9 +42,15 @@ def audit(
     docs = list(prepared.load(split))
     questions = [next(items_of(doc, str(doc.get("sample_id", doc.get("step_id"))))) for doc in docs]
     items = [item for path in dict.fromkeys([*training, *(more or [])]) for item in read_training(path)]
-    unmatched = sorted({item.video for item in items} - {question.video for question in questions})
+    unmatched = sorted({item.video for item in items if item.video} - {question.video for question in questions})
     examples = f", such as {join_list(unmatched, 3)}" if unmatched else ""
     typer.echo(f"{len(items):,} training records. Videos outside the benchmark: {len(unmatched):,}{examples}")
+    typer.echo(f"{sum(item.span is None for item in items):,} training records without times")
+    if unread := [item.where for item in items if item.question and not item.action]:
+        typer.echo(
+            f"Questions without a readable answer, whose texts are not compared: {join_list(unread, 3)}. "
+            "An answer that is a letter needs options, such as lines A. ... in the question"
+        )
     rows = [{"video_id": doc["video_id"], **row} for doc, row in zip(docs, audited(questions, items), strict=True)]
     degrees = {f"{row['video_id']} {row['sample_id']}": row["degree"] for row in rows}
     content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(indent=1)

@@ -1,65 +1,109 @@
 """Find each question's degree of overlap with training data, by video and time, and by text."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.neighbors import NearestNeighbors
-
-from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.overlap.training_files import Item
+from lmms_egoplan.overlap.wording import Vocabulary, is_moved, same_text, stem, words
 from lmms_egoplan.report.overlap import DEGREES
 
 AFTER = 5.0
 """An action with the answer's text, up to this many seconds after the time shown, is the answer. Chosen here."""
-SIMILAR = 0.9
-"""Smallest similarity of near-duplicate texts. Chosen here."""
 _SHOWN, _COPY, _OTHER_TIME, _NO_TIME, _CLEAN, _ = range(len(DEGREES))
+
+Stems = tuple[str, ...]
 
 
 def audit(questions: Sequence[Item], items: Sequence[Item]) -> Iterator[dict[str, object]]:
     """Match questions with training data, and yield a row for each question.
 
-    ``training`` is the position of one item with this degree, ``text`` that of the most similar text.
+    ``training`` is the position of one item with this degree, ``text`` that of a near-duplicate text.
 
-    >>> question = Item("p01_13", (1.0, 3.0), "open tap", "wash cup open tap", "115")
-    >>> item = Item("p01_13", (2.0, 9.0), "rinse cup", "Wash the cup: open tap.", "train.csv, 7")
+    >>> question = Item("p01_13", (1.0, 3.0), "wash cup", "open tap", "115")
+    >>> item = Item("p01_13", (2.0, 9.0), "Wash the cups.", "Opening the tap", "train.csv, 7")
     >>> (row,) = audit([question], [item])
-    >>> row["degree"], row["training"], row["similarity"]
-    ('time or answer in training', 'train.csv, 7', 1.0)
+    >>> row["degree"], row["training"], row["text"]
+    ('time or answer in training', 'train.csv, 7', 'train.csv, 7')
     """
     in_order = sorted(items, key=lambda item: item.video)
-    by_video = {video: [*group] for video, group in groupby(in_order, lambda item: item.video)}
-    positions = {normalised(item.text): item.where for item in items} | {"": ""}
-    nearest = similar_texts([question.text for question in questions], [*positions])
-    for question, (similarity, text) in zip(questions, nearest, strict=True):
+    by_video = {video: [*group] for video, group in groupby(in_order, lambda item: item.video) if video}
+    for question, text in zip(questions, near_duplicates(questions, items), strict=True):
         pairs = [(_degree(question, item), item.where) for item in by_video.get(question.video, ())]
-        pairs += [(_COPY, positions[text])] * (similarity >= SIMILAR) + [(_CLEAN, "")]
+        pairs += [(_COPY, text)] * bool(text) + [(_CLEAN, "")]
         degree, position = min(pairs)
-        row = {"sample_id": question.where, "degree": DEGREES[degree], "training": position, "similarity": similarity}
-        yield row | {"text": positions[text] if similarity else ""}
+        yield {"sample_id": question.where, "degree": DEGREES[degree], "training": position, "text": text}
 
 
 def _degree(question: Item, item: Item) -> int:
     """Return the degree of overlap with an item of the same video."""
     if not (question.span and item.span):
         return _NO_TIME
-    after = AFTER if normalised(item.action) == normalised(question.action) else 0
-    is_shown = item.span[0] < question.span[1] + after and item.span[1] > question.span[0]
-    return _SHOWN if is_shown else _OTHER_TIME
+    is_shown = item.span[0] < question.span[1] and item.span[1] > question.span[0]
+    is_after = question.span[1] <= item.span[0] < question.span[1] + AFTER
+    if is_shown or (is_after and same_text(question.action, item.action)):
+        return _SHOWN
+    return _OTHER_TIME
 
 
-def similar_texts(texts: Sequence[str], training: Sequence[str]) -> list[tuple[float, str]]:
-    """Return the most similar training text of each text, after their cosine similarity with three digits.
+def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[str]:
+    """Return, for each question, the position of the first item with the same goal and action; "" if there is none.
 
-    Vectors are TF-IDF weights of four characters. Case, punctuation and articles are ignored.
+    Texts are compared as `overlap.wording` describes. An item without a goal is the same if its question contains the
+    goal, as a run of words. The result for a pair does not depend on other items.
 
-    >>> similar_texts(["Open the tap."], ["cut bread", "open tap"])
-    [(1.0, 'open tap')]
+    >>> question = Item("", None, "wash cup", "open tap", "115")
+    >>> asked = "What should I do next in order to wash the cup?"
+    >>> near_duplicates([question], [Item("", None, "", "Open the tap.", "train.json, 3", asked)])
+    ['train.json, 3']
     """
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(4, 4), preprocessor=normalised)
-    weights = vectorizer.fit_transform([*training, *texts])
-    nearest = NearestNeighbors(n_neighbors=1, metric="cosine").fit(weights[: len(training)])
-    distances, indices = nearest.kneighbors(weights[len(training) :])
-    similarities = (1 - distances[:, 0]).round(3).tolist()
-    return [(similarity, training[index]) for similarity, index in zip(similarities, indices[:, 0], strict=True)]
+    actions = Vocabulary(question.action for question in questions)
+    goals = Vocabulary(question.goal for question in questions)
+    goals_by_action: dict[Stems, dict[Stems, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for index, question in enumerate(questions):
+        goal, action = _stems(question.goal), _stems(question.action)
+        if goal and action:
+            goals_by_action[action][goal].append(index)
+    actions_by_words: dict[Stems, list[Stems]] = defaultdict(list)
+    for action in goals_by_action:
+        actions_by_words[tuple(sorted(action))].append(action)
+
+    @lru_cache(maxsize=100_000)  # Training data repeat the same texts.
+    def same_actions(text: str) -> tuple[Stems, ...]:
+        same: dict[Stems, None] = {}
+        for reading in actions.read(words(text)):
+            candidates = actions_by_words.get(tuple(sorted(reading)), ())
+            same |= dict.fromkeys(action for action in candidates if is_moved(reading, action))
+        return tuple(same)
+
+    @lru_cache(maxsize=100_000)
+    def is_goal(text: str, goal: Stems) -> bool:
+        text_words = words(text)
+        return len(text_words) == len(goal) and any(is_moved(reading, goal) for reading in goals.read(text_words))
+
+    positions = [""] * len(questions)
+    for item in items:
+        if not item.action or not (item.goal or item.question):
+            continue
+        for action in same_actions(item.action):
+            for goal, indices in goals_by_action[action].items():
+                is_same = is_goal(item.goal, goal) if item.goal else _is_in(goal, item.question, goals)
+                for index in indices if is_same else ():
+                    positions[index] = positions[index] or item.where
+    return positions
+
+
+def _stems(text: str) -> Stems:
+    return tuple(map(stem, words(text)))
+
+
+def _is_in(goal: Stems, text: str, vocabulary: Vocabulary) -> bool:
+    """Return True if a run of a text's words is the same as a goal."""
+    text_words, wanted = words(text), frozenset(goal)
+    is_wanted = [not wanted.isdisjoint(vocabulary.stems_of(word)) for word in text_words]
+    return any(
+        all(is_wanted[start : start + len(goal)])
+        and any(is_moved(reading, goal) for reading in vocabulary.read(text_words[start : start + len(goal)]))
+        for start in range(len(text_words) - len(goal) + 1)
+    )

@@ -1,10 +1,13 @@
 """Degrees of overlap, compared with a slow reference that counts frames."""
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
-from lmms_egoplan.overlap.matching import AFTER, SIMILAR, audit, similar_texts
+from lmms_egoplan.overlap.matching import AFTER, audit, near_duplicates
 from lmms_egoplan.overlap.training_files import Item, items_of
 from lmms_egoplan.report.overlap import DEGREES
 
@@ -27,8 +30,12 @@ def degree_of(*items):
     return row["degree"], row
 
 
-def frames(first, last, video="p01_13", action="", text=""):
-    return Item(video, rounded(first / 60, (last + 1) / 60), action, text, f"train.csv, {first}")
+def frames(first, last, video="p01_13", action="", goal=""):
+    return Item(video, rounded(first / 60, (last + 1) / 60), goal, action, f"train.csv, {first}")
+
+
+def text_item(goal, action, where="train.json, 3", question=""):
+    return Item("", None, goal, action, where, question)
 
 
 def rounded(*times):
@@ -38,12 +45,12 @@ def rounded(*times):
 
 def test_a_question_shows_its_first_action_to_its_observation():
     assert QUESTION.span == (1.667, 3.333)
-    assert (QUESTION.video, QUESTION.action, QUESTION.text) == ("p01_13", "open tap", "wash the cup open tap")
+    assert (QUESTION.video, QUESTION.goal, QUESTION.action) == ("p01_13", "wash the cup", "open tap")
     (bench2, *_) = items_of(ROW | {"first_frame": 0, "video_id": "ab" * 4 + "-0000" * 3 + "-" + "cd" * 6}, "7")
     assert bench2.span == (0, 6.667)
     step = {"step_id": "a_1", "video_id": "b", "start_sec": 1.0, "end_sec": 2.5, "local_intent": "picks it"}
     (step_item,) = items_of(step | {"global_intent": "cook", "goal": "other"}, "a_1")
-    assert step_item == Item("b", (1.0, 2.5), "picks it", "cook picks it", "a_1")
+    assert step_item == Item("b", (1.0, 2.5), "cook", "picks it", "a_1")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +79,7 @@ def test_spans_overlap_by_frames(items, degree):
     ("first", "action", "is_answer"),
     [
         (200, "Open the tap.", True),
+        (200, "opening taps", True),
         (200, "close tap", False),
         (200, "", False),
         (199 + int(60 * AFTER), "open tap", True),
@@ -84,66 +92,61 @@ def test_the_answers_action_is_after_the_observation(first, action, is_answer):
     assert degree == (SAME if is_answer else OTHER_TIME)
 
 
-def test_near_duplicate_texts_have_their_position():
-    for text, is_copy in (
-        ("Wash the cup: open tap!", True),
-        ("washing the cup, open the tap", False),
-        ("Wash the cups: open the tap", False),
-        ("open tap", False),
-        ("bake bread", False),
+PAIRS = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text())
+
+
+def is_copy(question, item):
+    """Return True if a text is a near-duplicate, and check that the order of the two makes no difference."""
+    texts = {near_duplicates([first], [second])[0] != "" for first, second in ((question, item), (item, question))}
+    assert len(texts) == 1, (question, item)
+    return texts.pop()
+
+
+def test_the_same_step_is_a_near_duplicate_but_other_steps_and_opposites_are_not():
+    wrong = [
+        (kind, pair)
+        for kind, pairs in PAIRS.items()
+        for pair in pairs
+        if is_copy(text_item(*pair[:2]), text_item(*pair[2:])) != (kind == "same step")
+    ]
+    assert not wrong
+
+
+def test_other_texts_and_questions_change_no_near_duplicate():
+    pairs = [(kind, pair) for kind, pairs in PAIRS.items() for pair in pairs]
+    questions = [text_item(f"{goal} {number}", action, "q") for number, (_, (goal, action, *_)) in enumerate(pairs)]
+    items = [text_item(f"{goal} {number}", action, f"{number}") for number, (_, (*_, goal, action)) in enumerate(pairs)]
+    others = [text_item(f"goal {number}", f"open tap {number}") for number in range(20_000)]
+    expected = [str(number) if kind == "same step" else "" for number, (kind, _) in enumerate(pairs)]
+    assert near_duplicates(questions, items) == expected
+    assert near_duplicates(questions, [*others, *items]) == expected
+
+
+def test_a_question_that_contains_the_goal_needs_the_same_answer():
+    question = text_item("Wash the cups", "open tap")
+    asked = "What should I do next in order to wash the cup, given the last frame?"
+    for text, answer, expected in (
+        (asked, "Open the tap.", True),
+        (asked, "The next action is to open the tap", True),
+        (asked, "close tap", False),
+        (asked, "open tap and take cup", False),
+        (asked.replace("cup", "pan"), "open tap", False),
+        (asked.replace("the cup", "the big cup"), "open tap", False),
+        ("open tap", "open tap", False),
     ):
-        degree, row = degree_of(Item("other", None, "", text, "train.json, 3"))
-        assert ((degree == COPY), row["similarity"] >= SIMILAR) == (is_copy, is_copy), (text, row)
-        assert row["text"] == ("train.json, 3" if row["similarity"] else "")
-    assert degree_of(Item("p01_13", None, "", "wash cup open tap", "x"))[0] == COPY
-    assert degree_of(frames(150, 160, text="wash cup open tap"))[0] == SAME
+        copies = near_duplicates([question], [text_item("", answer, question=text)])
+        assert bool(copies[0]) == expected, (text, answer)
 
 
-def test_a_long_text_that_differs_in_a_letter_is_a_near_duplicate():
-    text = "prepare the vegetables for the soup on the kitchen counter, then cut the carrots"
-    for other, is_copy in ((text.replace("carrots", "carrot"), True), (text.replace("cut", "peel and wash"), False)):
-        (similarity, _), *_ = similar_texts([text], [other, "bake bread", "open tap"])
-        assert (similarity >= SIMILAR) == is_copy, similarity
-
-
-def test_texts_without_letters_are_ignored():
-    assert degree_of(Item("other", None, "", "...", "x"))[1]["similarity"] == 0
-
-
-def test_similarities_are_those_of_a_slow_reference():
-    chance = random.Random(3)
-    words = ["take", "cup", "open", "tap", "wash", "pan", "cut", "bread", "the", "pour"]
-    made = [" ".join(chance.choices(words, k=5)) for _ in range(40)]
-    texts, training = made[:30], made[25:]
-    numbers = [slow_similarities(text, training, texts) for text in texts]
-    for (similarity, text), slow in zip(similar_texts(texts, training), numbers, strict=True):
-        assert similarity == pytest.approx(max(slow), abs=6e-4)
-        assert slow[training.index(text)] == pytest.approx(max(slow), abs=1e-5)
-
-
-def grams(text):
-    padded = [f" {word} " for word in text.split() if word != "the"]
-    return [word[start : start + 4] for word in padded for start in range(max(1, len(word) - 3))]
-
-
-def slow_similarities(text, training, texts):
-    from math import log, sqrt
-
-    holders = [set(grams(other)) for other in (*training, *texts)]
-    idf = {
-        gram: log((1 + len(holders)) / (1 + sum(gram in grams_of for grams_of in holders))) + 1
-        for grams_of in holders
-        for gram in grams_of
-    }
-
-    def weights(of_text):
-        return {gram: grams(of_text).count(gram) * idf[gram] for gram in grams(of_text) if gram in idf}
-
-    def cosine(first, second):
-        norms = [sqrt(sum(weight**2 for weight in side.values())) for side in (first, second)]
-        return sum(first[gram] * second.get(gram, 0) for gram in first) / (norms[0] * norms[1]) if all(norms) else 0
-
-    return [cosine(weights(text), weights(other)) for other in training]
+def test_near_duplicates_have_their_position_and_the_most_severe_degree_counts():
+    copy = text_item("Wash the cup.", "open the tap!", "train.json, 3")
+    degree, row = degree_of(copy)
+    assert (degree, row["training"], row["text"]) == (COPY, "train.json, 3", "train.json, 3")
+    assert degree_of(replace(copy, video="p01_13"))[0] == COPY
+    degree, row = degree_of(copy, frames(150, 160))
+    assert (degree, row["training"], row["text"]) == (SAME, "train.csv, 150", "train.json, 3")
+    for item in (text_item("", "open tap"), text_item("wash the cup", ""), text_item("...", "...")):
+        assert degree_of(item)[0] == CLEAN
 
 
 def test_matching_agrees_with_counting_frames():
@@ -154,12 +157,12 @@ def test_matching_agrees_with_counting_frames():
         for number in range(chance.randrange(7)):
             first = chance.randrange(600)
             span = None if chance.random() < 0.2 else rounded(first / 60, (first + chance.randint(1, 60)) / 60)
-            items.append(Item(chance.choice(videos), span, chance.choice(actions), "", str(number)))
+            items.append(Item(chance.choice(videos), span, "", chance.choice(actions), str(number)))
         questions = []
         for number in range(5):
             first = chance.randrange(300)
             span = rounded(first / 60, (first + chance.randint(1, 90)) / 60)
-            questions.append(Item(chance.choice(videos), span, "open tap", "tap", str(number)))
+            questions.append(Item(chance.choice(videos), span, "tap", "open tap", str(number)))
         for question, row in zip(questions, audit(questions, items), strict=True):
             assert row["degree"] == slow_match(question, items)
 

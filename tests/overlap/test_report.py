@@ -68,9 +68,17 @@ def test_every_question_has_a_row(rows):
 def test_the_command_prints_counts_and_unknown_ids(folder, rows):
     printed = (folder / "printed.txt").read_text()
     assert "outside the benchmark: 1, such as unknown\n" in printed
+    assert "\n11 training records without times\n" in printed  # those of list.txt
     for degree in DEGREES[:-1]:
         count = sum(row["degree"] == degree for row in rows)
         assert f"{count:7} {degree}\n" in printed
+
+
+def test_the_command_names_letters_without_options(folder, tmp_path):
+    turns = [{"from": "human", "value": "What next?"}, {"from": "gpt", "value": "B"}]
+    (tmp_path / "chat.json").write_text(json.dumps([{"video": "a.mp4", "conversations": turns}]))
+    printed = invoke("audit", "egoplan", "--training", tmp_path / "chat.json", "--out", tmp_path / "audit")
+    assert f"{tmp_path / 'chat.json'}, 1. " in printed
 
 
 def groups_of(runs, audit):

@@ -1,0 +1,161 @@
+"""Compare the words of goals and actions: two texts are equal if they differ only in how the same words are written.
+
+All words count except those that ``wording.yaml`` lists as without content; "on", "off", "in" and "out" count, so that
+opposite actions differ. Words are equal up to inflection and a misspelling (`Vocabulary`). They have the same order,
+except that a run of words may have another place: "turn the stove on" is "turn on the stove", but "put the cup on the
+plate" is not "put the plate on the cup". No word has a weight, so that a result depends on two texts alone.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import dropwhile, islice, product
+
+from nltk.stem.snowball import SnowballStemmer
+
+from lmms_egoplan.paths import module_yaml
+
+_TEXTS = module_yaml(__file__)
+_IGNORED, _LEADING = map(frozenset, (_TEXTS["ignored"], _TEXTS["leading"]))
+_BASE_FORMS = {form: base for base, forms in _TEXTS["forms"].items() for form in forms}
+_STEM = SnowballStemmer("english").stem
+_INFLECTED = re.compile(r"([a-z]*?[aeiouy][a-z]*?)(?:ing|ed|(?:(?<=[osxz])|(?<=[cs]h))es|(?<!s)s)")
+
+SHORTEST_SWAPPED, SHORTEST_DOUBLED, SHORTEST_LENGTHENED, SHORTEST_REPLACED = 4, 5, 6, 7
+"""The fewest letters of words that a misspelling may separate: two swapped letters, a doubled letter, another letter
+more (all of the longer word), or another letter.
+
+Chosen here. Shorter words often differ in one letter from other words, such as "plate" from "place" and "batter" from
+"butter". ``python perf/overlap.py --words`` lists the words of published annotations that are then taken for
+misspellings.
+"""
+_MOST_READINGS = 64
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return a text's words with content, in lower case and without what introduces an instruction.
+
+    >>> words("The next action is to take the cups, and the chef's knife.")
+    ('take', 'cups', 'chef', 'knife')
+    """
+    plain = re.sub(r"['\u2019]s\b", "", unicodedata.normalize("NFKC", text).casefold())
+    content = [word for word in re.findall(r"[^\W_]+", plain) if word not in _IGNORED]
+    return tuple(dropwhile(_LEADING.__contains__, content)) or tuple(content)
+
+
+@cache
+def stem(word: str) -> str:
+    """Return the stem that a word shares with its inflected forms.
+
+    >>> stem("putting"), stem("took"), stem("knives"), stem("into")
+    ('put', 'take', 'knife', 'in')
+    """
+    return str(_STEM(_BASE_FORMS.get(word, word)))
+
+
+@cache
+def uninflected(word: str) -> str:
+    """Return a word without its ending. A stem may be another word: that of "cuting" is "cute".
+
+    >>> uninflected("cuting"), uninflected("dishes"), uninflected("clearing")
+    ('cut', 'dish', 'clear')
+    """
+    match = _INFLECTED.fullmatch(word)
+    return match[1] if match and len(match[1]) > 2 else word
+
+
+def is_misspelling(first: str, second: str) -> bool:
+    """Return True if one of two different words is probably a misspelling of the other.
+
+    Two neighbouring letters are swapped, or one letter between the first and the last one is added, left out or
+    replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the lengths.
+
+    >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place"), is_misspelling("spoon", "spon")
+    (True, False, True)
+    """
+    short, long = sorted((first, second), key=len)
+    if len(long) - len(short) > 1:
+        return False
+    if len(short) == len(long):
+        places = [place for place, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]]
+        if len(places) == 1:
+            return len(long) >= SHORTEST_REPLACED and 0 < places[0] < len(long) - 1
+        is_swapped = len(places) == 2 and places[1] - places[0] == 1
+        return is_swapped and sorted(short) == sorted(long) and len(long) >= SHORTEST_SWAPPED
+    for place in range(1, len(long)):
+        if long[:place] + long[place + 1 :] == short:
+            if long[place] in (long[place - 1], *long[place + 1 : place + 2]):
+                return len(long) >= SHORTEST_DOUBLED
+            return len(long) >= SHORTEST_LENGTHENED and place < len(long) - 1
+    return False
+
+
+class Vocabulary:
+    """The words of some texts, for finding their equals among words of other texts."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._stems: dict[str, set[str]] = defaultdict(set)  # by stem, and by word without ending
+        self._similar: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        self._readings: dict[str, tuple[str, ...]] = {}
+        for word in {word for text in texts for word in words(text)}:
+            plain = uninflected(word)
+            for key in (stem(word), plain):
+                self._stems[key].add(stem(word))
+            for keys in _buckets(plain):
+                self._similar[keys].add(word)
+
+    def stems_of(self, word: str) -> tuple[str, ...]:
+        """Return the stems of the vocabulary's words that a word is equal to."""
+        if word not in self._readings:
+            plain = uninflected(word)
+            stems = self._stems.get(stem(word), set()) | self._stems.get(plain, set())
+            similar = {other for keys in _buckets(plain) for other in self._similar.get(keys, ())}
+            stems |= {stem(other) for other in similar if is_misspelling(plain, uninflected(other))}
+            self._readings[word] = tuple(sorted(stems))
+        return self._readings[word]
+
+    def read(self, text_words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Yield each way to write words with the vocabulary's stems: usually one, none if a word has no equal."""
+        yield from islice(product(*map(self.stems_of, text_words)), _MOST_READINGS)
+
+
+def _buckets(word: str) -> Iterator[tuple[str, ...]]:
+    """Yield keys of a word. Misspellings have at least one key in common."""
+    if len(word) >= SHORTEST_SWAPPED and word.isalpha():
+        yield tuple(sorted(word))
+        for length in (len(word) - 1, len(word)):
+            yield word[0], word[-1], str(length)
+
+
+def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return True if two sequences are equal, or become so if one run of words moves to another place.
+
+    >>> is_moved(("turn", "on", "stove"), ("turn", "stove", "on"))
+    True
+    >>> is_moved(("put", "cup", "on", "plate"), ("put", "plate", "on", "cup"))
+    False
+    """
+    first, second = tuple(first), tuple(second)
+    if len(first) != len(second) or sorted(first) != sorted(second):
+        return False
+    if first == second:
+        return True
+    places = range(len(first) + 1)
+    return any(
+        first[:start] + first[middle:stop] + first[start:middle] + first[stop:] == second
+        for start in places
+        for middle in places[start + 1 :]
+        for stop in places[middle + 1 :]
+    )
+
+
+def same_text(first: str, second: str) -> bool:
+    """Return True if two texts are the same goal or action. An empty text equals no other one.
+
+    >>> same_text("Turn the stove on.", "turning on stove"), same_text("turn on stove", "turn off stove")
+    (True, False)
+    """
+    reference = tuple(map(stem, words(first)))
+    return bool(reference) and any(is_moved(reading, reference) for reading in Vocabulary([first]).read(words(second)))
