@@ -255,7 +255,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return self.mean_of_scores(answers)
 
     def panel_tables(self) -> Iterator[Table]:
-        """Return the tables of panels of judges and of the judges' biases, as far as there are any."""
+        """Return the table of panels of judges, if there are any."""
         return tables_of(self.SPEC.name, self.tasks, self.SPEC.panel, self.mean_over)
 
     @classmethod

@@ -126,6 +126,17 @@ def slow_average(scores):
     return fmean(map(fmean, by_dimension.values()))
 
 
+def test_a_panel_has_scores_and_agreement_and_no_finding_about_a_judge(tables):
+    """In these runs, judge-z favours long answers and gpt-4o its own family; other causes would look alike."""
+    assert {name: [table.key for table in of_name] for name, of_name in tables.items()} == {
+        "egothink": ["egothink_panel"],
+        "egointent": ["egointent_panel"],
+    }
+    columns = {column.key for of_name in tables.values() for table in of_name for column in table.columns}
+    assert columns >= {"judges", "mean", "spread", "alpha"}
+    assert columns.isdisjoint({"family", "kind", "effect", "finding", "p_value"})
+
+
 def test_panels_of_egothink_equal_a_slow_version(tables):
     table = rows(tables["egothink"], "panel")
     assert [model_of(row) for row in table] == [*MODELS]
@@ -141,7 +152,6 @@ def test_panels_of_egothink_equal_a_slow_version(tables):
         assert row["majority_of"] == len(decided) < len(ratings)
         assert row["spread"] == pytest.approx(fmean(max(x) - min(x) for x in ratings.values()))
         assert row["alpha"] == pytest.approx(alpha(np.array([*ratings.values()]).T, level_of_measurement="interval"))
-    assert [row["family"] for row in table] == ["Qwen", "OpenAI", None]
 
 
 def test_panels_of_egointent_equal_a_slow_version(tables):
@@ -160,45 +170,6 @@ def test_panels_of_egointent_equal_a_slow_version(tables):
                 scores.append(sum(x[1] == field for x in answered) / len(steps) * fmean(judged))
             assert row[name] == pytest.approx(fmean(scores))
         assert row["low"] < row["mean"] < row["high"]
-
-
-@pytest.mark.parametrize("name", ["egothink", "egointent"])
-def test_planted_biases_are_found_and_no_others(tables, name):
-    table = rows(tables[name], "bias")
-    findings = {(row["judge"], row["kind"]): row["finding"] for row in table}
-    assert findings["judge-z", "longer answers"] == "favours longer answers"
-    assert findings["gpt-4o", "its own family"] == "favours its own family"
-    # The others lie on the other side of a biased judge, so only their own biases are absent.
-    assert {row["finding"] for row in table if row["kind"] == "its own family"} == {"favours its own family"}
-    assert {row["judge"] for row in table if row["kind"] == "its own family"} == {"gpt-4o"}
-    for row in table:
-        assert row["low"] <= row["effect"] <= row["high"]
-        assert row["p_holm"] >= row["p_value"]
-
-
-def test_biases_of_egothink_equal_a_slow_version(tables):
-    table = {(row["judge"], row["kind"]): row for row in rows(tables["egothink"], "bias")}
-    ratings = {model: egothink_ratings(model) for model in MODELS}
-    for number, judge in enumerate(JUDGES):
-        deviation = {
-            (model, x): row[number] - fmean(row[:number] + row[number + 1 :])
-            for model, of_model in ratings.items()
-            for x, row in of_model.items()
-        }
-        questions = {x for _, x in deviation}
-        above = below = 0.0
-        for question in questions:
-            pairs = [(np.log2(len(words(m, x).split())), y) for (m, x), y in deviation.items() if x == question]
-            mean_x, mean_y = (fmean(side) for side in zip(*pairs, strict=True))
-            above += sum((x - mean_x) * (y - mean_y) for x, y in pairs)
-            below += sum((x - mean_x) ** 2 for x, _ in pairs)
-        assert table[judge, "longer answers"]["effect"] == pytest.approx(above / below)
-        if judge == "gpt-4o":
-            both = [x for x in questions if (MODELS[0], x) in deviation]
-            differences = [deviation[MODELS[1], x] - deviation[MODELS[0], x] for x in both]
-            row = table[judge, "its own family"]
-            assert row["effect"] == pytest.approx(fmean(differences))
-            assert row["answers"] == 2 * len(both)
 
 
 def panel_keys(*folders, report=EgoThinkReport):
@@ -223,7 +194,7 @@ def test_other_runs_form_no_panel(written, tmp_path, judge, change):
 def test_runs_with_other_prompts_of_the_judge_form_no_panel(tmp_path):
     for judge in JUDGES[:2]:
         results = write_run(tmp_path / judge, "lmms-eval", MODELS[0], egointent(judge, MODELS[0]))
-    assert panel_keys(tmp_path, report=EgoIntentReport) == ["egointent_panel", "egointent_bias"]
+    assert panel_keys(tmp_path, report=EgoIntentReport) == ["egointent_panel"]
     content = json.loads(results.read_text())
     content["configs"]["egointent"]["metadata"]["judge_prompt"] = "9.9"
     results.write_text(json.dumps(content))
@@ -239,18 +210,11 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
         answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
         write_judged(tmp_path / f"{judge}-{protocol}.jsonl", [[replace(x, protocol=protocol) for x in answers]])
     write_judged(tmp_path / "half.jsonl", [answers[::2]])
-    panel, bias = EgoThinkReport(read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs).panel_tables()
-    panels = {row["judges"]: (row["answers"], row["left_out"]) for row in rows([panel, bias], "panel")}
+    (panel,) = EgoThinkReport(read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs).panel_tables()
+    panels = {row["judges"]: (row["answers"], row["left_out"]) for row in rows([panel], "panel")}
     assert panels == {"x; y": (96, 0), "y; z": (95, 1)}
     (note,) = (note for note in panel.notes if note.startswith("In no panel"))
     assert note.strip().endswith("half.")
-
-
-def test_one_model_has_a_length_row_without_a_family_row(written):
-    report = EgoThinkReport(read_runs([written / judge / "Qwen__Qwen2-VL" for judge in JUDGES]).runs)
-    table = rows(report.section().tables, "bias")
-    assert {row["kind"] for row in table} == {"longer answers"}
-    assert {row["judge"]: row["finding"] for row in table}["judge-z"] == "favours longer answers"
 
 
 def test_some_dimensions_have_no_average(tmp_path):
@@ -277,9 +241,8 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
     write_judged(tmp_path / "by-authors.jsonl", [[replace(x, judge="other", protocol="authors") for x in answers]])
     printed = CliRunner().invoke(app, ["show", *files])
     assert printed.exit_code == 0, printed.output
-    assert re.search(
-        r"Panel of judges.*claude-x; gpt-4o; judge-z.*Bias of judges.*favours longer", printed.output, re.DOTALL
-    )
+    assert re.search(r"Panel of judges.*claude-x; gpt-4o; judge-z", printed.output, re.DOTALL)
+    assert "favours" not in printed.output
     out = tmp_path / "report"
     reported = CliRunner().invoke(app, ["report", *files, "--out", str(out), "--pictures", "none"])
     assert reported.exit_code == 0, reported.output
@@ -287,10 +250,6 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
     assert float(row["mean"]) == pytest.approx(
         slow_average({x: fmean(y) for x, y in egothink_ratings(MODELS[1]).items()})
     )
-    assert row["family"] == ""  # The file's name is no model.
-    bias = (out / "tables" / "egothink_bias.md").read_text()
-    assert "favours longer answers" in bias
-    assert "its own family" not in bias.split("\n\n")[1]
     page = (out / "index.html").read_text()
     assert "Panel of judges" in page
-    assert "favours longer answers" in page
+    assert "favours" not in page

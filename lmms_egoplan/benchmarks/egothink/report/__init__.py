@@ -27,11 +27,11 @@ from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS, question_format
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
+from lmms_egoplan.benchmarks.egothink.report.slopes import slope_rows
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.judging.correction import FEWEST_RATED, corrected
-from lmms_egoplan.judging.panel import slope_rows
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
@@ -200,7 +200,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         Evaluators are the judges of a panel, and people if they rated at least `MIN_ITEMS` of its answers.
         """
         means = []
-        for panel in (panel for panels in panels_of(self.tasks).values() for panel in panels):
+        for panel in panels_of(self.tasks):
             answers = [panel.runs[0].answers[key] for key, _ in panel.parts]
             people = np.array([self._rated.get((x.id, x.record.answer), np.nan) for x in answers])
             ratings = {run.judge: of_run for run, of_run in zip(panel.runs, panel.ratings.T, strict=True)}
