@@ -69,7 +69,7 @@ def uninflected(word: str) -> str:
 def is_misspelling(first: str, second: str) -> bool:
     """Return True if one of two different words is probably a misspelling of the other.
 
-    Two neighbouring letters are swapped, or one letter between the first and the last one is added, left out or
+    Two neighbouring letters are swapped, or one letter between the first and the last one is added, omitted or
     replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the lengths.
 
     >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place"), is_misspelling("spoon", "spon")
@@ -79,16 +79,16 @@ def is_misspelling(first: str, second: str) -> bool:
     if len(long) - len(short) > 1:
         return False
     if len(short) == len(long):
-        places = [place for place, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]]
-        if len(places) == 1:
-            return len(long) >= SHORTEST_REPLACED and 0 < places[0] < len(long) - 1
-        is_swapped = len(places) == 2 and places[1] - places[0] == 1
+        positions = [index for index, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]]
+        if len(positions) == 1:
+            return len(long) >= SHORTEST_REPLACED and 0 < positions[0] < len(long) - 1
+        is_swapped = len(positions) == 2 and positions[1] - positions[0] == 1
         return is_swapped and sorted(short) == sorted(long) and len(long) >= SHORTEST_SWAPPED
-    for place in range(1, len(long)):
-        if long[:place] + long[place + 1 :] == short:
-            if long[place] in (long[place - 1], *long[place + 1 : place + 2]):
+    for index in range(1, len(long)):
+        if long[:index] + long[index + 1 :] == short:
+            if long[index] in (long[index - 1], *long[index + 1 : index + 2]):
                 return len(long) >= SHORTEST_DOUBLED
-            return len(long) >= SHORTEST_LENGTHENED and place < len(long) - 1
+            return len(long) >= SHORTEST_LENGTHENED and index < len(long) - 1
     return False
 
 
@@ -142,12 +142,12 @@ def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
         return False
     if first == second:
         return True
-    places = range(len(first) + 1)
+    ends = range(len(first) + 1)
     return any(
         first[:start] + first[middle:stop] + first[start:middle] + first[stop:] == second
-        for start in places
-        for middle in places[start + 1 :]
-        for stop in places[middle + 1 :]
+        for start in ends
+        for middle in ends[start + 1 :]
+        for stop in ends[middle + 1 :]
     )
 
 
