@@ -136,16 +136,40 @@ def without_thinking(reply: str) -> str | None:
     """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking does not end.
 
     The opening mark may be missing, because some chat templates already contain it. In the middle of a line, it counts
-    as a quotation from an answer and opens nothing.
+    as a quotation from an answer and opens nothing. A mark is recognized by the word in its name, such as ``think`` in
+    ``<mm:think>`` and ``thought`` in ``<|begin_of_thought|>``.
+
+    >>> without_thinking("<mm:think>A or B?</mm:think>B"), without_thinking("<|begin_of_thought|>A or B?")
+    ('B', None)
     """
     ends = list(_RE.end_of_thinking.finditer(reply))
     verdict = reply[ends[-1].end() :] if ends else reply
     while reasons := _RE.reasons.match(verdict):
-        end = re.search(rf"<\s*/\s*{reasons[1]}\s*>", verdict, re.IGNORECASE)
+        end = re.search(rf"<\s*/\s*{re.escape(reasons[1])}\s*>", verdict, re.IGNORECASE)
         if end is None:
             return None
         verdict = verdict[end.end() :]
     return None if _RE.thinking.search(verdict) else verdict
+
+
+def without_reasons(text: str) -> str | None:
+    """Return a text without the elements that contain a model's reasons; None if one does not end.
+
+    >>> without_reasons("<caption>A cup.</caption> <reasoning>A or B?</reasoning> B"), without_reasons("B <thought>or")
+    ('<caption>A cup.</caption>  B', None)
+    """
+    kept: list[str] = []
+    opened = ""
+    position = 0
+    for tag in _RE.reasons_tag.finditer(text):
+        name = tag["name"].lower()
+        if not opened and not tag["end"]:
+            kept.append(text[position : tag.start()])
+            opened = name
+        elif tag["end"] and name == opened:
+            position = tag.end()
+            opened = ""
+    return None if opened else "".join([*kept, text[position:]])
 
 
 def is_out_of_credit(body: str) -> bool:

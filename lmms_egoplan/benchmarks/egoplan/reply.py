@@ -6,22 +6,28 @@ The patterns for claims expect the lines that `_lines` returns: half-width chara
 emphasis.
 """
 
+import ast
+import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.judging.text import without_thinking
+from lmms_egoplan.benchmarks.egoplan.statements import RETRACTION, is_answer_name, stated_letter
+from lmms_egoplan.judging.text import without_reasons, without_thinking
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
 
-# Marks around an answer, all replaced by LaTeX commands. GLM's box is one of them.
-_TAGS = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}", "<answer>": r"\answer{", "</answer>": "}"}
-_TAG = re.compile("|".join(map(re.escape, _TAGS)), re.IGNORECASE)
+# GLM's box, and tags. All marks around an answer are replaced by LaTeX commands.
+_BOXES = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}"}
+_BOX = re.compile("|".join(map(re.escape, _BOXES)), re.IGNORECASE)
+_TAG = re.compile(r"<(?P<end>/)?(?P<name>[a-z][a-z _-]{2,30})>", re.IGNORECASE)
 # Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
 _SIGNS = dict(
-    zip(map(ord, "[{【「『\u3014]}】」』\u3015。、\u2018\u2019\u2013\u2014"), "(((((())))))..''--", strict=True)
-)
+    zip(map(ord, "[{【「『\u3014]}】」』\u3015、\u2018\u2019\u2013\u2014"), "(((((()))))).''--", strict=True)
+) | {ord("。"): ". "}
 _LOOK_BACK = 300
 
 # Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source
@@ -64,13 +70,14 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     >>> parse_letter("B open it", ["cut it", "open it"]), parse_letter("B. cut it", ["cut it", "open it"])
     ('B', None)
     """
-    spoken = without_thinking(reply)
+    spoken = without_reasons(without_thinking(reply) or "")
     # A thought may also begin after other text.
     if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
         return None
-    spoken = _TAG.sub(lambda tag: _TAGS[tag[0].lower()], unicodedata.normalize("NFKC", spoken))
+    spoken = _mark_answers(unicodedata.normalize("NFKC", spoken))
     texts = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
-    return _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
+    letter = _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
+    return None if letter is None or _is_retracted(spoken, letter) else letter
 
 
 def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
@@ -88,7 +95,7 @@ def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None,
     >>> parse_reasoned("Task progress: lid off\nCurrent observation: A")
     (None, {'progress': 'lid off', 'observation': 'A'})
     """
-    spoken = without_thinking(reply) or ""
+    spoken = _objects_as_lines(without_thinking(reply) or "")
     names = list(_RE.part.finditer(spoken))
     ends = [*(name.start() for name in names), len(spoken)][1:]
     parts = {
@@ -115,11 +122,111 @@ def first_letter(reply: str, openings: Sequence[str] = OPENINGS) -> str | None:
 def _read(spoken: str, texts: _Texts) -> str | None:
     for marked in (_RE.boxed, _RE.answer):
         if answers := marked.findall(spoken):
-            letters = {_claimed(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers}
+            letters = {
+                _letter_of(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers
+            }
             around = marked.sub(" ", spoken)
             letters |= ({_read(around, texts)} - {None}) | _mentioned(_lines(_plain(around)))
             return letters.pop() if len(letters) == 1 else None
-    return _claimed(_plain(spoken), texts)
+    return _letter_of(_plain(spoken), texts)
+
+
+def _letter_of(plain: str, texts: _Texts) -> str | None:
+    if letter := _claimed(plain, texts):
+        return letter
+    lines = _lines(plain)
+    letter = stated_letter(lines, texts)
+    return letter if letter and _mentioned(lines) <= {letter} else None
+
+
+def _is_retracted(spoken: str, letter: str) -> bool:
+    """Return True if words such as "wait, no" follow the last mention of the letter."""
+    *_, after = re.split(rf"(?<!\w){letter}(?!\w)", spoken)
+    return RETRACTION.search(_plain(after)) is not None
+
+
+def _mark_answers(text: str) -> str:
+    r"""Turn each mark around an answer into a LaTeX command: GLM's box, tags, and the answers in JSON objects.
+
+    >>> _mark_answers('<final_answer>B</final_answer> or {"reason": "A is done", "answer": "B"}')
+    '\\answer{B} or \\answer{B}'
+    """
+    text = _BOX.sub(lambda mark: _BOXES[mark[0].lower()], text)
+    closed = {tag["name"].lower() for tag in _TAG.finditer(text) if tag["end"]}
+    text = _TAG.sub(lambda tag: _tag_as_mark(tag, closed), text)
+    parts: list[str] = []
+    position = 0
+    for start, end in _braces(text):
+        answers = [*_answers(_members(text[start:end]), is_answer=False)]
+        if answers:
+            parts += [text[position:start], *(f"\\answer{{{answer}}}" for answer in answers)]
+            position = end
+    return "".join([*parts, text[position:]])
+
+
+def _tag_as_mark(tag: re.Match[str], closed: Collection[str]) -> str:
+    if tag["name"].lower() not in closed or not is_answer_name(tag["name"]):
+        return tag[0]
+    return "}" if tag["end"] else r"\answer{"
+
+
+def _braces(text: str) -> list[tuple[int, int]]:
+    """Return start and end of the outermost pairs of braces."""
+    pairs: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for brace in re.finditer(r"[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            start = opened.pop()
+            if not opened:
+                pairs.append((start, brace.end()))
+    return pairs
+
+
+class _Members(list[tuple[Any, Any]]):
+    """Names and values of an object. A name may occur twice."""
+
+
+def _members(text: str) -> _Members:
+    """Return the members of a JSON object or a Python dictionary; none if the text is neither."""
+    with suppress(ValueError, RecursionError):
+        return _Members(json.loads(text, object_pairs_hook=_Members))
+    with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        members = ast.literal_eval(text)
+        return _Members(members.items() if isinstance(members, dict) else ())
+    return _Members()
+
+
+def _objects_as_lines(text: str) -> str:
+    """Write each JSON object as lines of a name and a text, without the members that are not texts."""
+    parts: list[str] = []
+    position = 0
+    for start, end in _braces(text):
+        lines = [
+            f"{name.replace('_', ' ')}: {value}" for name, value in _members(text[start:end]) if _are_texts(name, value)
+        ]
+        if lines:
+            parts += [text[position:start], "\n".join(["", *lines, ""])]
+            position = end
+    return "".join([*parts, text[position:]])
+
+
+def _are_texts(*values: Any) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _answers(value: Any, *, is_answer: bool) -> Iterator[str]:
+    """Return the texts with the name of an answer, and all texts in a value with such a name."""
+    if isinstance(value, str):
+        if is_answer:
+            yield re.sub(r"[{}\\]", " ", value)
+    elif isinstance(value, dict | _Members):
+        for name, member in value.items() if isinstance(value, dict) else value:
+            yield from _answers(member, is_answer=isinstance(name, str) and is_answer_name(name))
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _answers(member, is_answer=is_answer)
 
 
 def _plain(text: str) -> str:

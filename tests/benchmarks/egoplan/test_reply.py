@@ -1,6 +1,7 @@
 """Test how a written answer is read."""
 
 import time
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter, parse_reasoned
 
 CORPUS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8")))
+STATEMENTS = yaml.safe_load(Path(__file__).with_name("statements.yaml").read_text(encoding="utf-8"))
 
 
 def test_claims():
@@ -56,6 +58,24 @@ def test_choices_that_begin_alike():
     assert len(cases) > 20
 
 
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_are_read_and_nothing_else_is(name):
+    choices = STATEMENTS[name]["choices"]
+    for kind, expected in (("stated", "B"), ("unread", None)):
+        letters = {reply: parse_letter(reply, choices) for reply in STATEMENTS[name][kind]}
+        assert {reply: letter for reply, letter in letters.items() if letter != expected} == {}
+        assert len(letters) > 150
+
+
+def test_a_text_of_two_choices_is_not_read():
+    choices = ["open it", "Open it", "shut it", "wash it"]
+    assert [parse_letter(reply, choices) for reply in ("open it", "B. open it", '{"answer": "open it"}')] == [
+        None,
+        "B",
+        None,
+    ]
+
+
 DONE, SEEN = "The lid is off. The answer is C.", "A hand holds a spoon."
 REASONED = {
     "as asked": f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
@@ -69,6 +89,7 @@ REASONED = {
     "full-width colons": f"Task progress\uff1a{DONE}\nCurrent observation\uff1a{SEEN}\nNext action\uff1aB",
     "after a thought": "<think>Next action: A</think>"
     f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
+    "as an object": f'{{"task_progress": "{DONE}", "current_observation": "{SEEN}", "next_action": "B"}}',
     "after the instruction": "Task progress: what has been done\nNext action: the letter A, B, C or D.\n\n"
     f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
 }
@@ -108,7 +129,7 @@ PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "th
 @given(st.text() | st.lists(PIECES).map("".join))
 def test_reads_only_letters_in_the_reply(reply):
     letter = parse_letter(reply)
-    assert letter is None or letter in reply
+    assert letter is None or letter in unicodedata.normalize("NFKC", reply).upper()
 
 
 @given(st.lists(PIECES).map("".join), st.permutations("ABCD"))
@@ -117,6 +138,7 @@ def test_two_letters_are_never_read(text, letters):
 
 
 PARTS = ["the answer is ", "(", " ", "A ", "*", "\n", "answer : ", "A", "é"]
+PARTS += ["because ", ", ", "so B. ", '{"a":', "<reasoning>"]
 MARKS = ["<think>", "</think>", "<answer>", "\\boxed{", "{", "}"]
 
 

@@ -1,0 +1,287 @@
+"""Read statements of an answer in any word order, and in many languages.
+
+    statement = one letter or its choice's text, words of statements.yaml, and nothing else
+
+A sentence with any other word states nothing, whatever the word means. So a word that the list lacks may cost a letter,
+but a denial in a language that it lacks is not read as an answer.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmms_egoplan.paths import module_yaml
+
+# Thai, Chinese, Japanese and Korean: words are not separated by blanks, or particles join the word before.
+_JOINED = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ud7ff\uf900-\ufaff"
+# Letters that cannot continue a Latin word: those of scripts without capitals.
+_WITHOUT_CAPITALS = "\u0590-\u1dff\u2e80-\uffff"
+LETTER = rf"(?<![^\W{_WITHOUT_CAPITALS}])(?P<letter>[A-D])(?![^\W{_WITHOUT_CAPITALS}])"
+"""Regular expression for a capital that is a separate word. It may touch letters of scripts without capitals."""
+
+# The text of a choice becomes one character for private use, so that its words are not words of the sentence.
+_FIRST_MARK = 0xE000
+_MARK = "[\ue000-\uf8ff]"
+_LONGEST_STATEMENT = 300
+
+_SIGNS = str.maketrans("\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c", ".?,;>>>>|")
+_SENTENCE_END = re.compile(rf"(?<=[.!?;])\s+|(?<=[.!?;])(?=[{_JOINED}])")
+# A small letter is one of a choice where no article can be: in brackets, last after a colon, or before its text.
+_SMALL = re.compile(
+    rf"""
+    (?<=\()[a-d](?=\))
+    | ^\W*[a-d](?=\)\W*$)
+    | (?<=[:=])\s?[a-d](?=[.)]*$)
+    | (?<![\w'])[a-d](?=[.):]\s?{_MARK})
+    """,
+    re.VERBOSE,
+)
+# "A hand holds it": an article, unless the next word may continue a sentence about choice A.
+_ARTICLE = re.compile(
+    r"""
+    ^A\s(?!(?:
+        is|isn't|was|are|and|or|nor|but|because|has|had|can|can't|cannot|could|would|might|may|must|should|will|do|to|as|then
+        |vs|also|too|only|if|not|better|worse|in|on|at|for|with|fit|more|less|just|over|first
+    )\b|[a-z]+(?:s|ed|ly)\b)[a-z]+
+    | \b[CD]'(?=\w)
+    """,
+    re.VERBOSE,
+)
+# A line after which a letter may be the beginning of a list.
+_BEFORE_LIST = re.compile(r"(?i)\b(?:options|choices|candidates|following|each|consider)\b|[^.!)]\Z")
+
+
+def _pattern(*kinds: str) -> str:
+    """Return a pattern for the longest of the words of these kinds."""
+    words = sorted(set().union(*(_WORDS[kind] for kind in kinds)), key=len, reverse=True)
+    joined = [re.escape(word) for word in words if re.match(f"[{_JOINED}]", word)]
+    separate = [re.escape(word) for word in words if not re.match(f"[{_JOINED}]", word)]
+    between = f"(?<![^\\W{_WITHOUT_CAPITALS}])(?:{'|'.join(separate)})(?![^\\W{_WITHOUT_CAPITALS}])"
+    return f"(?i:{'|'.join([between, *joined])})"
+
+
+_WORDS = {
+    kind: {
+        unicodedata.normalize("NFKC", word).replace("_", " ").casefold()
+        for words in languages.values()
+        for word in words.split()
+    }
+    for kind, languages in module_yaml(__file__).items()
+}
+_KNOWN = _pattern("naming", "conclusion", "option", "list", "being", "other")
+_TOKEN = re.compile(
+    rf"""
+    (?P<word>{_KNOWN})
+    | {LETTER}(?:'d[iu\u0131\u00fc]r\b)?
+    | (?P<mark>{_MARK})
+    | (?P<sign>[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-] | !(?!\w) | [\u2705\u2713\u2714\u2611\U0001f449])
+    """,
+    re.VERBOSE,
+)
+_MENTION = re.compile(rf"{LETTER}|(?P<mark>{_MARK})")
+_REASON = re.compile(rf"\W*{_pattern('reason')}")
+_REASON_AFTER_COMMA = re.compile(rf"\W*{_pattern('reason_after_comma')}")
+_EXPLANATION = re.compile(rf"\W*{_pattern('reason')}\W*(?::|$)")
+_DENIAL = re.compile(_pattern("denial"))
+_CONTRAST = re.compile(_pattern("contrast"))
+_CONDITION = re.compile(_pattern("condition"))
+# "not A", "A is wrong": nothing but known words and a denial is before the letter.
+_REJECTION = re.compile(rf"(?:\W|{_KNOWN}|{_pattern('denial')})*?(?:{LETTER}|{_MARK})")
+_OPTION = re.compile(rf"\W*(?:{_pattern('option')}\s?)?\(?{LETTER}(?:\)|[.:]|\s-)")
+_PART = re.compile(
+    rf"[\s,;:(-]?(?={_pattern('reason')})|[,;(-]\s?(?={_pattern('reason_after_comma', 'denial', 'conclusion')})"
+)
+RETRACTION = re.compile(
+    rf"""
+    (?:^|[.!?;,\n]\s*|\s-\s*) (?:(?:oh|but|hmm|and|well)[,.]?\s)*
+    (?: {_pattern("retraction")} | {_pattern("negation")}\s*(?:[,.!;]|$) )
+    | (?i:\b(?:that|this|it)(?:'s|\ is|\ was|\ seems|\ looks)(?:\ (?:clearly|also|actually|just|probably))?
+        \ (?:wrong|incorrect|false|a\ mistake|not\ (?:right|correct|possible|true)))
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+"""Regular expression for words that take back what was said before."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A sentence, or the part of one that begins with a reason, a denial or a conclusion.
+
+    line: Number of its line.
+    mentioned: The letters in it, also those whose choice's text is in it.
+    stated: The letters that it may state; empty if it contradicts itself, None if it is no statement.
+    is_named: It says that the letter is the answer, as in "the answer is B".
+    is_being: It has a verb of being.
+    is_empty: It has known words and no letter.
+    is_reason: It begins with "because" or a similar word.
+    """
+
+    text: str
+    line: int
+    mentioned: frozenset[str]
+    stated: frozenset[str] | None = None
+    is_named: bool = False
+    is_being: bool = False
+    is_empty: bool = False
+    is_reason: bool = False
+
+
+def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    """Read the letter that the first or the last sentence states; None if there is none, or if statements differ.
+
+    - A statement may be the whole text, repeated or not.
+    - The last sentence counts if it names the answer, or if it is a letter on a line of its own.
+    - The first sentence counts if no other letter follows, except in reasons and rejections ("B, because A is done").
+
+    Args:
+        lines: Lines with half-width characters, single blanks, round brackets and no emphasis.
+        texts: Texts of the choices by letter, in lower case; none is empty. Two choices may have the same text: then it
+            states neither.
+
+    >>> texts = {"A": "cut it", "B": "open it"}
+    >>> stated_letter(["Die Antwort ist B"], texts), stated_letter(["Open it."], texts)
+    ('B', 'B')
+    >>> stated_letter(["Die Antwort ist nicht B"], texts), stated_letter(["Cut it or open it."], texts)
+    (None, None)
+    """
+    parts = _with_labels(_parts(lines, texts))
+    statements = [part.stated for part in parts if part.stated is not None]
+    letters = frozenset.intersection(*statements) if statements else frozenset()
+    if len(letters) != 1:
+        return None
+    (letter,) = letters
+    return letter if _ends_with_it(parts, lines) or _begins_with_it(parts, letter) else None
+
+
+def is_answer_name(name: str) -> bool:
+    """Return True if a key or tag has the name of one answer, such as ``final_answer``.
+
+    >>> is_answer_name("Final Answer"), is_answer_name("selectedOption")
+    (True, True)
+    >>> is_answer_name("wrong_answer"), is_answer_name("options")
+    (False, False)
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name)
+    part = _read(words, 0, {})
+    return part.is_named and part.is_empty
+
+
+def _ends_with_it(parts: Sequence[_Part], lines: Sequence[str]) -> bool:
+    """Return True if the last sentence is a statement that earlier ones do not weaken."""
+    last = parts[-1]
+    if last.stated is None:
+        return False
+    if last.is_named:
+        return True
+    before = [part for part in parts if part.stated is None]
+    if last.is_being:
+        return not any(part.mentioned - last.stated for part in before)
+    is_alone = all(part.line != last.line for part in before)
+    is_list = last.line > 0 and _BEFORE_LIST.search(lines[last.line - 1]) is not None
+    options = {match["letter"] for line in lines[: last.line] if (match := _OPTION.match(line))}
+    return is_alone and not (is_list and before) and options <= last.stated
+
+
+def _begins_with_it(parts: Sequence[_Part], letter: str) -> bool:
+    """Return True if the first sentence is a statement, and the others only explain it."""
+    if parts[0].stated is None:
+        return False
+    opening = [part for part in parts if part.line == parts[0].line and part.stated is not None]
+    is_bare = not any(part.is_named or part.is_being or re.search(_MARK, part.text) for part in opening)
+    for part in parts:
+        if _EXPLANATION.match(part.text):
+            return True
+        # After a letter alone, a line may only continue with a reason or a rejection.
+        may_continue = not (is_bare and part.line == parts[0].line)
+        if part.stated is None and not _explains(part, letter, may_continue=may_continue):
+            return False
+    return True
+
+
+def _explains(part: _Part, letter: str, *, may_continue: bool) -> bool:
+    """Return True if a part without statement gives a reason, rejects another letter, or names and denies nothing."""
+    if part.is_reason and not _CONTRAST.search(part.text):
+        return True
+    if letter in part.mentioned:
+        return False
+    if part.mentioned:
+        return _rejects(part)
+    return may_continue and "?" not in part.text and not _DENIAL.search(part.text)
+
+
+def _rejects(part: _Part) -> bool:
+    is_denial = _REJECTION.match(part.text) and _DENIAL.search(part.text)
+    return bool(is_denial) and not _CONTRAST.search(part.text) and "?" not in part.text
+
+
+def _with_labels(parts: Iterable[_Part]) -> list[_Part]:
+    """Drop the parts without content. A letter directly after "Answer:" is named by it."""
+    kept: list[_Part] = []
+    label = False
+    for part in parts:
+        if part.is_empty:
+            label = label or part.is_named
+        else:
+            kept.append(replace(part, is_named=part.is_named or (label and part.stated is not None)))
+            label = False
+    return kept
+
+
+def _parts(lines: Sequence[str], texts: Mapping[str, str]) -> Iterator[_Part]:
+    marks = {text: chr(_FIRST_MARK + number) for number, text in enumerate(sorted({*texts.values()}, key=len)[::-1])}
+    marks = {text: mark for text, mark in marks.items() if len(text) > 1}
+    letters_of = {mark: frozenset(_letters_of(text, texts)) for text, mark in marks.items()}
+    for number, line in enumerate(lines):
+        plain = re.sub(_MARK, " ", line).translate(_SIGNS)
+        for text, mark in marks.items():
+            pattern = rf"(?<![^\W{_WITHOUT_CAPITALS}]){re.escape(text)}(?![^\W{_WITHOUT_CAPITALS}])"
+            plain = re.sub(pattern, mark, plain, flags=re.IGNORECASE)
+        plain = _SMALL.sub(lambda small: small[0].upper(), plain)
+        for sentence in _SENTENCE_END.split(plain):
+            pieces = [sentence] if _CONDITION.search(sentence) else _PART.split(sentence)
+            for piece in pieces:
+                is_reason = _REASON.match(piece) or (piece is not pieces[0] and _REASON_AFTER_COMMA.match(piece))
+                if re.search(rf"\w|{_MARK}", piece):
+                    yield replace(_read(piece, number, letters_of), is_reason=bool(is_reason))
+
+
+def _letters_of(text: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Return the letters that a text may mean: "a cup" also means A if that is the choice "cup"."""
+    for letter, other in texts.items():
+        if other == text or text == f"{letter.lower()} {other}":
+            yield letter
+
+
+def _read(text: str, line: int, letters_of: Mapping[str, frozenset[str]]) -> _Part:
+    claims = [
+        frozenset(mention["letter"]) if mention["letter"] else letters_of.get(mention["mark"], frozenset())
+        for mention in _MENTION.finditer(_ARTICLE.sub("", text))
+    ]
+    part = _Part(text, line, frozenset().union(*claims))
+    if "?" in text or len(text) > _LONGEST_STATEMENT:
+        return part
+    stated: frozenset[str] | None = None
+    words: set[str] = set()
+    position = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            return part
+        position = token.end()
+        if token["word"]:
+            words.add(token["word"].casefold())
+        elif token["letter"] or token["mark"]:
+            claim = frozenset(token["letter"]) if token["letter"] else letters_of[token["mark"]]
+            stated = claim if stated is None else stated & claim
+    is_named = not words.isdisjoint(_WORDS["naming"] | _WORDS["conclusion"])
+    is_being = not words.isdisjoint(_WORDS["being"])
+    has_option = not words.isdisjoint(_WORDS["option"])
+    is_list = not words.isdisjoint(_WORDS["list"])
+    if stated is None:
+        return replace(part, is_named=is_named or has_option, is_empty=not is_list)
+    if is_list:
+        return part
+    if not (is_named or is_being or has_option) and (words or text.count("(") > text.count(")")):
+        return part
+    return replace(part, stated=stated, is_named=is_named, is_being=is_being)
