@@ -15,13 +15,18 @@ from lmms_egoplan.text import clean_text, compile_patterns
 _DATA = module_yaml(__file__)
 _RE = compile_patterns(_DATA["patterns"])
 _KEYS: dict[str, list[str]] = _DATA["keys"]
-_PROSE, _LABELS, _OTHER_TITLES, _LINKS = (frozenset(words.split()) for words in _DATA["words"].values())
+_WORDS = {kind: frozenset(words.split()) for kind, words in _DATA["words"].items()}
+_PROSE = _WORDS["prose"]
+_LABELS = _WORDS["labels"]
+_OTHER_TITLES = _WORDS["titles"]
+_LINKS = _WORDS["links"]
 _TITLES = _LABELS | _OTHER_TITLES
 # Words that never belong to a call.
 _NO_WORDS = _PROSE | _TITLES | _LINKS
 # Keys that are not verbs, even as the only key of an object.
 _NO_VERBS = {*_KEYS["plan"], *_KEYS["object"], *_KEYS["aside"]}
 _LONGEST_OBJECT, _LONGEST_ACTION, _LONGEST = 5, 3, 40  # words
+_LONGEST_CLOSING = 6  # words
 _FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
 _FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
 
@@ -111,13 +116,17 @@ def parsed_steps(text: str) -> list[str]:
        - It has more than 40 words, or ends with ``:`` or ``?``.
        - It begins with a title's word, or with a word that begins sentences.
        - It is a heading, or bold without number or bullet.
+       - It closes the plan and names no action: ``Done.``, ``Task completed.``, ``Enjoy your meal!``
        - It is a comment, a code fence, a JSON key with its value, or the beginning or end of a LaTeX list.
        - It has no letter.
     5. **Calls and words together.** Between the first and the last line with calls, steps of words count too. Directly
        before and after these lines, they count up to the first line that is no such step, for example a blank line. A
        step of words must have the same indent as some line with calls; otherwise, it is a title or a remark.
     6. **No calls at all.** The list items count; without list items, the numbered headings; otherwise all steps of
-       words, even a single line. A refusal or a paragraph of prose has no steps (rule 4).
+       words, even a single line. A refusal or a paragraph of prose has no steps (rule 4). If this is one step, or if
+       the text is a single line with more than 40 words or with a label such as ``Plan:``, its sentences are the steps,
+       and arrows and semicolons separate steps too. The first sentence must be a step by rule 4, and the others are
+       dropped if they are not.
     7. **JSON.** JSON that begins a line is read before rules 1 to 6. The members of a list are lines, and so are the
        members of lists in an object and its nested objects. If any of these lists has the key ``plan``, ``steps``,
        ``actions`` or ``procedure``, only such lists count. An object such as ``{"action": "grab", "object": "cup"}`` is
@@ -133,12 +142,16 @@ def parsed_steps(text: str) -> list[str]:
     Args:
         text: A model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
     """
+    text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines = _read_lines(text)
     with_calls = [index for index, line in enumerate(lines) if line.calls]
     if not with_calls:
         items = [line.words for line in lines if line.is_item]
         headings = [line.heading for line in lines if line.heading]
-        return items or headings or [line.words for line in lines if line.words]
+        words = items or headings or [line.words for line in lines if line.words]
+        if len(words) > 1:
+            return words
+        return _steps_of_line(words[0] if words else text.strip()) or words
     indents = {lines[index].indent for index in with_calls}
     counts = [bool(line.words) and line.indent in indents for line in lines]
     first, last = with_calls[0], with_calls[-1]
@@ -305,8 +318,7 @@ def _as_line(value: re.Match[str]) -> str:
 
 
 def _read_lines(text: str) -> list[_Line]:
-    """Read a text's lines, with JSON replaced by its steps (rules 1 to 4, 7 and 8 of `parsed_steps`)."""
-    text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
+    """Read the lines of a text without markup and JSON (rules 1 to 4 of `parsed_steps`)."""
     lines: list[_Line] = []
     for line, following in pairwise([*text.splitlines(), ""]):
         if not _RE.letter.search(line) or (line.lstrip().startswith("|") and _RE.separator.fullmatch(following)):
@@ -348,9 +360,31 @@ def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> _Lin
             return _Line()
     is_title = _begins_with(words, _TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
     is_prose = _is_long(words) or _ends_with(words, "?") or _begins_with(words, _PROSE)
-    if is_title or is_prose or _RE.no_step.match(words) or not _RE.letter.search(words):
+    if is_title or is_prose or _closes_plan(words) or _RE.no_step.match(words) or not _RE.letter.search(words):
         return _Line()
     return _Line(indent, heading=words) if is_heading else _Line(indent, words=words, is_item=is_item)
+
+
+def _steps_of_line(line: str) -> list[str]:
+    """Return the steps of a line with several sentences (rule 6 of `parsed_steps`)."""
+    if "\n" in line:
+        return []
+    label = _RE.before_steps.match(line)
+    if label and not _LABELS.isdisjoint(_RE.word.findall(label[0].casefold())):
+        line = line[label.end() :]
+    sentences = _RE.step_end.split(line)
+    steps = [_read_line(sentence, 0, []).words for sentence in sentences]
+    return [step for step in steps if step] if len(steps) > 1 and steps[0] else []
+
+
+def _closes_plan(words: str) -> bool:
+    """Return True for words such as "Done." or "Enjoy your meal!"."""
+    plain = _RE.word.findall(words.casefold())
+    if not plain or len(plain) > _LONGEST_CLOSING:
+        return False
+    if plain[0] in _WORDS["greetings"]:
+        return True
+    return not _WORDS["closings"].isdisjoint(plain) and _WORDS["closings"] | _WORDS["around_closings"] >= {*plain}
 
 
 def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:

@@ -11,7 +11,7 @@ import html
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import groupby, takewhile
+from itertools import groupby, islice, takewhile
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
 from lmms_egoplan.jsonl import decode
@@ -39,8 +39,11 @@ def read_reply(text: str) -> dict[str, str]:
 
     - The source with the most fields is used. On a tie, it is the first one in the order objects, tags, tables, lines.
     - Its missing fields are taken from the other sources in the same order.
-    - If a field occurs more than once in a source, the first value is used.
-    - Text after ``Final answer:`` (or revised, corrected, updated) has priority over everything else.
+    - If a field occurs more than once in a source, the first value is used. Of several objects with all fields, the
+      last one is used.
+    - Text after ``Final answer:`` (or revised, corrected, updated), ``On second thought`` or a similar phrase has
+      priority over everything else.
+    - If the prompt follows an answer with all fields, nothing after it is read.
     - If the reply contains an initial guess or a draft, the last source is used on a tie, and a field's last value.
 
     A value is text of the reply, unescaped. Runs of white space become one blank, and the items of a list are joined by
@@ -56,12 +59,21 @@ def read_reply(text: str) -> dict[str, str]:
     """
     # Replace a run of white space by one blank or one line break, or by two line breaks for an empty line.
     text = re.sub(r"\s\s+|[^\S ]", lambda run: "\n" * min(run[0].count("\n"), 2) or " ", text.strip())
+    text = _first_answer(text)
     fields = _read(text)
     if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
         fields = max(fields, _read(plain), key=len)
     if not fields and (keys := _short_fields({key["name"].lower() for key in _RE.short_key.finditer(text)})):
         fields = _read(_RE.short_key.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text))
     return {field: fields[field] for field in FIELDS if field in fields}
+
+
+def _first_answer(text: str) -> str:
+    """Return the text up to a prompt that follows an answer with all fields, as models write that go on and on."""
+    for question in islice(_RE.question.finditer(text), 2):
+        if len(_read(text[: question.start()])) == len(FIELDS):
+            return text[: question.start()]
+    return text
 
 
 def _read(text: str) -> dict[str, str]:
@@ -78,7 +90,8 @@ def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
     objects, around = _read_objects(text)
     tables, around = _read_tables(around)
     tags = _read_tags(around)
-    sources = [*objects, tags, *tables, [] if tags else _read_lines(around)]
+    complete = [values for values in objects if len(_answered(values)) == len(FIELDS)]
+    sources = [*complete[::-1], *objects, tags, *tables, [] if tags else _read_lines(around)]
     if last_first:
         sources = [source[::-1] for source in reversed(sources)]
     fields: dict[str, str] = {}
@@ -298,8 +311,11 @@ def _read_lines(text: str) -> _Values:
     paragraph is read. Its lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. For the
     short names (Local, Global or Procedural, Next; What, Why, Next), see `_short_fields`.
     """
+    inner_labels = _inner_labels(text)
+    lines = {_line_of(label) for label in inner_labels}
     labels = [label for label in _RE.label.finditer(text) if label["end"] is None or _opens_line(label)]
-    labels = sorted([*labels, *_short_labels(text, labels)], key=re.Match.start)
+    labels = [label for label in [*labels, *_short_labels(text, labels)] if _line_of(label) not in lines]
+    labels = sorted([*labels, *inner_labels], key=re.Match.start)
     starts = [*(label.start() for label in labels), len(text)]
     values = []
     for label, end in zip(labels, starts[1:], strict=True):
@@ -307,20 +323,40 @@ def _read_lines(text: str) -> _Values:
         first_line = following.partition("\n")[0]
         if _RE.block.fullmatch(first_line):
             following, first_line = following[len(first_line) :], ""
-        line = "" if label["end"] is not None else _plain(first_line)
+        line = "" if label.groupdict().get("end") is not None else _plain(first_line)
         values.append((_field_of(label["name"]), line or _paragraph(following)))
     return values
 
 
+def _inner_labels(text: str) -> list[re.Match[str]]:
+    """List the labels in lines that have the labels of all fields, wherever these are in the line."""
+    labels: list[re.Match[str]] = []
+    for pattern in (_RE.inner_label, _RE.short_inner_label):
+        for _, group in groupby(pattern.finditer(text), key=_line_of):
+            line = list(group)
+            names = {label["name"].lower() for label in line}
+            fields = (
+                _short_fields(names) if pattern is _RE.short_inner_label else {name: _field_of(name) for name in names}
+            )
+            if {*fields.values()} == {*FIELDS}:
+                labels += [label for label in line if label["name"].lower() in fields]
+    return labels
+
+
+def _line_of(label: re.Match[str]) -> int:
+    """Return the place where the line of a label's name begins."""
+    return label.string.rfind("\n", 0, label.end("name"))
+
+
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
     """List the short names at the start of lines, before a separator or as headings, that `_short_fields` accepts."""
-    labelled_lines = {text.rfind("\n", 0, label.end("name")) for label in labels}
+    labelled_lines = set(map(_line_of, labels))
     openings = [
         label
         for label in _RE.short_label.finditer(text)
         if _opens_line(label)
         and (label["end"] is None or label[0].lstrip().startswith(("#", "**")))
-        and text.rfind("\n", 0, label.end("name")) not in labelled_lines
+        and _line_of(label) not in labelled_lines
     ]
     fields = _short_fields(
         {label["name"].lower() for label in openings}, {_field_of(label["name"]) for label in labels}

@@ -274,8 +274,8 @@ def test_a_full_width_colon_ends_a_title_between_calls():
         ("This plan starts with walk_to(table) so that it is near", []),
         ("1. Begin with a walk to it\n2. Both cups go in", ["Begin with a walk to it", "Both cups go in"]),
         ("**walk_to**(table)\nwalk_to\uff08table\uff09", ["**walk_to**(table)", "walk_to\uff08table\uff09"]),
-        ("\u2460 Walk\n2\ufe0f\u20e3 Grab\n3\u3001Open\n4\uff0eClose\n5.1 Wipe\nVI. Wait\n[x] End",
-         ["Walk", "Grab", "Open", "Close", "Wipe", "Wait", "End"]),
+        ("\u2460 Walk\n2\ufe0f\u20e3 Grab\n3\u3001Open\n4\uff0eClose\n5.1 Wipe\nVI. Wait\n[x] Dry",
+         ["Walk", "Grab", "Open", "Close", "Wipe", "Wait", "Dry"]),
         ("| Step | Action |\n|---|:-:|\n| 1 | Walk to it |\n| 2 | Grab it |", ["Walk to it", "Grab it"]),
         ('{"result": {"objects": ["cup"], "plan": ["Walk to it"]}}', ["Walk to it"]),
         ("### Step 1: Walk to it\nIt is near\n### Step 2: Grab it", ["Walk to it", "Grab it"]),
@@ -306,6 +306,58 @@ def test_numbered_items_on_one_line():
     line = numbered("{}. {}", steps).replace("\n", " ")
     assert parsed_steps(line) == parsed_steps(f"Here is the plan: {line}") == steps
     assert parsed_steps("1. grab(box 1. x) 2. Wait. 3. grab(box 2. x)") == ["grab(box 1. x)", "Wait.", "grab(box 2. x)"]
+
+
+FOUR = ["Walk to the table.", "Grab the cup.", "Place it in the sink.", "Turn on the tap."]
+LONG = [f"Walk to table {number}, grab the cup there and place it inside the sink." for number in range(1, 6)]
+ONE_LINE = [
+    " ".join(FOUR),
+    "Plan: " + " ".join(FOUR),
+    "Here is the plan: " + " ".join(FOUR),
+    "Sure! Here it is:\n\n" + " ".join(FOUR) + "\n\nI hope that this helps.",
+    " ".join(FOUR) + " Done.",
+    " ".join(FOUR) + " This plan cleans the cup.",
+    "- " + " ".join(FOUR),
+    json.dumps([" ".join(FOUR)]),
+    json.dumps({"plan": " ".join(FOUR)}),
+]
+
+
+def test_sentences_on_one_line_are_steps():
+    assert misread([*((text, FOUR) for text in ONE_LINE), (" ".join(LONG), LONG)]) == {}
+    without_stops = [step.rstrip(".") for step in FOUR]
+    assert misread((between.join(without_stops), without_stops) for between in (" -> ", " \u2192 ")) == {}
+    assert parsed_steps("; ".join(without_stops)) == [*(f"{step};" for step in without_stops[:-1]), without_stops[-1]]
+    assert parsed_steps("\u53bb\u53a8\u623f\u3002\u62ff\u676f\u5b50\u3002") == [
+        "\u53bb\u53a8\u623f\u3002",
+        "\u62ff\u676f\u5b50\u3002",
+    ]
+
+
+CLOSINGS = [
+    "Done.",
+    "Done!",
+    "Finished.",
+    "All done.",
+    "The end.",
+    "Task completed.",
+    "Task is complete.",
+    "End of plan.",
+]
+CLOSINGS += ["That's it.", "Enjoy your tea!", "Good luck!", "5. Done.", "- Done.", "Complete.", "Mission accomplished!"]
+
+
+def test_closing_remarks_are_no_steps():
+    plans = [
+        (f"{numbered(form, steps)}\n{closing}", steps)
+        for form, steps, closing in product(("{1}", "{0}. {1}"), BOTH, CLOSINGS)
+    ]
+    assert misread(plans) == {}
+    assert parsed_steps("finish(cup)\nEnd the call\nComplete the puzzle") == [
+        "finish(cup)",
+        "End the call",
+        "Complete the puzzle",
+    ]
 
 
 @pytest.mark.parametrize(
