@@ -85,6 +85,10 @@ def test_cut_off_field_is_read_to_the_end(text):
         (f'{{"local_intent": "aa bb"}}\n{WHOLE["lines"]}', ALL),
         (f"{WHOLE['lines']}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}", dict.fromkeys(FIELDS, "aa bb")),
         ('{"local_intent": "N/A"}\nLocal intent: aa bb', {"local_intent": "aa bb"}),
+        (f'{JSON}\nOn second thought:\n{{"local_intent": "aa bb"}}', ALL | {"local_intent": "aa bb"}),
+        (f'{JSON}\n{json.dumps(dict.fromkeys(FIELDS, "aa bb"))}\n{{"local_intent": "', dict.fromkeys(FIELDS, "aa bb")),
+        (f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}", ALL),
+        ("Local intent: aa: bb global intent: cc", {"local_intent": "aa: bb global intent: cc"}),
         (f"{JSON}\nI am done. Final answer: see above.", ALL),
         (f'{JSON}\nFinal answer: {{"local_intent": "aa bb"}}', ALL | {"local_intent": "aa bb"}),
         (
@@ -190,7 +194,8 @@ STARTS = ("", '{"local_intent": "', '{"local_intent": ["')
 REPEATED = [
     '{"', "}{", '"', "'", "\\", '{"a":', '", a', "/*", "{ //", " ", "\n\n- ", "local_intent: ", ", local intent",
     '\\u00"', "<local_intent>", "<local_intent ", "</a>", "<a ", '<a "local_intent"', "| local", "|a", "|\n",
-    "What: \n", "\uff1a", "final answer: ", "final ", "draft", "\U0001f3af", "local_intent: |\n",
+    "What: \n", "local intent: a ", "step id:\n", "\uff1a",
+    "final answer: ", "final ", "draft", "\U0001f3af", "local_intent: |\n",
 ]  # fmt: skip
 
 
