@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.statements import RETRACTION, is_answer_name, stated_letter
+from lmms_egoplan.benchmarks.egoplan.statements import DENIED, RETRACTION, is_answer_name, stated_letter
 from lmms_egoplan.judging.text import without_reasons, without_thinking
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
@@ -140,9 +140,10 @@ def _letter_of(plain: str, texts: _Texts) -> str | None:
 
 
 def _is_retracted(spoken: str, letter: str) -> bool:
-    """Return True if words such as "wait, no" follow the last mention of the letter."""
-    *_, after = re.split(rf"(?<!\w){letter}(?!\w)", spoken)
-    return RETRACTION.search(_plain(after)) is not None
+    """Return True if the last mention of the letter is denied, or if words such as "wait, no" follow it."""
+    *before, after = re.split(rf"(?<!\w){letter}(?!\w)", spoken)
+    is_denied = bool(before) and DENIED.search(_plain(before[-1])[-_LOOK_BACK:]) is not None
+    return is_denied or RETRACTION.search(_plain(after)) is not None
 
 
 def _mark_answers(text: str) -> str:

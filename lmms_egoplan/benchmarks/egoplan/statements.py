@@ -88,7 +88,8 @@ _CONTRAST = re.compile(_pattern("contrast"))
 _CONDITION = re.compile(_pattern("condition"))
 # "not A", "A is wrong": nothing but known words and a denial is before the letter.
 _REJECTION = re.compile(rf"(?:\W|{_KNOWN}|{_pattern('denial')})*?(?:{LETTER}|{_MARK})")
-_OPTION = re.compile(rf"\W*(?:{_pattern('option')}\s?)?\(?{LETTER}(?:\)|[.:]|\s-)")
+# A line about one choice: a letter, or a word for a choice and a letter.
+_OPTION = re.compile(rf"\W*(?:{_pattern('option')}\s?)?\(?{LETTER}")
 _PART = re.compile(
     rf"[\s,;:(-]?(?={_pattern('reason')})|[,;(-]\s?(?={_pattern('reason_after_comma', 'denial', 'conclusion')})"
 )
@@ -102,6 +103,10 @@ RETRACTION = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 """Regular expression for words that take back what was said before."""
+
+
+DENIED = re.compile(rf"{_pattern('denial')}\s+(?:{_pattern('option')}\s)?\(?\Z")
+"""Regular expression for the text before a letter that is denied: "not " or "not option "."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,8 @@ def _ends_with_it(parts: Sequence[_Part], lines: Sequence[str]) -> bool:
         return not any(part.mentioned - last.stated for part in before)
     is_alone = all(part.line != last.line for part in before)
     is_list = last.line > 0 and _BEFORE_LIST.search(lines[last.line - 1]) is not None
-    options = {match["letter"] for line in lines[: last.line] if (match := _OPTION.match(line))}
+    earlier_lines = [_ARTICLE.sub("", line) for line in lines[: last.line]]
+    options = {option["letter"] for line in earlier_lines if (option := _OPTION.match(line))}
     return is_alone and not (is_list and before) and options <= last.stated
 
 
