@@ -158,18 +158,18 @@ def without_reasons(text: str) -> str | None:
     >>> without_reasons("<caption>A cup.</caption> <reasoning>A or B?</reasoning> B"), without_reasons("B <thought>or")
     ('<caption>A cup.</caption>  B', None)
     """
-    kept: list[str] = []
+    pieces: list[str] = []
     opened = ""
     position = 0
     for tag in _RE.reasons_tag.finditer(text):
         name = tag["name"].lower()
         if not opened and not tag["end"]:
-            kept.append(text[position : tag.start()])
+            pieces.append(text[position : tag.start()])
             opened = name
         elif tag["end"] and name == opened:
             position = tag.end()
             opened = ""
-    return None if opened else "".join([*kept, text[position:]])
+    return None if opened else "".join([*pieces, text[position:]])
 
 
 def is_out_of_credit(body: str) -> bool:

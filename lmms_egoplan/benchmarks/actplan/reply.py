@@ -26,7 +26,7 @@ _NO_WORDS = _PROSE | _TITLES | _LINKS
 # Keys that are not verbs, even as the only key of an object.
 _NO_VERBS = {*_KEYS["plan"], *_KEYS["object"], *_KEYS["aside"]}
 _LONGEST_OBJECT, _LONGEST_ACTION, _LONGEST = 5, 3, 40  # words
-_LONGEST_CLOSING = 6  # words
+_GREETINGS = tuple(f"{words}_" for words in _WORDS["greetings"])
 _FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
 _FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
 
@@ -380,9 +380,7 @@ def _steps_of_line(line: str) -> list[str]:
 def _closes_plan(words: str) -> bool:
     """Return True for words such as "Done." or "Enjoy your meal!"."""
     plain = _RE.word.findall(words.casefold())
-    if not plain or len(plain) > _LONGEST_CLOSING:
-        return False
-    if plain[0] in _WORDS["greetings"]:
+    if f"{'_'.join(plain)}_".startswith(_GREETINGS):
         return True
     return not _WORDS["closings"].isdisjoint(plain) and _WORDS["closings"] | _WORDS["around_closings"] >= {*plain}
 

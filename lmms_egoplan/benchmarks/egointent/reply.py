@@ -69,7 +69,7 @@ def read_reply(text: str) -> dict[str, str]:
 
 
 def _first_answer(text: str) -> str:
-    """Return the text up to a prompt that follows an answer with all fields, as models write that go on and on."""
+    """Return the text up to a prompt that follows an answer with all fields."""
     for question in islice(_RE.question.finditer(text), 2):
         if len(_read(text[: question.start()])) == len(FIELDS):
             return text[: question.start()]

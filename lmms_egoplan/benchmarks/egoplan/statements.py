@@ -103,8 +103,6 @@ RETRACTION = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 """Regular expression for words that take back what was said before."""
-
-
 DENIED = re.compile(rf"{_pattern('denial')}\s+(?:{_pattern('option')}\s)?\(?\Z")
 """Regular expression for the text before a letter that is denied: "not " or "not option "."""
 
@@ -223,15 +221,15 @@ def _rejects(part: _Part) -> bool:
 
 def _with_labels(parts: Iterable[_Part]) -> list[_Part]:
     """Drop the parts without content. A letter directly after "Answer:" is named by it."""
-    kept: list[_Part] = []
+    remaining: list[_Part] = []
     label = False
     for part in parts:
         if part.is_empty:
             label = label or part.is_named
         else:
-            kept.append(replace(part, is_named=part.is_named or (label and part.stated is not None)))
+            remaining.append(replace(part, is_named=part.is_named or (label and part.stated is not None)))
             label = False
-    return kept
+    return remaining
 
 
 def _parts(lines: Sequence[str], texts: Mapping[str, str]) -> Iterator[_Part]:

@@ -326,6 +326,7 @@ ONE_LINE = [
 def test_sentences_on_one_line_are_steps():
     assert misread([*((text, FOUR) for text in ONE_LINE), (" ".join(LONG), LONG)]) == {}
     without_stops = [step.rstrip(".") for step in FOUR]
+    assert parsed_steps("Take e.g. a cup. Wait.") == ["Take e.g. a cup.", "Wait."]
     assert misread((between.join(without_stops), without_stops) for between in (" -> ", " \u2192 ")) == {}
     assert parsed_steps("; ".join(without_stops)) == [*(f"{step};" for step in without_stops[:-1]), without_stops[-1]]
     assert parsed_steps("\u53bb\u53a8\u623f\u3002\u62ff\u676f\u5b50\u3002") == [
@@ -345,6 +346,7 @@ CLOSINGS = [
     "End of plan.",
 ]
 CLOSINGS += ["That's it.", "Enjoy your tea!", "Good luck!", "5. Done.", "- Done.", "Complete.", "Mission accomplished!"]
+CLOSINGS += ["All tasks have been completed successfully.", "Let me know if you need another plan."]
 
 
 def test_closing_remarks_are_no_steps():
