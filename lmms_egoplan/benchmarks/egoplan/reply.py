@@ -24,6 +24,8 @@ from lmms_egoplan.text import compile_patterns
 _BOXES = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}"}
 _BOX = re.compile("|".join(map(re.escape, _BOXES)), re.IGNORECASE)
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[a-z][a-z _-]{2,30})>", re.IGNORECASE)
+# Fences of code, and invisible characters.
+_UNSEEN = re.compile("^[ \\t]*```[\\w-]*[ \\t]*$|[\u200b-\u200f\u2060\ufe0f\ufeff]", re.MULTILINE)
 # Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
 _SIGNS = dict(
     zip(map(ord, "[{【「『\u3014]}】」』\u3015、\u2018\u2019\u2013\u2014"), "(((((()))))).''--", strict=True)
@@ -74,7 +76,7 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     # A thought may also begin after other text.
     if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
         return None
-    spoken = _mark_answers(unicodedata.normalize("NFKC", spoken))
+    spoken = _mark_answers(_UNSEEN.sub("", unicodedata.normalize("NFKC", spoken)))
     texts = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
     letter = _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
     return None if letter is None or _is_retracted(spoken, letter) else letter

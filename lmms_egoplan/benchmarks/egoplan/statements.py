@@ -25,14 +25,15 @@ _FIRST_MARK = 0xE000
 _MARK = "[\ue000-\uf8ff]"
 _LONGEST_STATEMENT = 300
 
-_SIGNS = str.maketrans("\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c", ".?,;>>>>|")
+_SIGNS = str.maketrans("_\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c", " .?,;>>>>|")
 _SENTENCE_END = re.compile(rf"(?<=[.!?;])\s+|(?<=[.!?;])(?=[{_JOINED}])")
-# A small letter is one of a choice where no article can be: in brackets, last after a colon, or before its text.
+# A small letter is one of a choice where no article can be: in brackets, last after a colon or "option", or before its
+# text.
 _SMALL = re.compile(
     rf"""
     (?<=\()[a-d](?=\))
     | ^\W*[a-d](?=\)\W*$)
-    | (?<=[:=])\s?[a-d](?=[.)]*$)
+    | (?: (?<=[:=])\s? | (?<=option\ |Option\ |choice\ |Choice\ ) ) [a-d](?=[.)]*$)
     | (?<![\w'])[a-d](?=[.):]\s?{_MARK})
     """,
     re.VERBOSE,
@@ -166,7 +167,7 @@ def is_answer_name(name: str) -> bool:
     (False, False)
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name)
-    part = _read(words, 0, {})
+    part = _read(f"{words}:", 0, {})
     return part.is_named and part.is_empty
 
 
