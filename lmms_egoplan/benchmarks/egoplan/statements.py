@@ -76,6 +76,7 @@ _TOKEN = re.compile(
     (?P<word>{_KNOWN})
     | {LETTER}(?:'d[iu\u0131\u00fc]r\b)?
     | (?P<mark>{_MARK})
+    | (?P<article>(?<=\u00e9\s)[ao](?=\s))  # Portuguese "\u00e9 a B"
     | (?P<sign>[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-] | !(?!\w) | [\u2705\u2713\u2714\u2611\U0001f449])
     """,
     re.VERBOSE,

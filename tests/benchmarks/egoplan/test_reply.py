@@ -67,6 +67,24 @@ def test_statements_are_read_and_nothing_else_is(name):
         assert len(letters) > 50
 
 
+def test_letters_that_are_also_words_or_parts_of_them():
+    letters = {
+        "A resposta correta é A.": "A",
+        "A alternativa correta é a A.": "A",
+        "A melhor opção é a C.": "C",
+        "A helyes válasz az A.": "A",
+        "A is the answer.": "A",
+        "C'est C.": "C",
+        "C'est la réponse D.": "D",
+        "La réponse est D, car D'accord n'est pas un choix.": "D",
+        "B\n\nA hand holds the bag.": "B",
+        "B\n\nA fits better.": None,
+        "La A": None,
+        "C'est la vie": None,
+    }
+    assert {reply: parse_letter(reply) for reply in letters} == letters
+
+
 def test_a_text_of_two_choices_is_not_read():
     choices = ["open it", "Open it", "shut it", "wash it"]
     assert [parse_letter(reply, choices) for reply in ("open it", "B. open it", '{"answer": "open it"}')] == [
