@@ -1,6 +1,6 @@
 r"""Read the one letter that a written answer claims.
 
-    read letter = marked (``\boxed{B}``), or stated ("the answer is B"), or the first or last line itself ("B. text")
+    read letter = marked (``\boxed{B}``, JSON), or stated ("the answer is B"), or the first or last line ("B. text")
 
 The patterns for claims expect the lines that `_lines` returns: half-width characters, single spaces, round brackets, no
 emphasis.
@@ -49,8 +49,8 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     r"""Read the one letter that a reply claims; None if it claims none or several.
 
     Thoughts are removed first; an unfinished thought makes the reply unreadable. If the reply has ``\boxed{B}`` or
-    GLM's box, or otherwise ``<answer>B</answer>``, only these marks are read. They must agree with each other, and with
-    any claim in the text around them.
+    GLM's box, or otherwise a tag or a member of a JSON object that is named after an answer, only these marks are read.
+    They must agree with each other, and with any claim in the text around them.
 
     Otherwise, a claim is one of these:
 
@@ -61,8 +61,11 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
       or ``A cat``.
     * A line in between states the answer, and no other letter is a separate word anywhere.
     * The last line is the letter with its choice's text, and no other line begins with a letter.
+    * The first or the last sentence is a statement in any language that `stated_letter` knows, such as the text of a
+      choice alone.
 
-    If claims differ, or a letter is followed by another choice's text, no letter is read.
+    If claims differ, a letter is followed by another choice's text, or words such as "wait, no" follow, no letter is
+    read.
 
     Args:
         choices: Texts of the choices, in the letters' order.
@@ -71,6 +74,8 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     'B'
     >>> parse_letter("B open it", ["cut it", "open it"]), parse_letter("B. cut it", ["cut it", "open it"])
     ('B', None)
+    >>> parse_letter('{"answer": "B"}'), parse_letter("Open it.", ["cut it", "open it"]), parse_letter("정답은 B입니다")
+    ('B', 'B', 'B')
     """
     spoken = without_reasons(without_thinking(reply) or "")
     # A thought may also begin after other text.
