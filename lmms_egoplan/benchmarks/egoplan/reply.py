@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.statements import DENIED, RETRACTION, is_answer_name, stated_letter
+from lmms_egoplan.benchmarks.egoplan.statements import DENIED, RETRACTION, contradicts, is_answer_name, stated_letter
 from lmms_egoplan.judging.text import without_reasons, without_thinking
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
@@ -139,9 +139,10 @@ def _read(spoken: str, texts: _Texts) -> str | None:
 
 
 def _letter_of(plain: str, texts: _Texts) -> str | None:
-    if letter := _claimed(plain, texts):
-        return letter
     lines = _lines(plain)
+    if letter := _claimed(plain, texts):
+        is_list = _lists_all("\n".join(lines), texts)
+        return letter if is_list or not contradicts(lines, texts, letter) else None
     letter = stated_letter(lines, texts)
     return letter if letter and _mentioned(lines) <= {letter} else None
 

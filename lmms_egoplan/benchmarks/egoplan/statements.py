@@ -159,6 +159,25 @@ def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
     return letter if _ends_with_it(parts, lines) or _begins_with_it(parts, letter) else None
 
 
+def contradicts(lines: Sequence[str], texts: Mapping[str, str], letter: str) -> bool:
+    """Return True if a sentence names another letter as the answer, or if the only letter on its own is another one.
+
+    Several letters on their own are a list.
+
+    Args:
+        lines, texts: As for `stated_letter`.
+
+    >>> contradicts(["La risposta è A.", "The answer is B."], {}, "B"), contradicts(["Non è A.", "B"], {}, "B")
+    (True, False)
+    """
+    statements = [part for part in _with_labels(_parts(lines, texts)) if part.stated is not None]
+    claims = [part.stated for part in statements if part.is_named or part.is_being]
+    alone = {part.stated for part in statements if not (part.is_named or part.is_being)}
+    if len(alone) == 1:
+        claims += alone
+    return any(claim is not None and letter not in claim for claim in claims)
+
+
 def is_answer_name(name: str) -> bool:
     """Return True if a key or tag has the name of one answer, such as ``final_answer``.
 

@@ -85,6 +85,23 @@ def test_letters_that_are_also_words_or_parts_of_them():
     assert {reply: parse_letter(reply) for reply in letters} == letters
 
 
+CONTRADICTIONS = [
+    "La risposta è B\nMy final answer is C.",
+    "The answer is C.\n정답은 B입니다.",
+    "open the drawer\nThe answer is C.",
+    "I would choose option C.\nB",
+    'The answer is B.\n{"answer": "C"}',
+    "The answer is B.\n\ncut the bread",
+    "The answer is B. Wait, no.",
+    "Answer: B. The drawer is open, so not B.",
+]
+
+
+def test_contradictions_are_not_read():
+    choices = ["take bag", "open the drawer", "cut the bread", "wash a cup"]
+    assert [reply for reply in CONTRADICTIONS if parse_letter(reply, choices) is not None] == []
+
+
 def test_a_text_of_two_choices_is_not_read():
     choices = ["open it", "Open it", "shut it", "wash it"]
     assert [parse_letter(reply, choices) for reply in ("open it", "B. open it", '{"answer": "open it"}')] == [
