@@ -33,6 +33,7 @@ from lmms_egoplan.report.summary import (
 )
 from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
 from lmms_egoplan.report.two_runs import compare_settings, compare_tasks, read_run
+from lmms_egoplan.text import join_list
 
 Form = Literal["text", "md", "latex", "csv"]
 
@@ -208,10 +209,12 @@ def compare(
     significant does not show that scores are equal.
 
     The command prints a verdict on each task that both runs have: "different", "equal within 1 point", both, or
-    "undecided" with the number of questions that would be needed. All verdicts share an error rate of 5 %. Tasks whose
-    versions, candidates or judges differ have no verdict. Prompts and settings that differ are named.
+    "undecided" with the number of questions that would be needed. All verdicts share an error rate of 5 %.
 
-    The exit code is 1 if a run cannot be read, or if the runs have no task in common.
+    A task has no verdict if its runs differ in version, prompts, order of options, prepared data, decoding, system
+    instruction or judge. What differs is named. Model, precision and device may differ.
+
+    The exit code is 1 if a task is not comparable, if a run cannot be read, or if the runs have no task in common.
 
     Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
     """
@@ -225,12 +228,14 @@ def compare(
         raise LmmsEgoplanError("\n".join(errors))
     (first, skipped), (second, also_skipped) = runs
     typer.echo("".join(f"Skipped: {line}\n" for line in (*skipped, *also_skipped)), err=True, nl=False)
-    table = compare_tasks(first, second, BENCHMARKS, margin)
+    table, incomparable = compare_tasks(first, second, BENCHMARKS, margin)
     for run in (first, second):
         typer.echo(clean(f"{run.name}: {run.model}, {run.harness}, {run.time}, {run.folder}"))
     print_table(table, Console())
     settings = compare_settings(first, second)
     typer.echo(clean("\n".join([*table.notes, "", "What else differs:", *(settings or ["nothing that is known"])])))
+    if incomparable:
+        raise LmmsEgoplanError(f"not comparable: {join_list(incomparable)}; what differs is below the table")
 
 
 def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:

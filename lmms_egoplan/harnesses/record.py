@@ -30,10 +30,16 @@ def note(request: Any, **counts: Any) -> None:
 
     Args:
         request: A request of a harness, with ``task_name`` and ``doc_id``.
-        counts: ``tokens`` of the context, ``images``, including video frames, and ``reply_tokens``: integers, or
-            functions to call after the run, unless a later call has the integer.
+        counts: ``tokens`` of the context, ``images``, including video frames, and ``reply_tokens``, as integers, and
+            ``asked``, the prompt before the chat template; or functions to call after the run, unless a later call has
+            the value.
     """
     _counts[request.task_name, request.doc_id].update(counts)
+
+
+def known(task: Any, document: Any) -> dict[str, int]:
+    """Return the counts of a question that are known so far, to store them with a cached response."""
+    return {name: count for name, count in _counts.get((task, document), {}).items() if isinstance(count, int)}
 
 
 def settings_of(processor: Any, model: Any) -> dict[str, Any]:
@@ -100,6 +106,8 @@ def recorded(
                     if (reply_tokens := known.pop("reply_tokens", None)) is not None:  # lm-eval logs no counts
                         usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
                         sample.setdefault("token_counts", [usage])
+                    if (asked := known.pop("asked", None)) is not None:
+                        sample["asked"] = asked
                     sample["record"] = known
         return results
 

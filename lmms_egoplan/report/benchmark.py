@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
+from textwrap import shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -16,13 +17,14 @@ from PIL import Image
 
 from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
+from lmms_egoplan.report.comparability import unequal
 from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.overlap import DEGREES, read_audits
 from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
-from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
+from lmms_egoplan.report.scores import NONE, Answer, Key, Mean, ScoredTask, mean_of
 from lmms_egoplan.report.statistics import why_no_interval
 from lmms_egoplan.report.tables import Column, Table, Value, columns_of, side_by_side, table_of_runs
 from lmms_egoplan.text import join_list
@@ -129,7 +131,9 @@ NO_INPUTS = Inputs()
 # Attributes with more groups, such as activities, have no slice. The gallery's search covers them.
 _MOST_GROUPS = 24
 # Conditions whose names stay plural before a value: "frames 8", but "judge gpt-4o".
-_COUNTED = ("frames", "new tokens")
+_COUNTED = ("frames", "new tokens", "prompts among the model arguments")
+# Longest value of a condition in a protocol, such as a system instruction.
+_LONGEST = 80
 _DEMO_JUDGE_NOTE = f"The judge '{DEMO_JUDGE}' only compares words, so its scores are meaningless."
 _COVERAGE_NOTE = "In parentheses: coverage, the scored share of the benchmark's official questions."
 
@@ -328,12 +332,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         metrics = self.SPEC.subsets.items()
         return {subset: Mean(task.percent(metric)) if metric else task.main for subset, metric in metrics}
 
-    def pairs(self, tasks: Sequence[Task], title: str = "", key: str = "comparisons") -> Table | None:
+    def pairs(
+        self, tasks: Sequence[Task], title: str = "", key: str = "comparisons", *, of_tasks: bool = False
+    ) -> Table | None:
         """Compare every pair of runs by the main score, see `compared`."""
-        spec, table = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
-        note = next(iter(self.notes(table.notes)), None)
-        arguments = (f"{spec.name}_{key}", table.title, spec.decimals, spec.clusters, note)
-        return compared(tasks, spec.measure, *arguments, scale=spec.scale)
+        spec, named = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
+        arguments = (f"{spec.name}_{key}", named.title, spec.decimals, spec.clusters)
+        table = compared(tasks, spec.measure, *arguments, scale=spec.scale, of_tasks=of_tasks)
+        return table and replace(table, notes=(*table.notes, *self.notes(named.notes)))
 
     def compact_table(self, *, with_main: bool = True) -> Table:
         """Return the scores for a terminal, with one column per run and one block per task.
@@ -376,7 +382,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not shared:
             return None
         mean = self.mean_of_differences(shared)
-        unequal = [name for name, _, _ in first.unequal(second)]
+        names = dict.fromkeys(part.name for part in unequal(first, second))
         # Compact runs with the same questions are comparable in this respect.
         equal = (({*(first.answers or ())} == {*second_answers}) and first.task_run.subset) or "no subset"
         reasons = "; ".join(dict.fromkeys(x for x in first.objections + second.objections if not x.startswith(equal)))
@@ -391,7 +397,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             won=sum(value > 0 for value in differences),
             lost=sum(value < 0 for value in differences),
             no_interval=self._why_no_interval(mean),
-            why=f"different {' and '.join(unequal)}" if unequal else reasons,
+            why=f"different {join_list([*names])}" if names else reasons,
         )
 
     @cached_property
@@ -433,9 +439,10 @@ class BenchmarkReport(ABC, Generic[Task]):
             yield f"version {task.task_run.version}"
         if task.plain_text:
             yield task.plain_text
-        for name, value in task.conditions.items():
-            if name not in ("tasks", "chat templates") and value:
-                yield f"{name if name in _COUNTED else name.removesuffix('s')} {value}"
+        for name, value in (task.conditions | task.settings).items():
+            if name not in ("tasks", "chat templates") and value not in (None, "", NONE):
+                text = shorten(value, _LONGEST, placeholder=" \u2026")
+                yield f"{name if name in _COUNTED else name.removesuffix('s')} {text}"
 
     def _why_no_interval(self, mean: Mean) -> str:
         return "" if mean.interval else why_no_interval(mean.clusters, self.SPEC.clusters)
@@ -533,7 +540,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         for earlier, later in combinations(sorted(self.main_tasks(), key=lambda task: task.run.time), 2):
             is_pair = earlier.run is not later.run and earlier.run.base_model == later.run.base_model
             is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
-            is_comparable = is_pair and is_usable and not earlier.unequal(later)
+            is_comparable = is_pair and is_usable and not unequal(earlier, later)
             if is_comparable and (difference := self.difference(later, earlier)) is not None:
                 yield document.Change(
                     task=later.task,

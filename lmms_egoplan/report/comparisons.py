@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.report import statistics
+from lmms_egoplan.report.comparability import NOT_COMPARABLE, unequal
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
 from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
 from lmms_egoplan.report.run import Run, age, base_task, package_versions
@@ -195,13 +196,15 @@ def compared(
     title: str,
     decimals: int,
     unit: str,
-    note_on_table: str | None = None,
     scale: float = 1.0,
+    *,
+    of_tasks: bool = False,
 ) -> Table | None:
     """Compare every pair of runs by a measure, over the questions for which both have a value. Omit inexact runs.
 
-    The largest difference comes first. p-values have Holm's correction for all pairs of the table. The verdicts on all
-    pairs share one error rate, with a margin of `MARGIN`.
+    The largest difference comes first. p-values have Holm's correction for all comparable pairs of the table. The
+    verdicts on these pairs share one error rate, with a margin of `MARGIN`. Pairs that are not comparable have no
+    p-values and no verdict, but the names of what differs.
 
     Args:
         runs: the runs to compare.
@@ -209,8 +212,8 @@ def compared(
         key, title: key and title of the table.
         decimals: number of decimals of differences and intervals.
         unit: plural noun for the clusters, such as ``"videos"``.
-        note_on_table: note to append to those on the numbers.
         scale: factor for differences and intervals, 100 for per cent.
+        of_tasks: true if the table compares different tasks with each other, which differ in what their names say.
 
     Returns:
         None if no two runs share a question.
@@ -219,30 +222,41 @@ def compared(
         ValueError: a shared question has no cluster.
     """
     pairs = [
-        (first.name, second.name, evidence)
+        (first.name, second.name, evidence, [] if of_tasks and first.task != second.task else _apart(first, second))
         for first, second in combinations([run for run in runs if not run.inexact], 2)
         if (evidence := weighed(first, second, measure, MARGIN)) is not None
     ]
     if not pairs:
         return None
     pairs.sort(key=lambda pair: -abs(pair[2].comparison.difference))
-    comparisons = [evidence.comparison for _, _, evidence in pairs]
-    corrected = statistics.holm([comparison.p_value for comparison in comparisons])
-    verdicts = decide([evidence for _, _, evidence in pairs])
+    comparable = [evidence for *_, evidence, apart in pairs if not apart]
+    comparisons = [evidence.comparison for evidence in comparable]
+    corrected = iter(statistics.holm([comparison.p_value for comparison in comparisons]))
+    verdicts = iter(decide(comparable))
     rows: list[dict[str, Value]] = []
-    for (first, second, evidence), p_holm, verdict in zip(pairs, corrected, verdicts, strict=True):
-        texts = {"first": first, "second": second, "verdict": verdict}
-        rows.append(vars(evidence.comparison) | scaled(evidence.comparison, scale) | texts | {"p_holm": p_holm})
+    for first, second, evidence, apart in pairs:
+        row = {"first": first, "second": second, "questions": evidence.comparison.questions}
+        row |= scaled(evidence.comparison, scale)
+        if apart:
+            row |= {"verdict": f"{NOT_COMPARABLE}: different {join_list(apart)}"}
+        else:
+            p_value = evidence.comparison.p_value
+            row |= {"test": evidence.comparison.test, "p_value": p_value, "p_holm": next(corrected)}
+            row |= {"verdict": next(verdicts)}
+        rows.append(row)
     columns = [
         replace(column, decimals=decimals) if column.key in ("difference", "low", "high") else column
         for column in _COLUMNS
     ]
     notes = [
-        *_notes(comparisons, unit),
-        *([note_on_table] if note_on_table else []),
+        *(_notes(comparisons, unit) if comparisons else [note("difference"), note("low_high", unit=unit)]),
         *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
     ]
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
+
+
+def _apart(first: ScoredTask, second: ScoredTask) -> list[str]:
+    return list(dict.fromkeys(part.name for part in unequal(first, second)))
 
 
 def scaled(comparison: statistics.Comparison, factor: float) -> dict[str, float | None]:
@@ -431,10 +445,11 @@ def _is_rival(line: Headline, other: Headline) -> bool:
 
 def _with_rank(line: Headline, rivals: Sequence[Headline], pairs: _Pairs) -> Headline:
     differences = [pairs.get((line.task, line.run, rival.run)) for rival in rivals]
-    usable = [pair for pair in differences if pair is not None and not pair.why and pair.low is not None]
-    if not rivals or len(usable) < len(rivals):
+    comparable = [pair for pair in differences if pair is None or not pair.why]
+    usable = [pair for pair in comparable if pair is not None and pair.low is not None]
+    if not comparable or len(usable) < len(comparable):
         return line
     above = sum(pair.is_real and pair.value < 0 for pair in usable)
     below = sum(pair.is_real and pair.value > 0 for pair in usable)
-    count = len(rivals) + 1
+    count = len(comparable) + 1
     return replace(line, rank=(1 + above, count - below), ranked=count)

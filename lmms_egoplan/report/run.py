@@ -52,7 +52,8 @@ _KEYS = re.compile(
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
 _NAMES = module_yaml(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
-_SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
+_SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "max_batch_size")
+_DIGEST_SHOWN = 12
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 # Metadata of a task that the page does not repeat among the task's details.
 _ELSEWHERE = ("version", "benchmark")
@@ -281,6 +282,8 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         "backend": _text(config.get("model")),
         "arguments": arguments,
         **{name.replace("_", " "): _text(config.get(name)) for name in _SETTINGS},
+        "system instruction": _system_instruction(content),
+        "chat template": _text(content.get("chat_template_sha"))[:_DIGEST_SHOWN],
         "seeds": ", ".join(f"{name.partition('_')[0]} {config[name]}" for name in _SEEDS if _is_number(config, name)),
         "harness": harness,
         "packages": ", ".join(_packages(content)),
@@ -360,7 +363,7 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Ma
         "--batch_size": _text(config.get("batch_size")),
         "--limit": _text(config.get("limit")),
         "--gen_kwargs": _arguments(config.get("gen_kwargs")),
-        "--system_instruction": _text(cli_args.get("system_instruction") or content.get("system_instruction")),
+        "--system_instruction": _system_instruction(content),
         "--seed": ",".join(seeds) if len(seeds) == len(_SEEDS) else "",
         "--output_path": "DIR",
     }
@@ -368,6 +371,12 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Ma
     if cli_args.get("apply_chat_template") or content.get("chat_template"):
         words.append("--apply_chat_template")
     return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
+
+
+def _system_instruction(content: Mapping[str, Any]) -> str:
+    """Return ``--system_instruction``. Both harnesses store it outside the configuration."""
+    places = (content, _dict(content.get("config")), _dict(member(content, "config", "resolved_cli_args")))
+    return next((text for place in places if (text := _text(place.get("system_instruction")))), "")
 
 
 def _arguments(value: Any) -> str:

@@ -305,7 +305,7 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             value = quoted(sample.get(metric))
             raise _UnusableError(f"{where}: {metric}: expected an object, found {value}. The file is skipped")
-    sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
+    sent = {"prompt": _prompt(sample), "asked": _asked(sample), "tokens": _tokens(sample)}
     return {name: value for name, value in sample.items() if name not in _UNUSED} | {
         name: value for name, value in sent.items() if value is not None
     }
@@ -317,6 +317,12 @@ def _prompt(sample: Mapping[str, Any]) -> str | None:
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
     return sent if isinstance(sent, str) and sent.strip() else None
+
+
+def _asked(sample: Mapping[str, Any]) -> str | None:
+    """Return the prompt before the chat template. lmms-eval logs only this; in lm-eval, this package's tasks add it."""
+    asked = sample.get("asked", sample.get("input"))
+    return asked if isinstance(asked, str) and asked.strip() else None
 
 
 def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -27,7 +27,7 @@ _LMMS_EVAL_TIME = "%Y%m%d_%H%M%S"
 _LM_EVAL_TIMES = ("%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
 # lmms-eval's default --timezone is Asia/Singapore.
 _LMMS_EVAL_ZONE = timezone(timedelta(hours=8))
-_CONFIG = ("metadata", "filter_list")
+_CONFIG = ("metadata", "filter_list", "generation_kwargs")
 HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path DIR"
 # The file in a folder of labels that names the benchmark.
 MARK = "annotation.json"

@@ -2,9 +2,11 @@
 
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any, ClassVar, TypeVar
@@ -27,6 +29,10 @@ Record = TypeVar("Record", bound=TextRecord)
 Task = TypeVar("Task", bound="ScoredTask")
 # Relative tolerance, since sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
+# Arguments of backends that change every prompt. A value may contain commas.
+_PROMPT_ARGUMENTS = re.compile(r"\b(?:system|reasoning)_prompt=.*?(?=,\s*\w+=|$)", re.DOTALL)
+NONE = "none"
+"""A setting that a run does not have."""
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
@@ -92,6 +98,7 @@ class Answer:
     groups: the question's group by attribute, such as ``setting``.
     doc: prepared row of the question, which only lm-eval logs.
     prompt: the prompt as sent, without images; None if the harness does not log it.
+    asked: the prompt before the chat template; None if it was not logged.
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     task: name and version of the task; the version is None if unknown.
     texts: texts that a judge rates, and their ratings in the unit of the main score, by part; "" for the whole answer.
@@ -107,6 +114,7 @@ class Answer:
     groups: Mapping[str, str] = field(default_factory=dict)
     doc: Mapping[str, Any] | None = None
     prompt: str | None = None
+    asked: str | None = None
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
     texts: Mapping[str, tuple[str, float | None]] = field(default_factory=dict)
@@ -285,19 +293,38 @@ class ScoredTask(ABC):
         budget = ", ".join(f"{name} {value:,}" for name, value in sorted(requested.items())) or None
         return {"tasks": self.task, "judges": self.judge, "chat templates": template, "pixel budgets": budget}
 
-    def unequal(self, other: "ScoredTask") -> list[tuple[str, str | None, str | None]]:
-        """Return the conditions in which two runs differ, with their values.
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings by plural noun that must be equal in two runs that both know them, to compare their scores."""
+        if "judged answers" in self.run.provenance:  # the run that wrote the answers may have had any
+            return {}
+        prompts = _PROMPT_ARGUMENTS.finditer(self.run.provenance.get("arguments", ""))
+        return {
+            "system instructions": self.run.provenance.get("system instruction", NONE),
+            "prompts among the model arguments": ", ".join(match[0] for match in prompts) or NONE,
+        }
 
-        Also, for two runs of one model, the limits on pixels in effect, which versions of transformers may set
-        differently. Different models have different limits of their own.
+    @property
+    def task_runs(self) -> tuple[TaskRun, ...]:
+        """The task, or the tasks that form it."""
+        return (self.task_run,)
+
+    @property
+    def prompt_family(self) -> str | None:
+        """The name of the prompts that the protocol has for the model; None if all models get the same prompts."""
+        return None
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of each task's prepared data, as far as it is known.
+
+        lmms-eval logs it with the task, and lm-eval with each question.
         """
-        pairs = [(name, value, other.conditions[name]) for name, value in self.conditions.items()]
-        if self.run.base_model == other.run.base_model:
-            for kind in ("image", "video"):
-                one, two = (member(task.run.record, "pixels", kind) for task in (self, other))
-                if one is not None and two is not None:
-                    pairs.append((f"pixel limits of {kind}s", _limits_text(one), _limits_text(two)))
-        return [pair for pair in pairs if pair[1] != pair[2]]
+        logged = {task_run.task: member(task_run.config, "metadata", "data") for task_run in self.task_runs}
+        for answer in (self.answers or {}).values():
+            if answer.task is not None and logged.get(answer.task[0]) is None:
+                logged[answer.task[0]] = member(answer.doc, "data")
+        return {task: data for task, data in logged.items() if isinstance(data, str)}
 
     def number(self, metric: str) -> int | float | None:
         """Return the harness's own value of a metric; None if it is NaN or missing."""
@@ -316,10 +343,6 @@ class ScoredTask(ABC):
         """Return a metric that is a text; None for other metrics."""
         value = self.task_run.metrics.get(metric)
         return value if isinstance(value, str) else None
-
-
-def _limits_text(limits: Any) -> str:
-    return ", ".join(f"{name} {value:,}" for name, value in limits.items()) if isinstance(limits, dict) else str(limits)
 
 
 def read_tasks(
@@ -377,7 +400,7 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
                 f"{where}: duplicate {answer.name}. If the samples of two runs were merged, separate or remove them"
             )
         of_task = (task_run.task, task_run.version)
-        sent: Any = {name: sample.get(name) for name in ("prompt", "tokens")}
+        sent: Any = {name: sample.get(name) for name in ("prompt", "asked", "tokens")}
         answers[answer.key] = replace(answer, **sent, task=of_task, design=member(sample, "coverage", "subset"))
     return answers
 

@@ -1,6 +1,5 @@
 """Compare two runs: the verdict on each task that both have, and the settings in which they differ."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +7,14 @@ from textwrap import shorten
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.comparability import NOT_COMPARABLE, has_unknown_prompts, named, unequal
 from lmms_egoplan.report.comparisons import note, scaled, weighed
 from lmms_egoplan.report.document import DEMO_NOTE
 from lmms_egoplan.report.equivalence import Evidence, decide
 from lmms_egoplan.report.run import Run, changed_settings, flat_settings, member
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import Answer, ScoredTask, check
-from lmms_egoplan.report.tables import Table, Value, counted, read_columns, table_of_runs
+from lmms_egoplan.report.scores import ScoredTask, check
+from lmms_egoplan.report.tables import Table, Value, read_columns, table_of_runs
 from lmms_egoplan.text import join_list
 
 _COLUMNS = read_columns(__file__)["two_runs"]
@@ -43,7 +43,9 @@ def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> 
     return replace(run, name=name), read.skipped
 
 
-def compare_tasks(first: Run, second: Run, benchmarks: Iterable[ReportedBenchmark], margin: float) -> Table:
+def compare_tasks(
+    first: Run, second: Run, benchmarks: Iterable[ReportedBenchmark], margin: float
+) -> tuple[Table, tuple[str, ...]]:
     """Compare two runs over all tasks that both have, with one row per task. All verdicts share one error rate.
 
     Args:
@@ -51,12 +53,16 @@ def compare_tasks(first: Run, second: Run, benchmarks: Iterable[ReportedBenchmar
         benchmarks: the benchmarks whose tasks are compared.
         margin: margin in per cent of the highest possible score.
 
+    Returns:
+        The table, and the names of the tasks that are not comparable. Its notes name what differs.
+
     Raises:
         LmmsEgoplanError: the runs have no task in common, or a sample does not have the form that the tasks log.
     """
     rows: list[dict[str, Value]] = []
     remarks: list[str] = []
     comparable: list[tuple[dict[str, Value], Evidence]] = []
+    incomparable: list[str] = []
     demo: set[str] = set()
     for benchmark in benchmarks:
         report = benchmark.load_report()([first, second])
@@ -70,9 +76,11 @@ def compare_tasks(first: Run, second: Run, benchmarks: Iterable[ReportedBenchmar
             one, other = pair
             demo |= {task.run.name for task in pair if task.is_demo}
             problems = "; ".join(_objections(one, other))
-            remarks += [f"{name} is not comparable: {problems}."] if problems else []
+            if problems:
+                incomparable.append(name)
+                remarks.append(f"{name} is not comparable: {problems}.")
             remarks += [f"{name}: {remark}." for remark in _remarks(one, other, report.SPEC.measure)]
-            rows.append({"task": name, "questions": 0, "verdict": "not comparable" if problems else "none"})
+            rows.append({"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"})
             if (evidence := weighed(one, other, report.SPEC.measure, margin)) is not None:
                 rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
                 rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
@@ -84,43 +92,22 @@ def compare_tasks(first: Run, second: Run, benchmarks: Iterable[ReportedBenchmar
         row |= {"p_value": evidence.comparison.p_value, "verdict": verdict or "none"}
     remarks += [f"{DEMO_NOTE} {join_list(sorted(demo))}."] if demo else []
     notes = [*remarks, note("two_runs"), note("verdict", margin=margin)]
-    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes)
-
-
-def _shared(first: ScoredTask, second: ScoredTask) -> list[tuple[Answer, Answer]]:
-    return [(x, y) for key, x in (first.answers or {}).items() if (y := (second.answers or {}).get(key))]
+    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes), tuple(incomparable)
 
 
 def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
-    """Describe differences in what is scored and in other conditions, which exclude a comparison."""
-    shared = _shared(first, second)
-    for versions in dict.fromkeys((x.task, y.task) for x, y in shared if x.task != y.task):
-        yield "versions {} and {}".format(*(" ".join(map(str, version or ())) for version in versions))
-    changed = [x.id for x, y in shared if x.doc and y.doc and x.doc.get("choices") != y.doc.get("choices")]
-    yield from (f"candidates differ for {_counted(changed)}" for _ in changed[:1])
-    yield from (f"{name} {x or 'none'} and {y or 'none'}" for name, x, y in first.unequal(second))
+    """Describe what excludes a comparison of two runs."""
+    yield from (part.text for part in unequal(first, second))
     yield from (f"{task.run.name}: {task.inexact}" for task in (first, second) if task.inexact)
 
 
-def _is_same(prompt: str | None, other: str | None, *, is_contained: bool) -> bool:
-    """Compare prompts without blanks and marks such as ``<image>``. A prompt that was not logged equals any other.
-
-    The harnesses log prompts before or after the chat template. Use `is_contained` for runs of different harnesses.
-    """
-    texts = (prompt or other or "", other or prompt or "")
-    short, long = sorted((re.sub(r"<[^<>]*>|\s", "", text) for text in texts), key=len)
-    return short == long or (is_contained and short in long)
-
-
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
-    """Name the questions of a task that are not compared, and those whose prompts differ or are unknown."""
+    """Name the questions of a task that are not compared, and those whose prompts are unknown."""
     if without := [task.run.name for task in (first, second) if task.answers is None]:
         yield f"no samples in {join_list(without)}; log them with --log_samples"
         return
-    is_contained = first.run.harness != second.run.harness
-    pairs = _shared(first, second)
-    changed = [x.id for x, y in pairs if not _is_same(x.prompt, y.prompt, is_contained=is_contained)]
-    yield from (f"prompts differ for {_counted(changed)}" for _ in changed[:1])
+    if has_unknown_prompts(first, second):
+        yield "prompts were not compared, because they are logged after different chat templates"
     for task, other in ((first, second), (second, first)):
         answers = task.answers or {}
         counts = {
@@ -128,11 +115,7 @@ def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[st
             "without a score in": [answer.id for answer in answers.values() if answer.scores[measure] is None],
             "without a logged prompt in": [answer.id for answer in answers.values() if answer.prompt is None],
         }
-        yield from (f"{_counted(names)} {problem} {task.run.name}" for problem, names in counts.items() if names)
-
-
-def _counted(names: list[str]) -> str:
-    return f"{counted(len(names), 'questions')} ({join_list(names, _MOST_NAMES)})"
+        yield from (f"{named(names)} {problem} {task.run.name}" for problem, names in counts.items() if names)
 
 
 def compare_settings(first: Run, second: Run) -> list[str]:

@@ -8,9 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
 from report.reading import HARNESSES, all_tasks
 from report.synthetic import write_run
@@ -29,9 +31,9 @@ def compare(*arguments):
     return result
 
 
-def rows_of(result):
-    """Return the table's cells by task and column, with plain hyphens."""
-    assert result.exit_code == 0, result.output
+def rows_of(result, *, is_comparable=True):
+    """Return the table's cells by task and column, with plain hyphens. Check the exit code."""
+    assert result.exit_code == (0 if is_comparable else 1), result.output
     lines = [re.split(r" {2,}", line.strip()) for line in result.stdout.splitlines()]
     start = next(number for number, line in enumerate(lines) if line[:2] == ["Task", "Questions"])
     minus = str.maketrans("\u2212\u2013", "--")
@@ -123,27 +125,189 @@ def test_other_versions_have_no_verdict(tmp_path):
 
     edit_results(runs[1], edit)
     result = compare(*runs, "--margin", 20)
-    row = rows_of(result)["egoplan_val"]
+    row = rows_of(result, is_comparable=False)["egoplan_val"]
     assert (row["Verdict"], row["p"]) == ("not comparable", "-")
     assert re.search(r"egoplan_val is not comparable: .*0\.9", result.stdout)
 
 
+def prompt_of(sample, change):
+    """Change the prompt of a logged sample."""
+    if "input" in sample:
+        sample["input"] = change(sample["input"])
+    else:
+        for argument in sample["arguments"].values():
+            argument["arg_0"] = change(argument["arg_0"])
+
+
 @pytest.mark.parametrize("harness", HARNESSES)
-def test_other_prompts_are_counted_and_named(tmp_path, harness):
+def test_other_prompts_are_counted_and_named_and_have_no_verdict(tmp_path, harness):
     runs = [written(tmp_path / name, answers(), harness) for name in "ab"]
 
     def edit(sample):
         if sample["doc_id"] in (3, 5):
-            if "input" in sample:
-                sample["input"] += " Think first."
-            else:
-                for argument in sample["arguments"].values():
-                    argument["arg_0"] += " Think first."
+            prompt_of(sample, lambda prompt: f"{prompt} Think first.")
 
     edit_samples(runs[0], edit)
     result = compare(*runs, "--margin", 20)
-    assert rows_of(result)["egoplan_val"]["Verdict"] == "equal within 20 points"
+    assert rows_of(result, is_comparable=False)["egoplan_val"]["Verdict"] == "not comparable"
     assert "prompts differ for 2 questions (4 and 6)" in result.stdout
+    assert "egoplan_val" in result.stderr
+
+
+GENERATED = "egoplan_val_generate"
+OPTIONS = ["A. pour", "B. cut", "C. wash", "D. take"]
+
+
+def of_task(**changes):
+    """Return an edit of the configuration of each task. A mapping is merged."""
+
+    def edit(content):
+        for config in content["configs"].values():
+            for name, value in changes.items():
+                config[name] = config.get(name, {}) | value if isinstance(value, dict) else value
+
+    return edit
+
+
+def with_options(sample, order):
+    letters = [f"{letter}. {OPTIONS[index][3:]}" for letter, index in zip("ABCD", order, strict=True)]
+    prompt_of(sample, lambda _: "\n".join(["What next?", *letters]))
+
+
+def sampled(temperature):
+    return of_task(generation_kwargs={"max_new_tokens": 16, "do_sample": temperature > 0, "temperature": temperature})
+
+
+# Harness, edits of results and of samples of the first and of the second run, and what is named.
+INCOMPARABLE = {
+    "all prompts": ("lmms-eval", {}, {1: lambda x: prompt_of(x, str.upper)}, f"prompts differ for {COUNT} questions"),
+    "order of options": (
+        "lmms-eval",
+        {},
+        {0: lambda x: with_options(x, (0, 1, 2, 3)), 1: lambda x: with_options(x, (2, 0, 1, 3))},
+        f"the order of options differs for {COUNT} questions",
+    ),
+    "order of candidates": (
+        "lm-eval",
+        {},
+        {1: lambda x: x["doc"]["choices"].reverse()},
+        f"the order of options differs for {COUNT} questions",
+    ),
+    "right answers": (
+        "lmms-eval",
+        {},
+        {1: lambda x: x.update(target="ABCD"["ABCD".index(x["target"]) - 1])},
+        f"right answer differ for {COUNT} questions",
+    ),
+    "prepared data": (
+        "lmms-eval",
+        {0: of_task(metadata={"data": "a" * 64}), 1: of_task(metadata={"data": "b" * 64})},
+        {},
+        "prepared data (fingerprints aaaaaaaaaaaa and bbbbbbbbbbbb)",
+    ),
+    "prepared data in lm-eval": ("lm-eval", {}, {1: lambda x: x["doc"].update(data="b" * 64)}, "and bbbbbbbbbbbb"),
+    "decoding": ("lmms-eval", {0: sampled(0), 1: sampled(0.7)}, {}, "temperature 0 and 0.7"),
+    "system instruction": (
+        "lmms-eval",
+        {1: lambda content: content.update(system_instruction="Be brief.")},
+        {},
+        "system instructions none and Be brief.",
+    ),
+    "system instruction in lm-eval": (
+        "lm-eval",
+        {1: lambda content: content.update(system_instruction="Be brief.")},
+        {},
+        "system instructions none and Be brief.",
+    ),
+    "prompt among the arguments": (
+        "lmms-eval",
+        {1: lambda content: content["config"].update(model_args="pretrained=org/m,system_prompt=Be brief, please,n=1")},
+        {},
+        "system_prompt=Be brief, please",
+    ),
+    "chat template of one model": (
+        "lmms-eval",
+        {
+            number: lambda content, number=number: content.update(
+                record={"processor": {"chat_template_sha256": f"{number}" * 64}}
+            )
+            for number in (0, 1)
+        },
+        {},
+        "chat templates 000000000000 and 111111111111",
+    ),
+}
+
+
+def test_what_must_be_equal_is_named_and_has_no_verdict(tmp_path):
+    failures = []
+    for name, (harness, of_results, of_samples, expected) in INCOMPARABLE.items():
+        tasks = {GENERATED: egoplan_replies(COUNT, 0.6, 1)}
+        runs = [written(tmp_path / name / run, tasks, harness) for run in "ab"]
+        for number, run in enumerate(runs):
+            edit_results(run, of_results.get(number, lambda _: None))
+            edit_samples(run, of_samples.get(number, lambda _: None))
+        result = compare(*runs, "--margin", 20)
+        reasons = [line for line in result.stdout.splitlines() if line.startswith(f"{GENERATED} is not comparable: ")]
+        verdict = rows_of(result, is_comparable=False)[GENERATED]["Verdict"]
+        if (verdict, len(reasons)) != ("not comparable", 1) or expected not in reasons[0]:
+            failures.append((name, verdict, reasons))
+    assert not failures
+
+
+def test_a_report_has_no_verdict_on_runs_that_are_not_comparable(tmp_path):
+    """Nor a difference in its finding, a rank among them, or a change of one model."""
+    for name in "ab":
+        run = written(tmp_path / name, {GENERATED: egoplan_replies(COUNT, 0.9 if name == "a" else 0.2, 1)})
+        edit_results(run, lambda content, name=name: content.update(system_instruction=f"Be {name}."))
+    (egoplan,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egoplan")
+    report = egoplan.load_report()(read_runs([tmp_path]).runs)
+    (difference,) = report.differences
+    assert difference.why == "different system instructions"
+    assert {line.rank for line in report.headlines} == {None}
+    assert all(f"system instruction Be {name}." in str(report.headlines) for name in "ab")
+    assert list(report.changes()) == []
+    (pairs,) = report.pairs_of_runs()
+    row = dict(zip([column.key for column in pairs.columns], pairs.rows[0].values, strict=True))
+    assert (row["verdict"], row["p_value"]) == ("not comparable: different system instructions", None)
+    assert "above" not in " ".join(report.scores_section().finding)
+
+
+def test_the_system_instruction_is_a_setting_that_differs(tmp_path):
+    for harness in HARNESSES:
+        runs = [written(tmp_path / harness / name, answers(), harness) for name in "ab"]
+        edit_results(runs[1], lambda content: content.update(system_instruction="Be brief."))
+        differing = compare(*runs).stdout.partition("What else differs:\n")[2].splitlines()
+        assert "system instruction: none → Be brief." in differing, harness
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_model_precision_device_and_batches_may_differ(tmp_path, harness):
+    """So may a model's own chat template, which lm-eval's logged prompts contain."""
+    runs = [written(tmp_path / name, answers(), harness, model=f"org/{name}") for name in "ab"]
+
+    def edit(content):
+        arguments = {"pretrained": "org/b", "dtype": "float16", "attn_implementation": "eager"}
+        as_text = ",".join(f"{name}={value}" for name, value in arguments.items())
+        content["config"] |= {"model_args": as_text if harness == "lmms-eval" else arguments}
+        content["config"] |= {"batch_size": 8, "device": "cuda:1", "model": "another backend"}
+        content |= {"chat_template_sha": "b" * 64, "transformers_version": "5.0.0"}
+        content["record"] = {"processor": {"chat_template_sha256": "b" * 64}, "model": {"dtype": "float16"}}
+
+    edit_results(runs[0], lambda content: content.update(record={"processor": {"chat_template_sha256": "a" * 64}}))
+    edit_results(runs[1], edit)
+    for run in runs if harness == "lm-eval" else ():
+        template = "[INST] {} [/INST]" if run is runs[0] else "Human: {} Assistant:"
+        edit_samples(run, lambda x, template=template: x.update(asked="What next?") or prompt_of(x, template.format))
+    assert rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"] == "equal within 20 points"
+    if harness == "lm-eval":
+        edit_samples(runs[1], lambda x: x.update(asked="What then?"))
+        assert f"prompts differ for {COUNT} questions" in compare(*runs).stdout
+        for run in runs:
+            edit_samples(run, lambda x: x.pop("asked"))
+        result = compare(*runs, "--margin", 20)
+        assert rows_of(result)["egoplan_val"]["Verdict"] == "equal within 20 points"
+        assert "prompts were not compared" in result.stdout
 
 
 def test_blanks_and_marks_of_images_in_prompts_do_not_count(tmp_path):
@@ -167,14 +331,14 @@ def test_other_candidates_have_no_verdict(tmp_path):
 
     edit_samples(runs[0], edit)
     result = compare(*runs, "--margin", 20)
-    assert rows_of(result)["egoplan_val"]["Verdict"] == "not comparable"
+    assert rows_of(result, is_comparable=False)["egoplan_val"]["Verdict"] == "not comparable"
     assert "candidates differ for 1 question (8)" in result.stdout
 
 
 def test_other_judges_have_no_verdict(tmp_path):
     runs = [written(tmp_path / judge, egothink_bench(3, 0.5, judge=judge)) for judge in ("one", "two")]
     result = compare(*runs)
-    assert rows_of(result)["egothink_bench"]["Verdict"] == "not comparable"
+    assert rows_of(result, is_comparable=False)["egothink_bench"]["Verdict"] == "not comparable"
     assert "judges one and two" in result.stdout
 
 
@@ -272,7 +436,7 @@ def test_runs_with_other_limits_on_pixels_are_not_compared(tmp_path, name):
     for run, pixels in zip(runs, (LIMITS | {"requested": {}}, LIMITS | changes), strict=True):
         edit_results(run, lambda content, pixels=pixels: content.update(record={"pixels": pixels}))
     result = compare(*runs)
-    verdict = rows_of(result)["egoplan_val"]["Verdict"]
+    verdict = rows_of(result, is_comparable=objection is None)["egoplan_val"]["Verdict"]
     assert (verdict == "not comparable") is (objection is not None)
     reasons = [line for line in result.stdout.splitlines() if "is not comparable: " in line]
     assert len(reasons) == (objection is not None)

@@ -1,12 +1,15 @@
 """Tables of every pair of runs."""
 
 import random
-from types import SimpleNamespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from lmms_egoplan.report.comparisons import compared
-from lmms_egoplan.report.scores import Answer
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scores import Answer, Mean, ScoredTask
 from lmms_egoplan.report.statistics import compare, holm
 
 QUESTIONS = [f"q{number:03}" for number in range(120)]
@@ -21,17 +24,27 @@ def run(share, seed, questions=QUESTIONS):
 SCORES = {"low": run(0.2, 0), "high": run(0.9, 1), "middle": run(0.5, 2), "alike": run(0.5, 3)}
 
 
-def table(scores, clusters=CLUSTERS, unit="clusters", **options):
-    runs = [
-        SimpleNamespace(
-            name=name,
-            inexact=None,
-            largest=1,
-            answers={(q,): Answer((q,), q, q, None, {"acc": value}, clusters[q]) for q, value in of_run.items()},
-        )
-        for name, of_run in scores.items()
-    ]
-    return compared(runs, "acc", "pairs", "Pairs", 1, unit, **options)
+@dataclass(frozen=True)
+class Task(ScoredTask):
+    """A task of a run, without a score of its own."""
+
+    largest: ClassVar[float] = 1
+    main = Mean()
+    coverage = None
+
+
+def tasks_of(scores, clusters=CLUSTERS, tasks=None):
+    """Return one task per run; by default, all runs have the same task."""
+    runs = []
+    for name, of_run in scores.items():
+        task = (tasks or {}).get(name, "task")
+        answers = {(q,): Answer((q,), q, q, None, {"acc": value}, clusters[q]) for q, value in of_run.items()}
+        runs.append(Task(name, Run(name, Path(), "lm-eval", name, "", {}), answers, TaskRun(task, {}, {}, None)))
+    return runs
+
+
+def table(scores, clusters=CLUSTERS, unit="clusters", tasks=None, **options):
+    return compared(tasks_of(scores, clusters, tasks), "acc", "pairs", "Pairs", 1, unit, **options)
 
 
 def values(pairs):
@@ -62,6 +75,22 @@ def test_p_values_are_corrected_over_all_pairs_of_the_table():
     rows = values(table(SCORES))
     assert [row["p_holm"] for row in rows] == holm([row["p_value"] for row in rows])
     assert sum(row["p_holm"] > row["p_value"] for row in rows) >= 5
+
+
+def test_pairs_that_are_not_comparable_have_no_verdict_and_take_no_part_in_the_correction():
+    all_rows = {(row["first"], row["second"]): row for row in values(table(SCORES, tasks={"high": "another task"}))}
+    comparable = {pair: row for pair, row in all_rows.items() if "high" not in pair}
+    for pair in all_rows.keys() - comparable.keys():
+        assert all_rows[pair]["verdict"] == "not comparable: different tasks"
+        assert [all_rows[pair][name] for name in ("test", "p_value", "p_holm")] == [None] * 3
+        assert all_rows[pair]["questions"] == 120
+    alone = {
+        (row["first"], row["second"]): row
+        for row in values(table({name: SCORES[name] for name in SCORES if name != "high"}))
+    }
+    assert comparable == alone
+    rows = values(table(SCORES, tasks={"high": "another task"}, of_tasks=True))
+    assert not any(row["verdict"].startswith("not comparable") for row in rows)
 
 
 def test_the_largest_difference_comes_first_whatever_its_sign():

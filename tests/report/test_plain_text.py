@@ -49,5 +49,5 @@ def test_a_template_that_was_not_applied_is_another_condition(runs):
         ("Base-1B", "Lost-1B", False),
         ("Lost-1B", "Lost-2B", True),
     ):
-        notes = " ".join(compare_tasks(runs[first], runs[second], [egoplan], 5).notes)
+        notes = " ".join(compare_tasks(runs[first], runs[second], [egoplan], 5)[0].notes)
         assert ("egoplan_val is not comparable: chat templates" not in notes) == is_comparable, (first, second)

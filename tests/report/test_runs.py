@@ -52,10 +52,11 @@ def test_a_run_of_all_tasks_is_read_completely(tmp_path, harness):
         for sample, line in zip(task.samples, lines, strict=True):
             assert not HEAVY & sample.keys()
             assert sample.keys() >= line.keys() - HEAVY - {"filter", "metrics"}
-            sent = {"prompt", "tokens"} & sample.keys()
+            sent = {"prompt", "asked", "tokens"} & sample.keys()
             assert all(sample[key] == line[key] for key in sample.keys() - sent)
             is_lmms_eval = harness == "lmms-eval"
             assert sample["prompt"] == (line["input"] if is_lmms_eval else line["arguments"]["gen_args_0"]["arg_0"])
+            assert sample.get("asked") == (line["input"] if is_lmms_eval else None)
             count = len(line["filtered_resps"]) if isinstance(line["filtered_resps"], list) else 1
             assert sample.get("tokens") == ((90 * count, 30 * count) if is_lmms_eval else None)
             assert ("doc" in sample) is (harness == "lm-eval")

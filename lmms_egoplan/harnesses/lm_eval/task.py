@@ -130,8 +130,17 @@ class PreparedTask(ConfigurableTask):
             super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
             if not self._fits(kwargs):
                 super().build_all_requests(cache_requests=False, **kwargs)
+        instruction = kwargs.get("system_instruction")
         for instance in self.instances:
-            record.note(instance, images=lambda doc=instance.doc: self.doc_to_text(doc).count(IMAGE_PLACEHOLDER))
+            record.note(
+                instance,
+                images=lambda doc=instance.doc: self.doc_to_text(doc).count(IMAGE_PLACEHOLDER),
+                asked=lambda doc=instance.doc: self._asked(doc, instruction),
+            )
+
+    def _asked(self, doc: dict[str, Any], instruction: str | None) -> str:
+        """Return a document's prompt before the chat template, in which lmms-eval logs every prompt."""
+        return str(self.fewshot_context(doc, 0, system_instruction=instruction))
 
     def override_metric(self, metric_name: str) -> None:
         """Disable scoring; called for ``--predict_only``."""

@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STE
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, member
 from lmms_egoplan.report.scores import Answer, Mean, ScoredTask, in_percent, judged_record, logged, read_tasks
 from lmms_egoplan.report.statistics import score_interval_of_sums
 from lmms_egoplan.report.tables import Value, counted
@@ -124,6 +124,13 @@ class Graded(ScoredTask):
         prompt, judge_prompt = self.prompts
         step_set = "Goal-Step" if self.is_goalstep else None
         return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "step sets": step_set}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Add the maximum number of frames."""
+        shown = (self.task_run.config.get(name) for name in ("lmms_eval_specific_kwargs", "metadata"))
+        most = next((most for part in shown if isinstance(most := member(part, "max_frames"), int)), None)
+        return super().settings | ({} if most is None else {"frames": f"up to {most}"})
 
     @cached_property
     def means(self) -> dict[str, Mean]:

@@ -426,7 +426,7 @@ class EgoPlanReport(_ChoiceReport):
             tasks = list(group)
             if any(task.is_main for task in tasks) and len({task.task for task in tasks}) > 1:
                 name = model.rstrip("/").rpartition("/")[2]
-                yield self.pairs(tasks, f"Every pair of tasks: {name}", f"tasks_{position}")
+                yield self.pairs(tasks, f"Every pair of tasks: {name}", f"tasks_{position}", of_tasks=True)
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and accuracies by group as in the paper's Figs. 8 and 7."""

@@ -1,5 +1,6 @@
 """Read the answers of runs to EgoThink's questions, and combine their dimensions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -110,6 +111,17 @@ class Graded(ScoredTask):
         """Conditions for a comparison, including the judges' protocols. Earlier versions had only the default."""
         protocols = _joined(self.tasks.values(), "judge_protocol", ", ") or DEFAULT_PROTOCOL
         return super().conditions | {"judge's protocols": protocols}
+
+    @property
+    def task_runs(self) -> tuple[TaskRun, ...]:
+        """The tasks of all dimensions."""
+        return tuple(self.tasks.values())
+
+    @property
+    def prompt_family(self) -> str | None:
+        """Names of the prompts of Tables 5 and 6 that the model got; None if they are unknown or a user's own."""
+        names = self.whole.prompts
+        return None if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)) else names
 
     @property
     def inexact(self) -> str | None:
