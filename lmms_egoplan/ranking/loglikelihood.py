@@ -8,8 +8,9 @@ a plain string, which only `parse_loglikelihood` can read.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PositiveInt, TypeAdapter
@@ -83,10 +84,17 @@ class Loglikelihood:
 
 
 class LoglikelihoodPair(tuple[float, bool]):
-    """lm-eval's ``(logprob, is_greedy)`` pair, with the candidate's ``num_tokens`` and the `PathUse`."""
+    """lm-eval's ``(logprob, is_greedy)`` pair with what a run reports about it. ``--use_cache`` stores all of it.
+
+    Attributes:
+        num_tokens: Number of tokens of the candidate.
+        use: How the score was computed.
+        counts: Known counts of its question, such as the ``tokens`` of its context.
+    """
 
     num_tokens: int
     use: PathUse | None
+    counts: Mapping[str, int]
 
     def __new__(
         cls,
@@ -94,14 +102,17 @@ class LoglikelihoodPair(tuple[float, bool]):
         is_greedy: bool,  # noqa: FBT001 - cached pickles pass it by position
         num_tokens: int,
         use: PathUse | None = None,
+        counts: Mapping[str, int] = MappingProxyType({}),
     ) -> "LoglikelihoodPair":
         """Create a pair."""
         self = super().__new__(cls, (logprob, is_greedy))
-        self.num_tokens, self.use = num_tokens, use
+        self.num_tokens = num_tokens
+        self.use = use
+        self.counts = dict(counts)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoglikelihoodPair, (*self, self.num_tokens, self.use)
+        return LoglikelihoodPair, (*self, self.num_tokens, self.use, self.counts)
 
 
 class LoglikelihoodText(str):

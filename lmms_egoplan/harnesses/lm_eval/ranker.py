@@ -278,7 +278,8 @@ def _ended(request: Instance, text: str, media: str, end: ReplyEnd) -> ShownAnsw
     """Return an answer that records its end; note the number of its tokens."""
     if end.num_tokens is not None:
         record.note(request, reply_tokens=end.num_tokens)
-    return ShownAnswer(text, media, truncated=end.truncated)
+    counts = record.known(request.task_name, request.doc_id)
+    return ShownAnswer(text, media, truncated=end.truncated, counts=counts)
 
 
 def _without_images(request: Instance) -> Instance:

@@ -15,6 +15,7 @@ from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER
 from lm_eval.models.utils import resize_image
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
@@ -124,9 +125,11 @@ class RankingModel(harness.TemplateLM):
             ranked = rank(part, ranker, reader, workers=self._workers, ledger=self._ledger)
             with closing(ranked):
                 for index, score in ranked:
-                    pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
+                    request = part[index]
+                    counts = record.known(request.task_name, request.doc_id)
+                    pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use, counts)
                     answers[first + index] = pair
-                    self.cache_hook.add_partial("loglikelihood", part[index].args, pair)
+                    self.cache_hook.add_partial("loglikelihood", request.args, pair)
         return [answers[index] for index in range(len(requests))]
 
     def forget_incomplete(self, requests: Sequence[Instance]) -> None:
@@ -218,16 +221,23 @@ _attribute = harness.CachingLM.__getattr__
 
 
 def _cached_attribute(cached: harness.CachingLM, name: str) -> Any:
-    """Return an attribute of a model with ``--use_cache``, whose questions are ranked whole."""
+    """Return an attribute of a model with ``--use_cache``.
+
+    Its questions are ranked whole. The counts of questions whose responses come from the cache are noted.
+    """
     attribute = _attribute(cached, name)
-    if name != "loglikelihood" or not isinstance(cached.lm, RankingModel):
+    if name not in ("loglikelihood", "generate_until") or not isinstance(cached.lm, RankingModel):
         return attribute
 
-    def loglikelihood(requests: list[Instance]) -> list[tuple[float, bool]]:
-        cached.lm.forget_incomplete(requests)
-        return attribute(requests)
+    def respond(requests: list[Instance]) -> list[Any]:
+        if name == "loglikelihood":
+            cached.lm.forget_incomplete(requests)
+        responses = attribute(requests)
+        for request, response in zip(requests, responses, strict=True):
+            record.note(request, **getattr(response, "counts", {}))
+        return responses
 
-    return loglikelihood
+    return respond
 
 
 harness.CachingLM.__getattr__ = _cached_attribute

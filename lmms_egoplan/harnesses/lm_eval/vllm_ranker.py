@@ -127,7 +127,10 @@ class VLLMVLMRanker(RankingModel, _Parent):
         generated = self._generator.answers(requests, self._load, shown_of, defaults, self._workers)
         with closing(generated):
             for index, answer in generated:
-                limit = num_new_tokens({**defaults, **requests[index].args[1]})
-                answers[index] = ShownAnswer(answer.text, IMAGES, truncated=answer.output_tokens >= limit)
-                self.cache_hook.add_partial("generate_until", requests[index].args, answers[index])
+                request = requests[index]
+                limit = num_new_tokens({**defaults, **request.args[1]})
+                counts = record.known(request.task_name, request.doc_id)
+                is_truncated = answer.output_tokens >= limit
+                answers[index] = ShownAnswer(answer.text, IMAGES, truncated=is_truncated, counts=counts)
+                self.cache_hook.add_partial("generate_until", request.args, answers[index])
         return [answers[index] for index in range(len(requests))]

@@ -21,6 +21,7 @@ from tenacity import retry_if_not_exception_type
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.generated_reply import GeneratedReply
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
 from lmms_egoplan.judging.judge import announce_judge, announce_requests
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
@@ -205,6 +206,7 @@ def _keep_generated_replies() -> None:
     evaluator.strip_reasoning_tags = strip_and_keep
 
 
+response_cache.bind_caches()
 _show_requests_to_filters()
 _announce_judge_requests()
 _keep_generated_replies()

@@ -1,9 +1,11 @@
-"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store token counts.
+"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store what a run reports about each response.
 
 The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create` therefore gets the identity
 of the backend's model, including failed computation paths, as an additional model argument.
 
-The harness stores only the text of a reply. It accepts a stored list of text and counts in place of a text.
+The harness stores only the text of a reply. Here, a stored response is an object with the reply, its token counts, from
+which scoring knows whether the limit ended it, and the counts of its question (`record.known`), whatever the backend. A
+resumed run then reports the same figures as an undisturbed one.
 """
 
 import functools
@@ -18,6 +20,8 @@ from typing import Any, Protocol
 
 from lmms_eval.caching.response_cache import ResponseCache
 from lmms_eval.utils import simple_parse_args_string
+
+from lmms_egoplan.harnesses import record
 
 _RUN_ID, _BACKENDS = "LMMS_CACHE_RUN_ID", ("hf_vlm", "vllm_ranker")
 
@@ -54,7 +58,9 @@ def resume(backend: str, *arguments: Any) -> None:
         os.environ[_RUN_ID] = f"{backend}-{digest}"
 
 
-def _bind_caches() -> None:
+@functools.cache
+def bind_caches() -> None:
+    """Change the harness's response cache, once, for all backends."""
     create = ResponseCache.create.__func__
 
     @functools.wraps(create)
@@ -76,8 +82,9 @@ def _bind_caches() -> None:
     @functools.wraps(execute)
     def execute_in_order(self: ResponseCache, lm: Any, reqtype: str, requests: list[Any]) -> list[Any]:
         order = lm.order(reqtype, requests) if hasattr(lm, "order") else range(len(requests))
-        responses = zip(order, execute(self, lm, reqtype, [requests[index] for index in order]), strict=True)
-        return [response for _, response in sorted(responses, key=itemgetter(0))]
+        ordered = [requests[index] for index in order]
+        responses = zip(order, execute(self, lm, reqtype, ordered), strict=True)
+        return [_restored(requests[index], response) for index, response in sorted(responses, key=itemgetter(0))]
 
     extract = ResponseCache._extract_cacheable
 
@@ -85,9 +92,36 @@ def _bind_caches() -> None:
         counts = response.token_counts.to_dict() if getattr(response, "token_counts", None) else {}
         return [response.text, counts] if counts else extract(response)
 
+    log, store = ResponseCache._log_to_audit, ResponseCache._store
+
+    @functools.wraps(log)
+    def log_with_record(
+        self: ResponseCache, kind: str, task: str, document: Any, index: int, arguments: Any, response: Any, **more: Any
+    ) -> None:
+        log(self, kind, task, document, index, arguments, _with_record(task, document, response), **more)
+
+    @functools.wraps(store)
+    def store_with_record(
+        self: ResponseCache, key: str, kind: str, task: str, document: Any, index: int, arguments: Any, response: Any
+    ) -> None:
+        store(self, key, kind, task, document, index, arguments, _with_record(task, document, response))
+
     ResponseCache.create = classmethod(create_bound)
+    ResponseCache._log_to_audit, ResponseCache._store = log_with_record, store_with_record
     ResponseCache._extract_cacheable = staticmethod(extract_with_counts)
     ResponseCache.execute = execute_in_order
 
 
-_bind_caches()
+def _with_record(task: str, document: Any, response: Any) -> dict[str, Any]:
+    return {"response": response, "record": record.known(task, document)}
+
+
+def _restored(request: Any, response: Any) -> Any:
+    """Return a response as the harness knows it; note the counts of its question if it comes from the cache."""
+    if not isinstance(response, dict):
+        return response
+    record.note(request, **response["record"])
+    return response["response"]
+
+
+bind_caches()

@@ -100,12 +100,18 @@ def test_answers_are_stored_as_they_arrive(chat, tmp_path, monkeypatch):
     requests = [generation(number, context, lazy(number, 1), max_gen_toks=8) for number in range(4)]
     too_long = generation(4, prompt(LONG, 1, model), lazy(4, 1), max_gen_toks=8)
     expected = model.generate_until(requests)
+    counts = [record.known("task", number) for number in range(4)]
+    assert all({"tokens", "reply_tokens"} <= of_question.keys() for of_question in counts)
     stored = CachingLM(model, str(tmp_path / "answers.db"))
     with pytest.raises(ContextTooLongError):
         stored.generate_until([*requests, too_long])
     monkeypatch.setattr(HFMultimodalLM, "generate_until", None)
     try:
-        assert stored.generate_until(requests) == expected
+        record._counts.clear()
+        answers = stored.generate_until(requests)
+        assert answers == expected
+        assert [answer.truncated for answer in answers] == [answer.truncated for answer in expected]
+        assert [record.known("task", number) for number in range(4)] == counts
     finally:
         stored.dbdict.close()
         model.set_cache_hook(CacheHook(None))

@@ -11,6 +11,7 @@ from lmms_eval.caching.response_cache import ResponseCache
 from PIL import Image
 
 from harnesses.lmms_eval.small_requests import generation_requests, ranking_requests
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.ranking import PathError
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
@@ -61,20 +62,30 @@ def test_replaced_weights_are_not_served_from_the_cache(tmp_path):
     assert not np.allclose(other, first, atol=1e-2)
 
 
-def test_answers_from_the_cache_keep_their_token_counts(tmp_path):
+@pytest.mark.parametrize("kind", ["generate_until", "loglikelihood"])
+def test_responses_from_the_cache_keep_what_a_run_reports(tmp_path, kind):
+    """Replies keep their token counts, and all questions the tokens of their context and their images."""
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
-    answers, hits = [], []
+    answers, hits, counts = [], [], []
     for _ in range(2):
         model = HFVLM(str(folder), dtype="float32")
         responses = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args="", task_dict={})
-        requests = generation_requests(model, documents, max_new_tokens=4)
-        answers.append([unwrap_generation_output(x) for x in responses.execute(model, "generate_until", requests)])
+        generated = kind == "generate_until"
+        requests = (
+            generation_requests(model, documents, max_new_tokens=4) if generated else ranking_requests(model, documents)
+        )
+        record._counts.clear()
+        answers.append([unwrap_generation_output(x) for x in responses.execute(model, kind, requests)])
+        counts.append([record.known(request.task_name, request.doc_id) for request in requests])
         hits.append(responses._hits)
         responses.finalize(success=True)
-    assert hits == [0, 2]
+    assert hits == [0, len(requests)]
     assert answers[1] == answers[0]
-    assert [counts.output_tokens for _, counts in answers[1]] == [4, 4]
+    assert counts[1] == counts[0]
+    assert all(of_question["tokens"] > 8 and of_question["images"] == 1 for of_question in counts[1])
+    if generated:
+        assert [of_reply.output_tokens for _, of_reply in answers[1]] == [4, 4]
 
 
 def test_a_question_with_a_missing_response_is_ranked_whole(tmp_path, monkeypatch):
