@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import SPLITS
+from lmms_egoplan.coverage import covered
 from lmms_egoplan.demo import DemoSet
 from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.storage import DataMissingError, PreparedData
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+
     from lmms_egoplan.report.benchmark import BenchmarkReport
 
 
@@ -37,6 +40,8 @@ class Benchmark:
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.
+        official: Function from a prepared row of a task to the official number of its questions; "" if all tasks have
+            all questions of their split.
         pixels: Function that returns the limits on pixels of a preset, for both harnesses; "" if no preset has any.
         presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks: ``NAME__PRESET``.
         scorers: Function that loads the scoring models early, to fail before a model loads; "" for none.
@@ -55,6 +60,21 @@ class Benchmark:
     scorers: str = ""
     presets: tuple[str, ...] = ()
     pixels: str = ""
+    official: str = ""
+
+    def covers(self, split: str, rows: "Dataset") -> int:
+        """Return the number of questions that the coverage of a task's results is a share of; 0 without rows.
+
+        Args:
+            split: The task's split.
+            rows: The rows that it asks, without those that ``--limit`` excludes.
+        """
+        columns = [name for name, feature in rows.features.items() if getattr(feature, "dtype", "") in _PLAIN]
+        sizes = self.load_splits().official
+        of_split = sizes.get(split, sizes.get(split.partition("_")[0], len(rows)))
+        official_of = _load(self.official) if self.official else lambda _: of_split
+        asked = rows.select_columns(columns)
+        return min((covered(row, official_of(row), 1)["coverage"]["of"] for row in asked), default=0)
 
     def load_splits(self) -> PreparedData:
         """Load the prepared splits and their official sizes."""
@@ -85,6 +105,10 @@ class Benchmark:
     def judge_modules(self, names: Collection[str]) -> list[Any]:
         """Load the modules of the judges of tasks by YAML file or folder."""
         return [_load(module) for tasks, module in self.judges.items() if tasks in names]
+
+
+# Types of columns that are read to learn whose questions the rows are.
+_PLAIN = ("string", "int64", "bool")
 
 
 def published_together() -> list[dict[str, str]]:

@@ -43,6 +43,7 @@ class TaskEstimate(NamedTuple):
     Attributes:
         task: Name of the task.
         questions: Number of questions.
+        covers: Number of questions that the coverage of its results is a share of.
         requests: Number of requests to the model: one per choice, or one per question.
         images: Number of images and frames to decode.
         tokens: Tokens of context of all questions; None if the model's tokenizer is not on this machine.
@@ -50,6 +51,7 @@ class TaskEstimate(NamedTuple):
 
     task: str
     questions: int
+    covers: int
     requests: int
     images: int
     tokens: int | None
@@ -179,7 +181,8 @@ def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) ->
     share = len(rows) / max(1, len(positions))
     requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
     context = round(tokens * share) if encoder and is_known else None
-    return TaskEstimate(task.name, len(rows), requests, round(images * share), context)
+    covers = task.benchmark.covers(task.split, rows)
+    return TaskEstimate(task.name, len(rows), covers, requests, round(images * share), context)
 
 
 def _question(plan: Plan, path: Path, row: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:

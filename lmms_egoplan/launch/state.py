@@ -29,6 +29,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
 from lmms_egoplan.launch.estimate import TaskEstimate
 from lmms_egoplan.launch.plan import CACHE, Plan
+from lmms_egoplan.report.tables import share
 from lmms_egoplan.validation import Checked, read_as
 
 _STATE = "run.json"
@@ -42,6 +43,7 @@ class RunState(Checked):
     Attributes:
         settings: See `Plan.settings`.
         totals: Number of questions by task; for lm-eval, the number of requests of all tasks.
+        covers: Number of questions by task that the coverage of its results is a share of; unknown for lm-eval.
         command: The command that repeats the run.
         started: Time of the last start, in seconds since the epoch.
         streams: Whether the backend's answers are stored one by one.
@@ -51,6 +53,7 @@ class RunState(Checked):
 
     settings: dict[str, Any]
     totals: dict[str, int]
+    covers: dict[str, int] = Field(default_factory=dict)
     command: str
     started: float
     streams: bool
@@ -91,6 +94,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
     state = RunState(
         settings=plan.settings(),
         totals=questions if plan.harness == "lmms-eval" else {_ALL: sum(task.requests for task in estimates)},
+        covers={task.task: task.covers for task in estimates} if plan.harness == "lmms-eval" else {},
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
         streams=plan.backend.is_own,
@@ -150,14 +154,19 @@ def show_progress(folder: Path, state: RunState) -> bool:
     is_known = state.process is not None and state.host == platform.node()
     typer.echo(f"{folder}: {f'running since {since}' if working else stopped if is_known else unknown}")
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for title in ("task", "answered", "of", "coverage", "per minute", "time left"):
+    for title in ("task", "answered", "of", "done", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
     for task, part in progress_of(folder, state).items():
-        known, seconds = state.streams or part.done > 0, part.seconds_left if working else None
-        answered = [f"{part.done:,}", f"{part.done / max(1, part.total):.0%}"] if known else ["unknown", "unknown"]
+        seconds = part.seconds_left if working else None
+        answered = done = coverage = "unknown"
+        if state.streams or part.done > 0:
+            answered = f"{part.done:,}"
+            done = f"{part.done / max(1, part.total):.0%}"
+            # As in the results, except that an answer may still be left without a score.
+            coverage = share(part.done / state.covers[task]) if state.covers.get(task) else "unknown"
         rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
         time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
-        table.add_row(task, answered[0], f"{part.total:,}", answered[1], rate, time_left)
+        table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)
     Console().print(table)
     if not state.streams:
         typer.echo(f"The harness stores the answers of {state.settings['backend_name']} only when it has all of them.")

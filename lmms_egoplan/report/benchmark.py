@@ -426,6 +426,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             questions=main.questions,
             coverage=task.coverage,
             truncated=task.truncated,
+            truncated_of=task.truncated_of,
             no_interval="" if main.value is None else self._why_no_interval(main),
             apart=task.objections,
             is_demo=task.is_demo,

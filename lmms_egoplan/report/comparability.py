@@ -142,7 +142,7 @@ def _arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
     arguments = config.get("generation_kwargs")
     if not isinstance(arguments, Mapping) or config.get("output_type", "generate_until") != "generate_until":
         return None
-    by_name = {_OTHER_NAMES.get(name, name): value for name, value in arguments.items()}
+    by_name = {_OTHER_NAMES.get(str(name), str(name)): value for name, value in arguments.items()}
     return {
         name: f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
         for name, value in by_name.items()

@@ -235,7 +235,7 @@ def compared(
     verdicts = iter(decide(comparable))
     rows: list[dict[str, Value]] = []
     for first, second, evidence, apart in pairs:
-        row = {"first": first, "second": second, "questions": evidence.comparison.questions}
+        row: dict[str, Value] = {"first": first, "second": second, "questions": evidence.comparison.questions}
         row |= scaled(evidence.comparison, scale)
         if apart:
             row |= {"verdict": f"{NOT_COMPARABLE}: different {join_list(apart)}"}

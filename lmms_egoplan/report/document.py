@@ -81,6 +81,7 @@ class Headline:
     interval: 95 % interval, in the score's unit; None without samples.
     coverage: scored fraction of the official questions; None if unknown.
     truncated: fraction of answers that reached the limit on new tokens; None if unknown.
+    truncated_of: number of answers that `truncated` covers, if the length of others is unknown; None if it covers all.
     is_generated: true if answers are generated, false if choices are ranked.
     chance: score of random answers; None if unknown.
     beside: other scores of the same answers, by name, in the score's unit; None for missing ones.
@@ -103,6 +104,7 @@ class Headline:
     questions: int | None = None
     coverage: float | None = None
     truncated: float | None = None
+    truncated_of: int | None = None
     is_generated: bool = True
     chance: float | None = None
     beside: tuple[tuple[str, float | None], ...] = ()

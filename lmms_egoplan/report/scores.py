@@ -18,7 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, Run, TaskRun, member, package_versions
 from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
-from lmms_egoplan.report.tables import percent
+from lmms_egoplan.report.tables import percent, share
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import listing, quoted, validate
 
@@ -215,6 +215,25 @@ class ScoredTask(ABC):
         return self.number("truncated")
 
     @property
+    def asked(self) -> int | None:
+        """The number of questions asked; None if unknown."""
+        return self.count(self.task_run.scoring.last) if self.task_run.scoring else None
+
+    @property
+    def truncated_of(self) -> int | None:
+        """The number of answers that `truncated` covers, if the length of others is unknown; None if it covers all."""
+        return self._fewer(self.count("truncated_of"), self.asked)
+
+    @staticmethod
+    def _fewer(known: int | None, asked: int | None) -> int | None:
+        return known if known and asked and known < asked else None
+
+    @property
+    def truncated_text(self) -> str:
+        """`truncated` for a terminal, with the number of answers that it covers unless it covers all."""
+        return share(self.truncated) + (f" of {self.truncated_of:,}" if self.truncated_of else "")
+
+    @property
     def judge(self) -> str | None:
         """The judges of the answers, joined by commas."""
         judge = self.text("judge_model")
@@ -280,10 +299,15 @@ class ScoredTask(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on the questions and on how they were asked, see `asked_of`."""
+        """Remarks on the questions, see `asked_of`, on how they were asked, and on answers of unknown length."""
         has = "has one, but was" if self.chat_template == NOT_APPLIED else "has none and was"
         plain = f"{self.plain_text}: the model {has} asked in plain text." if self.plain_text else ""
-        return tuple(filter(None, (self.asked_of, plain)))
+        lengths = (
+            f"truncated: a share of {self.truncated_of:,} of {self.asked:,} answers, whose length is known."
+            if self.truncated_of
+            else ""
+        )
+        return tuple(filter(None, (self.asked_of, plain, lengths)))
 
     @property
     def conditions(self) -> dict[str, str | None]:

@@ -85,8 +85,16 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
 
 def summary_table(sections: Sequence[Section]) -> tables.Table | None:
     """Make the table of all headlines with their coverage; None without headlines."""
-    rows = [_numbers(line) for card in cards(sections) for line in card.lines]
-    return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")]) if rows else None
+    lines = [line for card in cards(sections) for line in card.lines]
+    notes = [
+        note("summary"),
+        *(
+            f"{line.run}, {line.task}: truncated is a share of {line.truncated_of:,} answers whose length is known."
+            for line in lines
+            if line.truncated_of
+        ),
+    ]
+    return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], map(_numbers, lines), notes) if lines else None
 
 
 def short_table(sections: Sequence[Section]) -> tables.Table | None:

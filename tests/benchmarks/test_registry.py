@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 import lmms_egoplan
+from lmms_egoplan.benchmarks.actplan import instances
+from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch.tasks import leaf_tasks
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.run import read_task_file
@@ -214,3 +217,26 @@ def test_prepared_data_are_found_unless_damaged(name, tmp_path, monkeypatch):
     summary.write_text("{")
     with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged"):
         prepared.load(split)
+
+
+OFFICIAL_SIZES = {
+    **{"egoplan_val": 3355, "egothink_object_existence": 50, "egothink_activity_activity": 100, "egointent": 3014},
+    **{"actplan": 1187, "actplan_normal": INSTANCES["normal"], "actplan_counterfactual": INSTANCES["counterfactual"]},
+}
+
+
+def test_coverage_is_a_share_of_the_official_questions_or_of_the_prepared_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare_data(tmp_path, egoplan=24, egothink=2, egointent=6, actplan=24)
+    found = {}
+    for name, official in OFFICIAL_SIZES.items():
+        (task,) = leaf_tasks("lmms-eval", [name]).values()
+        rows = task.benchmark.load_splits().load(task.split)
+        for question_set, expected in (("own", len(rows)), ("official", official)):
+            asked = rows.remove_columns("question_set").add_column("question_set", [question_set] * len(rows))
+            if process := read_task_file(task.path).get("process_docs"):
+                asked = getattr(instances, process.rpartition(".")[2])(asked)
+                expected = len(asked) if question_set == "own" else official
+            if asked and (covers := task.benchmark.covers(task.split, asked)) != expected:
+                found[name, question_set] = covers, expected
+    assert not found

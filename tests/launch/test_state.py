@@ -11,8 +11,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
 from lmms_egoplan.launch.state import RunState, is_running, progress_of
+from report.synthetic import write_run
 
 STARTED = 1_000_000.0
 
@@ -108,6 +110,26 @@ def test_show_describes_a_running_run_and_succeeds(tmp_path):
     assert "50%" in result.stdout
     # 5 questions at 4 per 60,000 seconds take 20 hours and 50 minutes.
     assert re.search(r"\b20:5\d:\d\d\b", result.stdout)
+
+
+def test_coverage_is_that_of_the_results_while_a_run_works(tmp_path):
+    """The share of the official questions, not of the questions asked."""
+    started = time.time() - 600
+    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(n, started + n) for n in range(5)])
+    process = [float(os.getpid()), psutil.Process().create_time()]
+    result = show(tmp_path, state(started=started, process=process, covers={"egoplan_val": 3355}))
+    head, row = (
+        re.split(r"  +", line.strip())
+        for line in result.stdout.splitlines()
+        if line.startswith(("task", "egoplan_val"))
+    )
+    cells = dict(zip(head, row, strict=True))
+    assert (cells["answered"], cells["of"], cells["done"]) == ("5", "10", "50%")
+    finished = tmp_path / "results"
+    tasks = {"egoplan_val": egoplan_answers(5, 0.4)}
+    write_run(finished, "lmms-eval", "org/m", tasks)
+    scores = CliRunner().invoke(app, ["show", str(finished)]).stdout
+    assert cells["coverage"] in scores
 
 
 def test_show_says_what_a_backend_without_stored_answers_hides(tmp_path):

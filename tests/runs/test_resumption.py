@@ -85,6 +85,7 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
         assert len(samples) == QUESTIONS
         for sample, expected in zip(samples, undisturbed.samples["egoplan_val"], strict=True):
             assert sample["acc"] == expected["acc"]
+            assert sample["record"] == expected["record"]
             assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
         for name in METRICS:
             value = metric(undisturbed.results["egoplan_val"], name)

@@ -229,10 +229,11 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def cells(self, task: Planned, block: Sequence[Planned], /) -> dict[str, str]:
         """Return the LCS with gold plan 1 and statistics of the plans, for the compact table."""
         has_classifier = any(run.number("bleurt_correct") is not None for run in block)
-        shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
+        shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed")
         return {
             **{MEASURES[measure]: self._score(task, measure) for measure in _SCORES},
             **{MEASURES[measure]: share(task.number(measure)) for measure in shares},
+            MEASURES["truncated"]: task.truncated_text,
             "Plans": f"{number(task.number('num_plans'))} of {number(task.official)}",
             "Sentence encoder": name_of(task.text("encoder")),
             **({"Classifier": name_of(task.text("bleurt_model"))} if has_classifier else {}),

@@ -159,7 +159,8 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             "steps": number(task.number("num_steps")),
             "parsed": share(task.number("parsed")),
             "judged": share(task.number("judge_coverage")),
-            **{name: share(task.number(name)) for name in ("truncated", "suspect", "unverified")},
+            "truncated": task.truncated_text,
+            **{name: share(task.number(name)) for name in ("suspect", "unverified")},
             "shown as": name_of(task.text("media")),
             "judge": "not asked" if task.number("parsed") == 0 else name_of(task.judge),
         }

@@ -292,7 +292,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 metric: number(task.percent(metric), self.SPEC.decimals)
                 for metric in self.QUESTIONS.part_metrics.values()
             },
-            **({} if is_ranked else {name: share(task.number(name)) for name in ("unparsed", "truncated")}),
+            **({} if is_ranked else {"unparsed": share(task.number("unparsed")), "truncated": task.truncated_text}),
             "not compared": task.inexact or "",
             "near ties": show(ties, None) if ties else "",
             "ranking": task.text("ranking_note") or "",

@@ -237,7 +237,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             **{name: scored(part.mean.value, self.SPEC.decimals, part.coverage) for name, part in parts.items()},
             "questions": f"{number(whole.questions)} of {number(whole.official)}",
             "judged": share(whole.judged / whole.questions if whole.questions else None),
-            "truncated": share(whole.truncated),
+            "truncated": task.truncated_text,
             "suspect": share(whole.suspect),
             "judge": name_of(task.judge),
         }

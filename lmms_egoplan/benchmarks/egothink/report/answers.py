@@ -102,6 +102,18 @@ class Graded(ScoredTask):
         return self.whole.truncated
 
     @property
+    def asked(self) -> int:
+        """Number of questions asked in all dimensions."""
+        return self.whole.questions
+
+    @property
+    def truncated_of(self) -> int | None:
+        """Number of answers of all dimensions whose length is known; None if it is known for all."""
+        names = (dimension.name for dimension in self.dimensions if dimension.name in self.tasks)
+        known = round(sum(self.tasks[name].number("truncated_of") or 0 for name in names))
+        return self._fewer(known, self.asked)
+
+    @property
     def judge(self) -> str | None:
         """Names of the judges of all dimensions."""
         return self.whole.judge

@@ -1,0 +1,60 @@
+"""A share of truncated answers names the number of answers whose length is known, unless it is known for all."""
+
+import json
+
+import pytest
+
+from benchmarks.egoplan.synthetic import egoplan_replies
+from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.summary import summary_table
+from report.synthetic import write_run
+
+TASKS = {
+    "egoplan": {"egoplan_val_generate": egoplan_replies(30, 0.4, 1)},
+    "egothink": egothink_bench(3, 0.6),
+}
+ASKED = {"egoplan": 30, "egothink": 36}
+
+
+def write(folder, tasks, unknown):
+    """Write a run in which some documents of each task have an unknown length; return its folder."""
+    path = write_run(folder, "lmms-eval", "org/m", tasks)
+    content = json.loads(path.read_text())
+    for task in tasks:
+        log = path.with_name(f"{path.stem.removesuffix('_results')}_samples_{task}.jsonl")
+        samples = [json.loads(line) for line in log.read_text().splitlines()]
+        for sample in samples:
+            is_cut = None if sample["doc_id"] in unknown else sample["doc_id"] % 2 == 0
+            sample["truncated"] = sample["truncated_of"] = {"truncated": is_cut}
+            if "score" in sample:
+                sample["score"]["truncated"] = is_cut
+        log.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+        known = [cut for sample in samples if (cut := sample["truncated"]["truncated"]) is not None]
+        values = {"truncated": sum(known) / len(known), "truncated_of": len(known)}
+        entry = content["results"][task]
+        entry.update({name: values[name.split(",")[0]] for name in entry if name.split(",")[0] in values})
+    path.write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("benchmark", TASKS)
+def test_a_share_of_fewer_answers_names_their_number(tmp_path, benchmark):
+    (named,) = (x for x in BENCHMARKS if x.name == benchmark)
+    tasks = len(TASKS[benchmark])
+    for folder, unknown, known in (("whole", (), None), ("part", (0,), ASKED[benchmark] - tasks)):
+        report = named.load_report()(read_runs([write(tmp_path / folder, TASKS[benchmark], unknown)]).runs)
+        assert {line.truncated_of for line in report.headlines} >= {known}
+        texts = {
+            "remark": " ".join(report.remarks()),
+            "terminal": str(report.compact_table()),
+            "summary": " ".join(summary_table([report.scores_section()]).notes),
+        }
+        expected = {
+            "remark": f"{known} of {ASKED[benchmark]} answers, whose length is known",
+            "terminal": f"% of {known}",
+            "summary": f"{known} answers whose length is known",
+        }
+        found = {place: expected[place] in text for place, text in texts.items()}
+        assert found == dict.fromkeys(texts, known is not None), (folder, texts)
