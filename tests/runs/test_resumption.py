@@ -90,3 +90,20 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
         for name in METRICS:
             value = metric(undisturbed.results["egoplan_val"], name)
             assert metric(done.results["egoplan_val"], name) == pytest.approx(value), name
+
+
+@pytest.mark.whole
+def test_answers_of_any_backend_keep_their_lengths_in_the_cache(tmp_path, monkeypatch):
+    """A backend without code for the cache. Its second run serves some answers, and knows the length of all."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare_small_set(tmp_path, 8)
+    task = "egoplan_val_generate"
+    (tmp_path / "replies.json").write_text(json.dumps({task: {str(100 + number): "B then C" for number in range(8)}}))
+    model = ["--model", "scripted", "--model_args", f"pretrained={tmp_path}", "--gen_kwargs", "max_new_tokens=3"]
+    arguments = ["--tasks", task, *model, "--use_cache", tmp_path / "cache"]
+    runs = [run(tmp_path, tmp_path / f"{limit}", *arguments, "--limit", f"{limit}") for limit in (5, 8)]
+    assert "5/8 cache hits" in log(tmp_path)
+    for done, count in zip(runs, (5, 8), strict=True):
+        assert metric(done.results[task], "truncated_of") == count
+        assert metric(done.results[task], "truncated") == 1
+        assert [sample["token_counts"][0]["output_tokens"] for sample in done.samples[task]] == [3] * count
