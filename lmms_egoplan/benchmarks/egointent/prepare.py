@@ -61,7 +61,7 @@ def prepare_egointent(
         - ``split_size``: steps in the file
         - ``question_set``: see `set_of`; ``records_digest``: digest of the file's steps
         - ``questions``: prepared steps; ``unverified``: number of prepared steps that are unverified
-        - ``fingerprint``: changes if a prepared step or its video file changes
+        - ``fingerprint``: changes if a prepared step or its video file changes; the same for a copy in another folder
         - ``missing``: ``video``, ``reason`` and ``step_ids`` for each video that lacks footage
         - ``verified``: true if all frames were decoded, else absent
         - ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations`` and ``paper``, and ``matches``,
@@ -105,7 +105,10 @@ def prepare_egointent(
         records_digest=digest,
         questions=len(prepared),
         unverified=sum(record.unverified for record in prepared),
-        fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
+        fingerprint=fingerprint(
+            [{name: value for name, value in row.items() if name != "video_path"}, footage[row["step_id"]].version]
+            for row in rows
+        ),
         missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in missing],
         counts=compare_counts(_counts(prepared), _counts(steps), "annotations", PAPER),
         **({"verified": True} if verify else {}),

@@ -283,7 +283,8 @@ def _save(
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
         - ``split_size``: questions in the file; ``questions``: questions prepared
         - ``question_set``: see `set_of`; ``records_digest``: digest of the file's records
-        - ``fingerprint``: changes when a prepared question or its media change, see `Footage.version`
+        - ``fingerprint``: changes when a prepared question or its media change, see `Footage.version`; the same for a
+          copy of the media in another folder
         - ``missing``: for each video that lacks frames, its ``video_source``, ``video``, ``reason`` and the affected
           ``sample_ids``
         - ``counts``
@@ -314,7 +315,7 @@ def _save(
         **of_file,
         records_digest=digest,
         questions=len(rows),
-        fingerprint=fingerprint([row, found_media.footage[row["sample_id"]].version] for row in rows),
+        fingerprint=fingerprint([_without_paths(row), found_media.footage[row["sample_id"]].version] for row in rows),
         missing=[
             {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
             for (source, video), reason, sample_ids in found_media.lost
@@ -335,6 +336,10 @@ def _row(record: Question, footage: Footage, data: _DataSet) -> dict[str, Any]:
         | ({"clip_frames": len(footage.frames) + bool(footage.observation)} if isinstance(footage, ReadyClip) else {})
         | ({"observation_path": str(path)} if (path := getattr(footage, "observation", None)) else {})
     )
+
+
+def _without_paths(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("media_path", "observation_path")}
 
 
 def _clips_summary(footage: Mapping[Id, Footage], kind: str) -> dict[str, Any]:

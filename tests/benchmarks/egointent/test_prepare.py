@@ -295,6 +295,8 @@ def test_fingerprint_changes_with_the_data(folder):
     seen = [prepare(folder, steps)["fingerprint"]]
     write_videos(folder / "videos", ["another"])
     assert prepare(folder, steps)["fingerprint"] == seen[0] == EGOINTENT.fingerprint("test")
+    shutil.copytree(folder / "videos", folder / "copy" / "videos")  # with the times of the files
+    assert prepare(folder / "copy", steps)["fingerprint"] == seen[0]
     os.utime(folder / "videos" / f"{VIDEO_IDS[1]}.mp4", ns=(0, 7))
     seen.append(prepare(folder, steps)["fingerprint"])
     seen.append(prepare(folder, steps[::-1])["fingerprint"])

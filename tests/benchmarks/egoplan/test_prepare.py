@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from datetime import datetime
 
 import pytest
@@ -337,6 +338,9 @@ def test_the_fingerprint_changes_with_the_data(folders):
     seen = [prepare(folders, QUESTIONS)["fingerprint"]]
     write_epic_folder(frames, 21, 22)
     assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == EGOPLAN.fingerprint("val")
+    for name in ("epic", "ego4d"):
+        shutil.copytree(folders / name, folders / "copy" / name)  # with the times of the files
+    assert prepare(folders / "copy", QUESTIONS)["fingerprint"] == seen[0]
 
     number_image(3).save(frame_path(frames, 9), quality=50)
     seen.append(prepare(folders, QUESTIONS)["fingerprint"])
