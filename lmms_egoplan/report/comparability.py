@@ -76,6 +76,8 @@ def has_unknown_prompts(first: ScoredTask, second: ScoredTask) -> bool:
 
 
 def _versions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
+    if first.task != second.task:  # a condition of its own
+        return
     pairs = ((one.task, other.task) for one, other in shared(first, second) if one.task != other.task)
     for versions in dict.fromkeys(pairs):
         texts = (" ".join(map(str, version or ())) for version in versions)

@@ -213,7 +213,8 @@ def compared(
         decimals: number of decimals of differences and intervals.
         unit: plural noun for the clusters, such as ``"videos"``.
         scale: factor for differences and intervals, 100 for per cent.
-        of_tasks: true if the table compares different tasks with each other, which differ in what their names say.
+        of_tasks: true if the table compares different tasks of one model with each other, as tasks of one run always
+            are.
 
     Returns:
         None if no two runs share a question.
@@ -222,7 +223,7 @@ def compared(
         ValueError: a shared question has no cluster.
     """
     pairs = [
-        (first.name, second.name, evidence, [] if of_tasks and first.task != second.task else _apart(first, second))
+        (first.name, second.name, evidence, _apart(first, second, of_tasks=of_tasks))
         for first, second in combinations([run for run in runs if not run.inexact], 2)
         if (evidence := weighed(first, second, measure, MARGIN)) is not None
     ]
@@ -255,7 +256,10 @@ def compared(
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
 
 
-def _apart(first: ScoredTask, second: ScoredTask) -> list[str]:
+def _apart(first: ScoredTask, second: ScoredTask, *, of_tasks: bool) -> list[str]:
+    """Name what makes two runs incomparable. Tasks of one run differ only in what their names say."""
+    if first.task != second.task and (of_tasks or first.run.name == second.run.name):
+        return []
     return list(dict.fromkeys(part.name for part in unequal(first, second)))
 
 
