@@ -35,8 +35,9 @@ class Benchmark:
         report: Module and class of its `BenchmarkReport`, relative to this package.
         demo: Its part of the demo.
         judges: Module for each YAML file or folder of tasks. The module has ``DEFAULT_JUDGE``, the name of the default
-            judge; optionally ``OTHERWISE``, a hint for runs without a judge (see `announce_judge`); and a function
-            ``estimate``, which judges answers like the references of some rows.
+            judge; optionally ``OTHERWISE``, a hint for runs without a judge, and ``probe_form``, the form of the test
+            request (see `announce_judge`); and a function ``estimate``, which judges answers like the references of
+            some rows.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.
@@ -98,9 +99,12 @@ class Benchmark:
         """Load the report class."""
         return _load(self.report)
 
-    def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
-        """Load the default judges of tasks by YAML file or folder, each with the hint for runs without a judge."""
-        return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in self.judge_modules(names)]
+    def load_judges(self, names: Collection[str]) -> list[tuple[str, str, Any]]:
+        """Load the arguments of `announce_judge` for the judges of tasks by YAML file or folder."""
+        return [
+            (module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", ""), getattr(module, "probe_form", None))
+            for module in self.judge_modules(names)
+        ]
 
     def judge_modules(self, names: Collection[str]) -> list[Any]:
         """Load the modules of the judges of tasks by YAML file or folder."""

@@ -14,7 +14,8 @@ from lmms_egoplan.cli.report import report
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import Asking, MaxCost, MaxRequests, Prices
+from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
@@ -63,13 +64,9 @@ def run(
     target_width: Annotated[float | None, typer.Option(min=0.1, help="Compact run: width of the interval.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check what the run needs, without starting it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, then print the command or script.")] = False,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='Print the price, with this JSON file per million tokens: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
-        ),
-    ] = None,
+    prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
     launcher: Annotated[
         Launcher, typer.Option(help="How to start several processes. `slurm`, and several nodes, write a script.")
     ] = "none",
@@ -97,6 +94,9 @@ def run(
     Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink --model-args dtype=bfloat16
     -- --batch_size 4`
     """
+    limits: dict[str, Any] = {MAX_REQUESTS: max_requests, MAX_COST: max_cost}
+    if prices is not None and max_cost is not None:
+        limits[PRICES] = prices.absolute()
     names = [name.strip() for text in benchmarks or () for name in text.split(",") if name.strip()]
     problems: list[str] = []
     backend = backend or (VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS)[harness]
@@ -114,12 +114,12 @@ def run(
         options=context.args,
         protocol=protocol,
         subset=f"width={target_width:f}" if target_width else str(questions or ""),
+        limits={name: str(value) for name, value in limits.items() if value is not None},
         out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
     )
     if sum(option is not None for option in (limit, questions, target_width)) > 1:
         problems.append("--limit, --questions, --target-width: use only one of them")
-    if prices is not None:
-        _collected(problems, Asking, prices=prices)
+    _collected(problems, Asking, prices=prices, max_cost=max_cost)
     if lines := dict.fromkeys([*problems, *find_problems(plan)]):
         raise LmmsEgoplanError("\n".join(lines))
     for remark in coverage_remarks(plan):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from pydantic import Field
@@ -13,6 +13,7 @@ from pydantic import Field
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES, Limits
 from lmms_egoplan.validation import Checked, Expected, read_as
 
 # A command exits with 1 if a larger fraction of its prompts has no usable reply.
@@ -53,8 +54,17 @@ Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
+        envvar=PRICES,
         help='Print the price, with this JSON file per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
+]
+MaxRequests = Annotated[
+    int | None,
+    typer.Option(min=1, envvar=MAX_REQUESTS, help="Stop after this number of requests, repeats included."),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(min=0, envvar=MAX_COST, help="Stop before the price exceeds this amount. Requires --prices."),
 ]
 Out = Annotated[
     Path,
@@ -109,6 +119,15 @@ class Step(NamedTuple):
 
 
 @dataclass
+class Verdicts:
+    """Numbers of a model's replies that can be read, that cannot, and of the latter those cut off at the limit."""
+
+    readable: int = 0
+    unreadable: int = 0
+    cut: int = 0
+
+
+@dataclass
 class Asking:
     """Options and counts of one command that asks a language model.
 
@@ -117,26 +136,40 @@ class Asking:
         is_estimate: If True, send nothing.
         prices: JSON file with prices by model.
         batch: If True, use the batches of the endpoint, for half the price.
+        probes: If True, test the model with one request, in the form of the first prompts. False after that.
+        max_requests: Maximum number of requests; None for no limit.
+        max_cost: Maximum cost, in the currency of the prices; None for no limit.
         asked: Number of prompts that need a JSON reply.
         lost: Number of these prompts without a usable reply.
         models: Prompt name -> model that replied.
         steps: Steps with the requests of this run, or of the estimate.
+        limits: The requests and the cost so far, and their limits.
+        verdicts: The replies so far by model and way of reading them.
 
     Raises:
-        LmmsEgoplanError: the price file is unreadable or malformed. The message names file and field.
+        LmmsEgoplanError: the price file is unreadable or malformed, and the message names file and field; or it is
+            missing, although the cost has a limit.
     """
 
     retry_rejected: bool = False
     is_estimate: bool = False
     prices: Path | None = None
     batch: bool = False
+    probes: bool = False
+    max_requests: int | None = None
+    max_cost: float | None = None
     asked: int = 0
     lost: int = 0
     models: dict[str, str] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    limits: Limits = field(init=False)
+    verdicts: dict[Any, Verdicts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._prices: dict[str, _Price] = {}
+        self.limits = Limits(self.max_requests, self.max_cost)
+        if self.max_cost is not None and not self.prices:
+            raise LmmsEgoplanError(f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})")
         if self.prices:
             content = parse_record(str(self.prices), read_text(self.prices, "prices"))
             self._prices = read_as(dict[str, _Price], str(self.prices), content)
@@ -146,6 +179,13 @@ class Asking:
         if model not in self._prices:
             raise LmmsEgoplanError(f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}")
         return self._prices[model]
+
+    def cost(self, model: str, prompt_tokens: int | None, reply_tokens: int | None) -> float | None:
+        """Return the cost of a request; None without a file of prices, or if a number of tokens is unknown."""
+        if not self.prices or prompt_tokens is None or reply_tokens is None:
+            return None
+        price = self.price(model)
+        return (prompt_tokens * price.input + reply_tokens * price.output) / (2e6 if self.batch else 1e6)
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.

@@ -248,12 +248,12 @@ class Claims:
         self._renewed = self._looked = -math.inf
         self._finished: dict[str, Judgement | None] = {}
         self._waiting = 0
-        self._is_failing = self._has_warned = False
+        self._is_failing = self._has_warned = self._is_stopped = False
 
     @property
     def is_drained(self) -> bool:
-        """True if this run has taken all prompts that no other process has claimed."""
-        return not (self._open or self._claimed)
+        """True if this run takes no more prompts, except those that other processes have claimed."""
+        return self._is_stopped or not (self._open or self._claimed)
 
     @property
     def busy(self) -> int:
@@ -275,8 +275,12 @@ class Claims:
             await closing
             raise
 
+    def stop(self) -> None:
+        """Offer no more prompts, not even those that other processes have claimed."""
+        self._is_stopped = True
+
     async def take(self) -> str | None:
-        """Return the key of the next prompt; None if no prompt is left and all results are stored.
+        """Return the key of the next prompt; None if no prompt is left and all results are stored, or after `stop`.
 
         Raises:
             Exception: any error from reading an outcome of another process.
@@ -284,8 +288,10 @@ class Claims:
         self._waiting += 1
         try:
             while True:
-                if not self._is_failing:
+                if not (self._is_failing or self._is_stopped):
                     await asyncio.shield(self._exchange(is_claiming=True))
+                if self._is_stopped:
+                    return None
                 if self._claimed:
                     return self._claimed.popleft()
                 remaining = self._open or self._busy

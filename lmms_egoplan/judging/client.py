@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies
 
 import openai
-from anyio import fail_after
+from anyio import current_time, fail_after
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
@@ -44,7 +44,7 @@ _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 # These encodings expand a chunk (64 KiB) at most about a thousandfold. Newer or combined encodings expand far more.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
-    "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+    "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
     "OPENAI_CUSTOM_HEADERS"
 )
 # Headers that no longer apply once the body has been read.
@@ -215,13 +215,18 @@ class Client(AbstractAsyncContextManager["Client"]):
     async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         patience, failures = self._patience, list[NoAnswerError]()
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+        loading_end = current_time() + patience.loading_s
 
         def is_retried(error: BaseException) -> bool:
             if not (isinstance(error, NoAnswerError) and error.may_pass):
                 return False
             failures.append(error)
-            long_waits = [failure.wait_s for failure in failures if failure.wait_s > patience.retry_after_s]
-            retries, timeouts = len(failures) - len(long_waits), sum(failure.is_late for failure in failures)
+            if error.is_loading and patience.loading_s:
+                scope.deadline = min(current_time() + patience.total_s, loading_end)
+                return current_time() + max(error.wait_s, _LONGEST_WAIT_S) < loading_end
+            counted = [failure for failure in failures if not (failure.is_loading and patience.loading_s)]
+            long_waits = [failure.wait_s for failure in counted if failure.wait_s > patience.retry_after_s]
+            retries, timeouts = len(counted) - len(long_waits), sum(failure.is_late for failure in counted)
             is_over = retries > patience.retries or timeouts > patience.timeouts or sum(long_waits) > patience.longer_s
             return not is_over
 
@@ -230,7 +235,12 @@ class Client(AbstractAsyncContextManager["Client"]):
             wait=lambda state: failures[-1].wait_s or backoff(state) * (1 - random.random() / 4),
             before_sleep=lambda _: self._on_retry(),
         )
-        return await retrying(self._send_once, send)
+        try:
+            with fail_after(patience.total_s) as scope:
+                return await retrying(self._send_once, send)
+        except TimeoutError:
+            earlier = f" (before: {failures[-1]})" if failures else ""
+            raise NoAnswerError(f"No answer within {patience.total_s:g} s{earlier}", is_late=True) from None
 
     async def _send_once(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         try:
@@ -319,7 +329,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             message += f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
         # OpenAI sends this header if a retry is useless.
         may_pass = headers.get("x-should-retry") != "false"
-        return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, may_pass=may_pass)
+        return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, is_loading=status == 503, may_pass=may_pass)
 
 
 def _first_name(settings: JudgeSettings) -> str:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 _JUDGE_VARIABLES = (
-    "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the "
+    "Check LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the "
     "harness's variables that replace them)"
 )
 
@@ -19,6 +19,9 @@ class Patience:
         retry_after_s: Longest ``Retry-After`` that counts as an ordinary retry, in seconds.
         longer_s: Maximum total of longer ``Retry-After`` waits per request, in seconds.
         timeouts: Maximum number of retries after a timeout.
+        total_s: Maximum seconds for a request with its retries.
+        loading_s: The same while the endpoint replies 503, because it may be loading its model; 0 to treat 503 like
+            other failures. After the last such reply, `total_s` applies again.
     """
 
     retries: int
@@ -26,12 +29,14 @@ class Patience:
     retry_after_s: float
     longer_s: float
     timeouts: int = 2
+    total_s: float = math.inf
+    loading_s: float = 0.0
 
 
 # All waits between retries add up to just over a minute, the window of most rate limits.
 JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
 # The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections after 30 s.
-PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
+PROBING = Patience(2, read_s=60.0, retry_after_s=5.0, longer_s=0.0, timeouts=0, total_s=60.0, loading_s=300.0)
 
 
 class EndpointError(Exception):
@@ -39,12 +44,12 @@ class EndpointError(Exception):
 
     Attributes:
         what: Verb for messages, such as "refuses".
-        check: Environment variables to check.
+        remedy: What to do.
     """
 
-    def __init__(self, message: str, what: str = "refuses", check: str = _JUDGE_VARIABLES) -> None:
+    def __init__(self, message: str, what: str = "refuses", remedy: str = _JUDGE_VARIABLES) -> None:
         super().__init__(message)
-        self.what, self.check = what, check
+        self.what, self.remedy = what, remedy
 
 
 class RefusedRequestError(EndpointError):
@@ -58,11 +63,20 @@ class NoAnswerError(EndpointError):
         wait_s: Seconds of the endpoint's ``Retry-After``; 0 without one.
         is_late: True if no complete answer arrived in time.
         is_busy: True if the endpoint accepts the key but was too busy (429).
+        is_loading: True if the endpoint replied 503.
         may_pass: True if a retry may succeed.
     """
 
     def __init__(
-        self, message: str, *, wait_s: float = 0.0, is_late: bool = False, is_busy: bool = False, may_pass: bool = True
+        self,
+        message: str,
+        *,
+        wait_s: float = 0.0,
+        is_late: bool = False,
+        is_busy: bool = False,
+        is_loading: bool = False,
+        may_pass: bool = True,
     ) -> None:
         super().__init__(message, "does not answer")
-        self.wait_s, self.is_late, self.is_busy, self.may_pass = wait_s, is_late, is_busy, may_pass
+        self.wait_s, self.is_late, self.is_busy = wait_s, is_late, is_busy
+        self.is_loading, self.may_pass = is_loading, may_pass

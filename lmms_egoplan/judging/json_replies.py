@@ -72,10 +72,13 @@ def ask_json(
         for name, prompt in prompts.items()
     }
 
+    def is_readable(name: str, reply: Judgement) -> bool:
+        return not isinstance(_value(step, name, reply, kind, read), Rejection)
+
     def ask_twice(batch: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
         results: dict[str, tuple[Any, bool]] = {}
         for attempt in (title, f"{title}, second attempt"):
-            replies = complete_all(batch, settings, title=attempt)
+            replies = complete_all(batch, settings, title=attempt, step=step, is_readable=is_readable)
             settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
             values = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
             results |= {name: (values[name], reply.cached) for name, reply in replies.items()}

@@ -5,7 +5,7 @@ import functools
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
@@ -14,22 +14,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import FIRST_REPLIES, Step, prompt_tokens
+from lmms_egoplan.judging.asking import FIRST_REPLIES, Step, Verdicts, prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
+from lmms_egoplan.judging.limits import LimitError
 from lmms_egoplan.judging.progress import Progress, Words
-from lmms_egoplan.judging.settings import HOW_TO_SET, MAX_TOKENS, JudgeSettings, judge_settings, set_model
-from lmms_egoplan.judging.text import is_cut, is_ended, is_unclear, read_rating
-from lmms_egoplan.text import clean_text, join_list
+from lmms_egoplan.judging.settings import (
+    HOW_TO_SET,
+    MAX_TOKENS,
+    PARAMETERS,
+    JudgeSettings,
+    judge_settings,
+    set_model,
+)
+from lmms_egoplan.judging.text import NO_TEXT, is_cut, is_ended, is_unclear, read_rating
+from lmms_egoplan.text import clean_text, join_list, written_text
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.batches import Batches
     from lmms_egoplan.judging.client import Client
 
 Result = TypeVar("Result")
+ProbeForm = Callable[[JudgeSettings], tuple[JudgeSettings, Prompt]]
+"""Return the settings and the form of prompts of a benchmark's judge, see `probe`."""
 
-_PROBE = Prompt("Reply with the word: ready")
+PROBE = Prompt("Reply with the word: ready")
+# Token limit of the reply to the probe.
+_PROBE_TOKENS = 16
+# Seconds until the probe says that it is waiting.
+_SILENCE_S = 10.0
 _JUDGING = Words("Judging", "answers", "judged", "judge")
 _WRITING = Words("Asking for", "prompts", "answered", "language model")
 # Judging allows two repeats after a reply without a rating. Plain completions are never repeated.
@@ -38,6 +52,10 @@ _ATTEMPTS = 3
 _LEAST_IN_A_ROW = 8
 # Number of first requests. The run ends if all of them are refused with the same message.
 _FIRST_ANSWERS = 10
+# The run ends after this number of replies if none of them can be read.
+_UNREADABLE = 20
+# Characters of the beginning and of the end of such a reply that are printed.
+_SHOWN = 250
 # Seconds between updates of the waits in the progress bar.
 _TICK_S = 5.0
 # Error for a stored reply whose rating no longer counts.
@@ -70,6 +88,9 @@ def judge_all(
     - A reply that is cut off or has no rating is requested up to two more times. A request that the endpoint refuses
       with 400, 413 or 422 is not repeated.
     - Lone surrogates in a prompt are sent as ``?``.
+    - If none of the first 20 replies can be read, no more are requested. Later calls with the same `settings.asking`
+      then request none.
+    - `settings.asking` limits requests and cost. At a limit, requests in flight are finished, and no more are sent.
     - The model ``"demo"`` compares words in this process, without the cache.
 
     Works with or without a running event loop in this thread.
@@ -89,6 +110,8 @@ def judge_all(
               has no credit.
             - It refused all of the first ten answers with the same message.
             - Many requests in a row got no reply (twice `settings.concurrency`, at least 8).
+            - None of the first 20 replies can be read. The message quotes the last one.
+            - A limit on requests or cost is reached.
             - The cache cannot be used, or no client can be created.
 
     >>> scale = RatingScale(read=float, best=1)
@@ -111,7 +134,14 @@ def judge_all(
     return _ask_all([request.id for request in requests], prompts, scale, settings, title)
 
 
-def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
+def complete_all(
+    prompts: Mapping[str, Prompt],
+    settings: JudgeSettings,
+    *,
+    title: str,
+    step: str = "",
+    is_readable: Callable[[str, Judgement], bool] = lambda _, reply: reply.error is None,
+) -> dict[str, Judgement]:
     """Send every prompt to a language model as one user message, and store every reply when it arrives.
 
     Works like `judge_all`, except that any complete reply is accepted. No reply is paid for twice: after a reply that
@@ -122,6 +152,8 @@ def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, titl
         prompts: prompts by the id that names them in messages. May be empty.
         settings: the language model.
         title: short name of the task, for the progress bar and the log.
+        step: name of the requests whose first 20 replies count together, see `judge_all`.
+        is_readable: whether a reply to the prompt with this id can be read.
 
     Returns:
         Judgements by id, with `reply` or `error` but no rating.
@@ -133,34 +165,60 @@ def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, titl
         return {}
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} writes no text. Set LMMS_EGOPLAN_JUDGE_MODEL to another model")
-    return dict(zip(prompts, _ask_all([*prompts], [*prompts.values()], None, settings, title), strict=True))
+    judgements = _ask_all([*prompts], [*prompts.values()], None, settings, title, step, is_readable)
+    return dict(zip(prompts, judgements, strict=True))
 
 
-def probe(settings: JudgeSettings) -> str:
-    """Send the judge one short request; return the name of the model that replied.
+def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
+    """Send the judge one request with a short limit on its reply; return the name of the model that replied.
 
-    An endpoint that is too busy (429) passes, because it accepts the key. A warning is logged, and the requested name
-    is returned.
+    Any chat completion passes, even if it is cut off. If the endpoint refuses the limit, the request is repeated with
+    that of `settings`. An endpoint that is too busy (429) passes, because it accepts the key. A warning is logged, and
+    the requested name is returned. The probe waits up to 60 s, or up to 300 s while the endpoint replies 503, and logs
+    after 10 s that it is waiting.
+
+    Args:
+        settings: the judge.
+        form: a prompt of the same form as those that will be sent: system message, images, schema.
 
     Raises:
         JudgeError: the endpoint refuses, is unreachable, or does not return a chat completion; or no client can be
             created.
+        LmmsEgoplanError: the cost has a limit, but the file of prices lacks the judge.
 
     >>> probe(JudgeSettings("demo"))
     'demo'
     """
     if settings.model == DEMO:
         return DEMO
+    asking = settings.asking
+    if asking.max_cost is not None:
+        asking.price(settings.model)
     _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
 
     async def ask() -> str:
         from lmms_egoplan.judging.client import Client
 
-        async with Client(settings, lambda: None, PROBING) as client:
-            reply = await client.ask(_PROBE)
-            if reply.error:
-                raise NoAnswerError(f"its reply cannot be used: {reply.error}")
-            return settings.name(reply.judge)
+        async def send(max_tokens: int) -> Judgement:
+            asking.limits.retry()
+            async with Client(replace(settings, max_tokens=max_tokens), asking.limits.retry, PROBING) as client:
+                return await client.ask(form)
+
+        waiting = asyncio.create_task(_announce_wait(settings))
+        try:
+            reply = await send(min(settings.max_tokens, _PROBE_TOKENS))
+        except RefusedRequestError as error:
+            # Some models refuse a limit that ends their thinking, or that is lower than another parameter.
+            if "token" not in str(error) or settings.max_tokens <= _PROBE_TOKENS:
+                raise
+            reply = await send(settings.max_tokens)
+        finally:
+            waiting.cancel()
+        if reply.error not in (None, NO_TEXT):
+            raise NoAnswerError(f"its reply cannot be used: {reply.error}")
+        if cost := asking.cost(settings.model, reply.prompt_tokens, reply.completion_tokens):
+            asking.limits.pay(cost, is_typical=False)
+        return settings.name(reply.judge)
 
     try:
         return _run_in_thread(ask())
@@ -172,12 +230,21 @@ def probe(settings: JudgeSettings) -> str:
     raise JudgeError(failure)
 
 
-def announce_judge(default_model: str, otherwise: str = "") -> None:
+async def _announce_wait(settings: JudgeSettings) -> None:
+    await asyncio.sleep(_SILENCE_S)
+    logger.info(
+        f"Waiting for {settings.name(settings.model)} at {settings.where}, for at most {PROBING.total_s:.0f} s, or "
+        f"{PROBING.loading_s:.0f} s while it replies 503"
+    )
+
+
+def announce_judge(default_model: str, otherwise: str = "", probe_form: ProbeForm | None = None) -> None:
     """Test the configured judge with one request, or log how to configure a judge. Repeated calls do nothing.
 
     Args:
         default_model: see `judge_settings`.
         otherwise: one line about alternatives, logged if no judge is configured.
+        probe_form: the form of the test request; None for a short text.
 
     Raises:
         JudgeError: the configured judge is unreachable or refuses, or its cache cannot be used.
@@ -190,7 +257,7 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
         if otherwise:
             _log_once("WARNING", otherwise)
         return
-    _try(settings)
+    _try(*((settings, PROBE) if probe_form is None else probe_form(settings)))
     variable, _ = set_model()
     if not variable:
         hint = "Each benchmark uses its own default judge. To use one judge for all, set LMMS_EGOPLAN_JUDGE_MODEL."
@@ -210,6 +277,18 @@ def announce_requests(task: str, requests: int, default_model: str) -> None:
     settings = judge_settings(default_model)
     if settings is not None and settings.model != DEMO:
         logger.info(f"{task}: up to {requests:,} requests to the judge {settings.model}; stored judgements cost none")
+
+
+class UnreadableError(EndpointError):
+    """None of a model's first replies can be read."""
+
+    def __init__(self, message: str) -> None:
+        remedy = (
+            f"Change the model (LMMS_EGOPLAN_JUDGE_MODEL), the token limit ({MAX_TOKENS}), the prompt (another judge "
+            f'protocol, if there is one) or the thinking ({PARAMETERS}, such as {{"chat_template_kwargs": '
+            '{"enable_thinking": false}}), then repeat the command: all answers are stored'
+        )
+        super().__init__(message, "cannot be used", remedy)
 
 
 class Judge:
@@ -278,6 +357,8 @@ class Run:
         settings: JudgeSettings,
         cache: JudgementCache,
         title: str = "",
+        step: str = "",
+        is_readable: Callable[[str, Judgement], bool] = lambda _, reply: reply.error is None,
     ) -> None:
         """Read cached replies by the current rule, and open the progress bar.
 
@@ -287,6 +368,8 @@ class Run:
             settings: the judge or language model.
             cache: the open database.
             title: short name of the task.
+            step: see `complete_all`.
+            is_readable: see `complete_all`.
         """
         self.judgements: dict[Prompt, Judgement] = {}
         self._answers, self._scale, self._settings, self._cache = answers, scale, settings, cache
@@ -296,6 +379,11 @@ class Run:
         self._asked = self._without_reply = self._to_ask = 0
         self._title, self._tokens = title or self._words.doing, list[tuple[int | None, int | None]]()
         self._first_refusals: list[str] = []
+        self._is_readable, self._limits = is_readable, settings.asking.limits
+        reading = (settings.where, settings.name(settings.model), scale or step)
+        self._verdicts = settings.asking.verdicts.setdefault(reading, Verdicts())
+        self._stopped: EndpointError | None = None
+        self._claims: Claims
         keys = [] if settings.ignores_cache else [*self._keys]
         failed: dict[str, Judgement] = {}
         elsewhere: Counter[str] = Counter()
@@ -336,10 +424,13 @@ class Run:
             EndpointError: no client can be created; or a refusal applies to all requests (the message names the
                 answer); or all of the first ten answers are refused with the same message.
             NoAnswerError: many answers in a row got no reply. The message has their number and the last cause.
+            UnreadableError: none of the first replies can be read.
+            LimitError: a limit on requests or cost is reached.
         """
         from lmms_egoplan.judging.batches import Batches
         from lmms_egoplan.judging.client import Client
 
+        self._check_verdicts()
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
         self._to_ask = len(missing)
         failures = self._cache.load_failures(missing)
@@ -354,21 +445,37 @@ class Run:
             )
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
-            Claims(keys, self._cache, self._read_new, self._settle) as claims,
-            Batches(client, self._keys, claims, self._progress) if is_batch else nullcontext(client) as asked,
+            Claims(keys, self._cache, self._read_new, self._settle) as self._claims,
+            Batches(client, self._keys, self._claims, self._progress) if is_batch else nullcontext(client) as asked,
         ):
             slots = min(self._settings.concurrency, len(keys))
-            workers = [asyncio.create_task(self._ask_next(claims, asked)) for _ in range(slots)]
-            ticker = asyncio.create_task(self._show_waits(claims))
+            workers = [asyncio.create_task(self._ask_next(asked)) for _ in range(slots)]
+            ticker = asyncio.create_task(self._show_waits())
             try:
                 await asyncio.gather(*workers)
             finally:
                 for task in (*workers, ticker):
                     task.cancel()
                 await asyncio.gather(*workers, ticker, return_exceptions=True)
+        if self._stopped is not None:
+            raise self._stopped
 
-    async def _ask_next(self, claims: Claims, client: "Client | Batches") -> None:
-        settings, model = self._settings, f"the {self._words.model}"
+    def _check_verdicts(self) -> None:
+        """Take account of stored replies of this endpoint. Raise `UnreadableError` if its replies cannot be read."""
+        verdicts = self._verdicts
+        own = (reply for reply in self.judgements.items() if reply[1].endpoint == self._settings.where)
+        if not verdicts.readable and any(self._is_readable(self._answers[prompt][0], reply) for prompt, reply in own):
+            verdicts.readable += 1
+        if verdicts.unreadable >= _UNREADABLE and not verdicts.readable:
+            raise self._unreadable("", "")
+
+    def _stop(self, error: EndpointError) -> None:
+        """Send nothing more. Requests in flight are finished."""
+        self._stopped = self._stopped or error
+        self._claims.stop()
+
+    async def _ask_next(self, client: "Client | Batches") -> None:
+        settings, model, claims = self._settings, f"the {self._words.model}", self._claims
         while (key := await claims.take()) is not None:
             prompt = self._keys[key]
             self._asked += 1
@@ -385,6 +492,8 @@ class Run:
             except EndpointError as error:
                 raise EndpointError(f"{error} (asked about {self._answers[prompt][0]})", error.what) from error
             del self._progress.waiting[key]
+            if judgement is None:
+                return
             claims.finish(key, judgement if is_answered else None)
             self._settle(key, judgement, "judged", is_refused=refusal is not None)
             # Without a scale, a refused prompt may just be too long for the model.
@@ -394,12 +503,14 @@ class Run:
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * settings.concurrency):
                 raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
 
-    async def _judge(self, prompt: Prompt, client: "Client | Batches") -> Judgement:
+    async def _judge(self, prompt: Prompt, client: "Client | Batches") -> Judgement | None:
+        """Ask a prompt, up to three times; return None if the run stopped before its first reply."""
         scale, counts, tokens = self._scale, self._progress.counts, list[tuple[int | None, int | None]]()
+        judgement = None
         for attempt in range(1 if scale is None else _ATTEMPTS):
-            if attempt:
-                self._count_retry()
-            reply = await client.ask(prompt)
+            if self._stopped is not None or (reply := await self._ask(prompt, client)) is None:
+                break
+            counts["retried"] += attempt > 0
             # Some servers always report ``stop``.
             counted = (reply.completion_tokens, reply.stated_tokens)
             is_at_limit = is_cut(reply.finish) or self._settings.max_tokens in counted
@@ -412,15 +523,60 @@ class Run:
             has_ended = reply.reply is not None and not is_at_limit and is_ended(reply.finish) is not False
             rating = read_rating(scale, reply.reply, reply.finish) if has_ended and scale else None
             is_good = has_ended if scale is None else rating is not None
-            error = None if is_good else self._problem(reply, is_at_limit=is_at_limit)
+            error = None if is_good else self._problem(reply, attempt + 1, is_at_limit=is_at_limit)
             finish = "length" if is_at_limit else reply.finish
             judgement = replace(reply, rating=rating, error=error, finish=finish)
+            if reply.reply is not None and (is_at_limit or is_ended(reply.finish) is not False):
+                self._count_verdict(prompt, judgement, is_cut=is_at_limit)
             if is_good:
                 break
+        if judgement is None:
+            return None
         sent, received = (None if None in column else sum(column) for column in zip(*tokens, strict=True))
         return replace(judgement, prompt_tokens=sent, completion_tokens=received)
 
-    def _problem(self, reply: Judgement, *, is_at_limit: bool) -> str:
+    async def _ask(self, prompt: Prompt, client: "Client | Batches") -> Judgement | None:
+        """Send a request within the limits; return None, and stop the run, if one of them is reached."""
+        asking, model, limits = self._settings.asking, self._settings.model, self._limits
+        try:
+            most = asking.cost(model, prompt_tokens(prompt), self._settings.max_tokens) if asking.max_cost else 0.0
+            assumed = await limits.reserve(most or 0.0, waits=not asking.batch)
+            try:
+                reply = await client.ask(prompt)
+            finally:
+                limits.release(assumed)
+        except LimitError as error:
+            self._stop(error)
+            return None
+        if reply.reply is not None:
+            try:
+                limits.pay(asking.cost(model, reply.prompt_tokens, reply.completion_tokens))
+            except LimitError as error:
+                self._stop(error)
+        return reply
+
+    def _count_verdict(self, prompt: Prompt, judgement: Judgement, *, is_cut: bool) -> None:
+        """Count a reply as readable or not. Stop the run after many unreadable ones if none before was readable."""
+        verdicts, answer = self._verdicts, self._answers[prompt][0]
+        is_readable = judgement.error is None and self._is_readable(answer, judgement)
+        verdicts.readable += is_readable
+        verdicts.unreadable += not is_readable
+        verdicts.cut += is_cut
+        if verdicts.unreadable >= _UNREADABLE and not verdicts.readable and self._stopped is None:
+            self._stop(self._unreadable(judgement.reply or "", answer))
+
+    def _unreadable(self, reply: str, answer: str) -> "UnreadableError":
+        """Return the error about replies that cannot be read, with one of them as an example if it is not empty."""
+        verdicts, settings = self._verdicts, self._settings
+        cut = f" ({verdicts.cut} of them were cut off at the limit of {settings.max_tokens} tokens)" * bool(
+            verdicts.cut
+        )
+        line = written_text(reply)
+        line = line if len(line) <= 2 * _SHOWN else f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}"
+        example = f". The last one, about {answer}: {line!r}" if answer else ""
+        return UnreadableError(f"none of its first {verdicts.unreadable} replies can be read{cut}{example}")
+
+    def _problem(self, reply: Judgement, attempts: int, *, is_at_limit: bool) -> str:
         """Return why the last reply cannot be used."""
         reason = f"finish_reason {reply.finish!r}"
         if is_at_limit:
@@ -432,7 +588,7 @@ class Run:
         else:
             where = "" if is_ended(reply.finish) else f" at its end ({reason})"
             problem = reply.error or f"it has no rating{where}"
-        subject = "reply" if self._scale is None else f"last reply ({_ATTEMPTS} attempts)"
+        subject = "reply" if self._scale is None else f"last reply ({attempts} attempts)"
         return f"the {self._words.model}'s {subject} cannot be used: {problem}"
 
     def _log_expectation(self) -> None:
@@ -442,6 +598,7 @@ class Run:
             logger.info(self._settings.asking.expectation(first, self._to_ask, self._settings.max_tokens))
 
     def _count_retry(self) -> None:
+        self._limits.retry()
         self._progress.counts["retried"] += 1
 
     def _check_first(self, key: str, refusal: str) -> None:
@@ -492,15 +649,20 @@ class Run:
         else:
             self._progress.count(failed=answers, refused=answers * is_refused)
 
-    async def _show_waits(self, claims: Claims) -> None:
+    async def _show_waits(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self._progress.asked_elsewhere = claims.busy
+            self._progress.asked_elsewhere = self._claims.busy
             self._progress.show_waits()
 
 
 def _ask_all(
-    ids: Sequence[str], prompts: Sequence[Prompt], scale: RatingScale | None, settings: JudgeSettings, title: str
+    ids: Sequence[str],
+    prompts: Sequence[Prompt],
+    scale: RatingScale | None,
+    settings: JudgeSettings,
+    title: str,
+    *reading: Any,
 ) -> list[Judgement]:
     """Return the judgements of all prompts, in order; see `judge_all`, or without a scale `complete_all`."""
     prompts = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts]
@@ -513,7 +675,7 @@ def _ask_all(
     failure, words = None, _WRITING if scale is None else _JUDGING
     try:
         with JudgementCache(default_cache_path()) as cache:
-            run = Run(answers, scale, settings, cache, title)
+            run = Run(answers, scale, settings, cache, title, *reading)
             judgements = run.judgements
             try:
                 missing = [prompt for prompt in answers if prompt not in judgements]
@@ -521,6 +683,9 @@ def _ask_all(
                     settings.asking.steps.append(_estimated(missing, settings, cache, title))
                     judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
                 elif missing:
+                    if settings.asking.probes:
+                        settings.asking.probes = False
+                        probe(settings, replace(max(missing, key=lambda prompt: len(prompt.images)), text=PROBE.text))
                     _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
                     _run_in_thread(run.ask())
             finally:
@@ -553,7 +718,7 @@ def _unrated(settings: JudgeSettings, error: str) -> Judgement:
 
 
 def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:
-    return f"The {words.model} {settings.model} at {settings.where} {error.what}: {error}. Check {error.check}"
+    return f"The {words.model} {settings.model} at {settings.where} {error.what}: {error}. {error.remedy}"
 
 
 def _wording(refusal: str) -> str:
@@ -562,14 +727,14 @@ def _wording(refusal: str) -> str:
 
 
 @functools.cache
-def _try(settings: JudgeSettings) -> None:
+def _try(settings: JudgeSettings, form: Prompt) -> None:
     if settings.model != DEMO:
         try:
             with JudgementCache(default_cache_path()):
                 pass
         except CacheError as error:
             raise JudgeError(str(error)) from None
-    logger.info(f"Judge: {probe(settings)}")
+    logger.info(f"Judge: {probe(settings, form)}")
 
 
 @functools.cache

@@ -2,11 +2,13 @@
 
 import functools
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +18,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, DEMO, JudgeProtocol
+from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
+from lmms_egoplan.processes import num_processes
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
@@ -44,6 +48,7 @@ _NUMBERS = {
     "max_tokens": (MAX_TOKENS, 1_000_000),
     "max_mib": (MAX_MIB, 1024),
 }
+_MOST_REQUESTS = 99_999_999
 # The default of lmms-eval's Azure judge.
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 # The openai library requires a key. Local servers ignore it.
@@ -144,7 +149,7 @@ def chosen_protocol(of: Mapping[str, JudgeProtocol], name: str = "", default: st
     return of[name]
 
 
-def judge_settings(default_model: str) -> JudgeSettings | None:
+def judge_settings(default_model: str, asking: Asking | None = None) -> JudgeSettings | None:
     """Return the judge that the environment configures, or None without one.
 
     Each of our variables takes precedence over the harness's variables:
@@ -160,17 +165,21 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
 
     These variables, which begin with ``LMMS_EGOPLAN_JUDGE``, have defaults: ``_CONCURRENCY`` 32, ``_TIMEOUT`` 300
     (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16. ``_PARAMETERS`` is a JSON object of parameters for each request;
-    null removes a default parameter.
+    null removes a default parameter. ``_MAX_REQUESTS`` and ``_MAX_COST``, with the file ``_PRICES``, limit the requests
+    of all tasks of a run together. Each of its processes has an equal share.
 
     Args:
         default_model: the model if the environment names none.
+        asking: options of the command, instead of the limits in the environment.
 
     Raises:
-        LmmsEgoplanError: an address, key, number or parameter is malformed, or the settings for Azure are incomplete.
+        LmmsEgoplanError: an address, key, number, parameter or file of prices is malformed, or the settings for Azure
+            are incomplete.
     """
     model = _first(_MODEL) or default_model
+    limits = {"asking": asking or _asking(*(_first((name,)) for name in (PRICES, MAX_REQUESTS, MAX_COST)))} | _limits()
     if model == DEMO:
-        return JudgeSettings(DEMO, **_limits())
+        return JudgeSettings(DEMO, **limits)
     is_azure = os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1])
     url, key = (_url(_AZURE_ENDPOINT), _key(_AZURE_KEY)) if is_azure else (_url(_BASE_URL), _key(_API_KEY))
     if url is None and key is None:
@@ -179,10 +188,10 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         if url is None or key is None:
             raise LmmsEgoplanError("API_TYPE=azure requires AZURE_ENDPOINT and AZURE_API_KEY; set both")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
-        return JudgeSettings(model, api_key=key, azure_endpoint=url, azure_api_version=version, **_limits())
+        return JudgeSettings(model, api_key=key, azure_endpoint=url, azure_api_version=version, **limits)
     if url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
         _warn_of_borrowed_key(urlsplit(url).hostname or "")
-    return JudgeSettings(model, url, key or NO_KEY, **_limits())
+    return JudgeSettings(model, url, key or NO_KEY, **limits)
 
 
 def language_model(
@@ -199,18 +208,16 @@ def language_model(
     Raises:
         LmmsEgoplanError: no model is configured, a setting is wrong, or the file of prices lacks the model.
     """
-    settings = judge_settings(default_model)
+    settings = judge_settings(default_model, asking)
     if settings is None and asking is not None and asking.is_estimate:
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
     if asking and asking.prices and settings.model != DEMO:
         asking.price(name or settings.model)
+    asking = asking or settings.asking
     return replace(
-        settings,
-        model=name or settings.model,
-        asking=asking or settings.asking,
-        concurrency=concurrency or settings.concurrency,
+        settings, model=name or settings.model, asking=asking, concurrency=concurrency or settings.concurrency
     )
 
 
@@ -310,6 +317,20 @@ def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
         merged = {**defaults, **parameters}
         limits["parameters"] = {name: value for name, value in merged.items() if value is not None}
     return limits
+
+
+@functools.cache
+def _asking(prices: str, requests: str, cost: str) -> Asking:
+    """Return the limits that all tasks of this process share: its part of those of the run."""
+    processes = num_processes()
+    max_requests = _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes if requests else None
+    try:
+        max_cost = float(cost) / processes if cost else None
+    except ValueError:
+        max_cost = math.nan
+    if max_cost is not None and not 0 <= max_cost < math.inf:
+        raise LmmsEgoplanError(f"{MAX_COST} is {cost!r}; set a number from 0")
+    return Asking(prices=Path(prices) if prices else None, max_requests=max_requests, max_cost=max_cost)
 
 
 def _parameters(text: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ _RE = compile_patterns(_TABLES["patterns"], re.IGNORECASE | re.MULTILINE | re.VE
 _LONGEST_ERROR = 300
 _LONGEST_NAME = 120
 _NAME_SIGNS = " -_.:/@+#=,()%~"
+# Error of a completion whose message has no text, for example because a limit ended the model's thinking.
+NO_TEXT = "it has no text"
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 # Characters at the end of a reply that are searched for ratings.
@@ -62,7 +64,9 @@ def read_reply(body: str, model: str) -> Judgement:
     if isinstance(text, list):  # parts of other types are the model's thinking
         parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]
         text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
-    problem = "it has no choices" if choice is None else "it has no text"
+    problem = "it has no choices" if choice is None else NO_TEXT
+    if choice is not None and not isinstance(_get(choice, "message"), dict):
+        problem = "it has no message"
     usage = _get(completion, "usage")
     finish = _get(choice, "finish_reason")
     if not isinstance(finish, str | None):  # nobody knows whether the reply ended

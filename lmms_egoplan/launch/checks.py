@@ -14,14 +14,13 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
-from loguru import logger
 
 from lmms_egoplan.benchmarks.subset import designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
 from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, IN_PLAIN_TEXT, NONE, ON_VLLM
-from lmms_egoplan.judging.judge import probe
+from lmms_egoplan.judging.judge import PROBE, probe
 from lmms_egoplan.judging.settings import judge_settings
 from lmms_egoplan.launch.checkpoint import check_chat_template, check_checkpoint, weight_bytes
 from lmms_egoplan.launch.plan import Plan
@@ -183,19 +182,20 @@ def _encoder(plan: Plan) -> Iterator[str]:
 
 def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
-    judged = {judge.DEFAULT_JUDGE: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
-    judges = {default: judge_settings(default) for default in judged}
-    if without := [judged[default] for default, settings in judges.items() if settings is None]:
+    judged = {judge: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
+    judges = {judge: judge_settings(judge.DEFAULT_JUDGE) for judge in judged}
+    if without := dict.fromkeys(judged[judge] for judge, settings in judges.items() if settings is None):
         yield (
             f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and "
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
-    logger.disable(probe.__module__)  # only the result matters here
-    try:
-        for settings in dict.fromkeys(filter(None, judges.values())):
-            probe(settings)
-    finally:
-        logger.enable(probe.__module__)
+    forms = [
+        judge.probe_form(settings) if hasattr(judge, "probe_form") else (settings, PROBE)
+        for judge, settings in judges.items()
+        if settings is not None
+    ]
+    for settings, form in dict.fromkeys(forms):
+        probe(settings, form)
 
 
 def _server(plan: Plan) -> Iterator[str]:

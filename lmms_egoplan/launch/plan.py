@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +52,7 @@ class Plan:
         owner: The command that owns this folder.
         protocol: Name of the preset that the tasks follow; None for the tasks' own protocols.
         subset: Value of `SUBSET`; "" for all questions. It does not determine the answers, so it is not a setting.
+        limits: Variables that limit the requests to judges. They do not determine the answers, either.
     """
 
     model: str
@@ -68,6 +69,7 @@ class Plan:
     owner: str = "run"
     protocol: str | None = None
     subset: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def results(self) -> Path:
@@ -128,8 +130,8 @@ class Plan:
         return [*words, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """Return variables for the harness: the preset, and an ID that lets lmms-eval resume its own backends, too."""
-        variables = {name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x}
+        """Return variables for the harness, among them an ID that lets lmms-eval resume its own backends, too."""
+        variables = {name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x} | {**self.limits}
         if self.backend.is_own:
             return variables
         settings = json.dumps(self.settings(), sort_keys=True)
@@ -143,9 +145,10 @@ class Plan:
         template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
         paths = {"log": self.out / "slurm-%j.log", "results": self.results, "report": self.out / "report"}
         quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
+        variables = {name: shlex.quote(value) for name, value in self.environment().items()}
         command = {"python": shlex.quote(sys.executable), "folder": shlex.quote(str(Path.cwd()))}
         arguments = shlex.join([*_MODULES[self.harness], *self.arguments()])
-        return template.render(plan=self, arguments=arguments, **quoted, **command)
+        return template.render(plan=self, variables=variables, arguments=arguments, **quoted, **command)
 
 
 def read_arguments(text: str) -> dict[str, str]:

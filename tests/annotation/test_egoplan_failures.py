@@ -129,8 +129,8 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
             "Small" in prompt or "{" in prompt.partition("### Goal")[2].partition("The answer")[0]
             for prompt in server.prompts
         )
-        # Each unusable reply is requested once more, and stored.
-        assert len(server.prompts) == 12
+        # After the test request, each unusable reply is requested once more, and stored.
+        assert len(server.prompts) == 1 + 12
     judged = [json.loads(line) for line in (tmp_path / "judged" / LABELS).read_text().splitlines()]
     assert {record["id"] for record in judged} == {record["id"] for record in records}
     assert {record["by"] for record in judged} == {"seeing-judge, prompt 2"}

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from judge_server import JudgeServer, Reply
+from judge_server import JudgeServer, Reply, images_in
 from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
+from lmms_egoplan.benchmarks.egointent.diagnostics import MAX_IMAGES
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.judge import JudgeError, announce_judge, probe
-from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.settings import LIMIT_NAMES, JudgeSettings
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -45,7 +47,7 @@ NO_CREDIT = json.dumps({"error": {"message": "no credit", "code": "insufficient_
         (Reply("unknown field", status=400), "refuses: HTTP 400: unknown field", 1),
         (Reply(status=429, body=NO_CREDIT), r"refuses: HTTP 429: no credit\.", 1),
         (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "HTTP 500: busy", 1 + PROBING.retries),
-        (Reply("down", status=503, headers={"Retry-After": "60"}), r"HTTP 503: down \(Retry-After: 60 s\)", 1),
+        (Reply("down", status=503, headers={"Retry-After": "600"}), r"HTTP 503: down \(Retry-After: 600 s\)", 1),
         (Reply(body=b"<html>hello</html>"), "not JSON: '<html>", 1),
     ],
 )
@@ -73,14 +75,81 @@ def test_probe_logs_the_endpoint_first(log):
 
 
 def test_a_silent_endpoint_is_reported(monkeypatch):
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1, read_s=1))
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, read_s=1))
     message = r"does not answer: Request timed out. \(ReadTimeout\)"
     logged = threading.Event()
     with JudgeServer(lambda *_: logged.wait(FOREVER_S) and Reply()) as server:
         with pytest.raises(JudgeError, match=message):
             probe(JudgeSettings("judge", server.url))
-        wait_until(lambda: len(server.prompts) == 2)
+        wait_until(lambda: len(server.prompts) == 1)
         logged.set()
+
+
+def test_the_probe_has_the_form_of_the_judges_requests(monkeypatch):
+    forms = [judge for benchmark in BENCHMARKS for judge in benchmark.load_judges([*benchmark.judges])]
+    with JudgeServer(lambda *_: Reply()) as server:
+        set_judge(monkeypatch, server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "authors")
+        for form in dict.fromkeys(forms):
+            announce_judge(*form)
+    egothink, egointent, diagnostics = server.bodies
+    assert [message["role"] for message in egothink["messages"]] == ["system", "user"]
+    assert [message["role"] for message in egointent["messages"]] == ["user"]
+    assert len(images_in(diagnostics)) == MAX_IMAGES
+    assert {body["max_tokens"] for body in server.bodies} == {16}
+
+
+CUT = (
+    b'{"choices": [{"message": {"content": null, "reasoning": "The"}, "finish_reason": "length"}], "model": "thinker"}'
+)
+
+
+def test_a_reply_that_is_cut_off_passes_the_probe():
+    for reply in (Reply("<think>The", finish="length", model="thinker"), Reply(body=CUT)):
+        with JudgeServer(lambda *_, reply=reply: reply) as server:
+            assert probe(JudgeSettings("judge", server.url)) == "thinker"
+        assert len(server.prompts) == 1
+
+
+def test_a_refused_limit_is_replaced_by_that_of_the_judge():
+    def reply(*_):
+        if max(server.bodies[-1].get(name, 0) for name in LIMIT_NAMES) < 1000:
+            return Reply("max_tokens must exceed thinking.budget_tokens", status=400)
+        return Reply(model="thinker")
+
+    with JudgeServer(reply) as server:
+        assert probe(JudgeSettings("judge", server.url)) == "thinker"
+        with pytest.raises(JudgeError, match="the limit is 900 tokens"):
+            probe(JudgeSettings("judge", server.url, max_tokens=900))
+
+
+@pytest.mark.parametrize("loading_s", [60, 1])
+def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monkeypatch):
+    patience = replace(PROBING, total_s=2.0, loading_s=loading_s)
+    monkeypatch.setattr(judge_module, "PROBING", patience)
+    monkeypatch.setattr(judge_module, "_SILENCE_S", 0.2)
+    monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 0.1)
+    loading = Reply("loading", status=503, headers={"Retry-After-Ms": "100"})
+    with JudgeServer(lambda _, before: loading if before < 12 else Reply(model="loaded")) as server:
+        settings = JudgeSettings("judge", server.url)
+        if loading_s > 1:
+            assert probe(settings) == "loaded"
+        else:
+            with pytest.raises(JudgeError, match="HTTP 503: loading"):
+                probe(settings)
+            assert len(server.prompts) < 12
+    assert f"Waiting for judge at {server.url}" in "".join(log)
+    assert f"{patience.total_s:.0f} s" in "".join(log)
+
+
+def test_the_probe_ends(monkeypatch):
+    assert (PROBING.total_s, PROBING.loading_s, judge_module._SILENCE_S) == (60, 300, 10)
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.5))
+    ended = threading.Event()
+    with JudgeServer(lambda *_: ended.wait(FOREVER_S) and Reply()) as server:
+        with pytest.raises(JudgeError, match=r"does not answer: No answer within 0.5 s"):
+            probe(JudgeSettings("judge", server.url))
+        ended.set()
 
 
 @pytest.fixture

@@ -29,9 +29,10 @@ def test_a_reply_that_did_not_end_gives_no_rating(log):
     texts = [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"]
     replies = {f"{finish} {text}": Reply(text, finish=finish) for finish in INCOMPLETE for text in texts}
     failures = []
-    with JudgeServer(lambda prompt, _: replies[prompt]) as server:
+    with JudgeServer(lambda prompt, _: replies.get(prompt, Reply())) as server:
+        judge(server.url, ["rated"])  # a judge without any readable reply is asked no further
         for attempts in (3, 6):  # they are not in the cache
-            for prompt, judgement in zip(replies, judge(server.url, replies), strict=True):
+            for prompt, judgement in zip(replies, judge(server.url, ["rated", *replies])[1:], strict=True):
                 reply = replies[prompt]
                 is_cut = reply.finish in CUT_OFF
                 is_named = f"finish_reason '{reply.finish}'" in judgement.error

@@ -25,7 +25,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.paths import module_yaml
@@ -225,6 +225,8 @@ def judge(
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Have a judge mark the six types of errors in plans, except those that people called correct.
 
@@ -234,7 +236,8 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
+    asking = Asking(retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost)
+    settings = language_model(DEFAULT_MODEL, asking=asking)
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:

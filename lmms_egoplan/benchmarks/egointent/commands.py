@@ -14,7 +14,19 @@ from lmms_egoplan.benchmarks.egointent.records import Record, check_records, loa
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.benchmarks.egointent.statistics import statistics_files
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import Asking, Batch, Concurrency, EstimateOnly, Out, Prices, Retry, end, written_path
+from lmms_egoplan.judging.asking import (
+    Asking,
+    Batch,
+    Concurrency,
+    EstimateOnly,
+    MaxCost,
+    MaxRequests,
+    Out,
+    Prices,
+    Retry,
+    end,
+    written_path,
+)
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
@@ -115,6 +127,8 @@ def judge(
     batch: Batch = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Judge stored answers to EgoIntent's steps, from a run or from another framework.
 
@@ -134,7 +148,8 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    settings = language_model(DEFAULT_JUDGE, None, Asking(retry_rejected, estimate, prices, batch), concurrency)
+    asking = Asking(retry_rejected, estimate, prices, batch, max_requests=max_requests, max_cost=max_cost)
+    settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)
     if not estimate:

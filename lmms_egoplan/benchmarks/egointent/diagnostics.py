@@ -13,7 +13,7 @@ As in `metrics`, a score is 0 if one of its fields is missing. A score that no j
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loguru import logger
@@ -26,8 +26,8 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.visuals import thin
-from lmms_egoplan.judging.judge import Judge
-from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
+from lmms_egoplan.judging.judge import PROBE, Judge
+from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.media.frames import FrameError
@@ -56,6 +56,8 @@ LONGER_SIDE = 512
 MAX_IMAGES = 16
 
 _QUALITY = 85
+# Side of the images of the test request, in pixels. Some models refuse smaller ones.
+_PROBE_SIDE = 64
 # GPT-4o in high detail: 85 tokens for an image plus 170 for each tile of 512 x 512 px,
 # https://platform.openai.com/docs/guides/images-vision
 OPENAI_TOKENS = 85 + 170
@@ -142,6 +144,11 @@ def diagnose(predictions: Sequence[scoring.Prediction], settings: JudgeSettings 
             for (index, name, _), judgement in zip(requests, judgements, strict=True):
                 judged[index][name] = judgement
     return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")
+
+
+def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
+    """Return the settings and the form of prompts, with as many images as any, for `probe`."""
+    return settings, replace(PROBE, images=encode_frames([Image.new("RGB", (_PROBE_SIDE,) * 2)] * MAX_IMAGES))
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:

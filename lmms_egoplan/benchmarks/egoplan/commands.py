@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, statisti
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry, end
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry, end
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
@@ -288,6 +288,8 @@ def judge(
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Have a judge name the types of failures in a run's wrong answers (Fig. 6 of the paper).
 
@@ -305,7 +307,8 @@ def judge(
     from lmms_egoplan.benchmarks.egoplan import failures
     from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 
-    settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
+    asking = Asking(retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost)
+    settings = language_model(DEFAULT_MODEL, asking=asking)
     judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
     settings.asking.finish_estimate()
     write_folder(out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)})

@@ -1,7 +1,7 @@
 """Grade single answers with a judge (sec. 4.1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Predicate
@@ -10,8 +10,8 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
-from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, JudgeProtocol, JudgeRequest
+from lmms_egoplan.judging.judge import PROBE, Judge, warn_of_missing_ratings
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, JudgeProtocol, JudgeRequest, Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord
@@ -105,6 +105,12 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
         settings: The judge; None without a judge.
     """
     return grade_repeatedly(answers, settings, 1)[0]
+
+
+def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
+    """Return the settings and the form of prompts under the chosen protocol, for `probe`."""
+    protocol = chosen_judge_protocol(settings.protocol)
+    return settings.under(protocol), replace(PROBE, system=protocol.system)
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:

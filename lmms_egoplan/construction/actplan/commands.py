@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
 from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, Retry
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import counted
@@ -28,6 +28,8 @@ def build(
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, following the paper.
 
@@ -45,7 +47,7 @@ def build(
     Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl` lists everything
     that was skipped, one line each.
     """
-    asking = Asking(retry_rejected, estimate, prices)
+    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
     settings = language_model(DEFAULT_MODEL, llm, asking)
     built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
     for reason, count in counted(built.rejections):

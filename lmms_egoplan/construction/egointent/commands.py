@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.construction.egointent.build import build as build_from_narrations
 from lmms_egoplan.construction.egointent.build import rejections_path, write
 from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, Retry
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.rejections import counted
 
@@ -33,6 +33,8 @@ def build(
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Build steps in EgoIntent's format from Ego4D. Their labels are unverified.
 
@@ -55,7 +57,7 @@ def build(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
-    asking = Asking(retry_rejected, estimate, prices)
+    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
     if narrations is None:
         if llm is not None or retry_rejected or estimate:
             raise typer.BadParameter("only with --narrations", param_hint="--llm, --retry-rejected, --estimate")

@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
 from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, Retry
+from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.paths import module_yaml
 
 _TEXTS: dict[str, str] = module_yaml(__file__)
@@ -27,6 +27,8 @@ def build(
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Build EgoPlan questions from narrated videos with the paper's method. They are not verified by people.
 
@@ -58,7 +60,7 @@ def build(
     - EPIC-KITCHENS-100's narrations: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's narrations: https://ego4d-data.org
     """
-    asking = Asking(retry_rejected, estimate, prices)
+    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
     file, kinds = Narrations(narrations, source, mean_gap, epic_video_info), drop.replace(",", " ").split()
     built = build_questions(file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking)
     write(built, out)

@@ -338,12 +338,14 @@ class JudgedTask(TogetherScoredTask):
     Attributes:
         DEFAULT_JUDGE: As in `announce_judge`.
         OTHERWISE: As in `announce_judge`.
+        PROBE_FORM: As in `announce_judge`.
         REQUESTS: Number of requests to the judge for an answer.
     """
 
     FILTER = "judged"
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
+    PROBE_FORM: ClassVar[Any] = None
     REQUESTS: ClassVar[int] = 1
 
     def prepare_scoring(self) -> None:
@@ -352,7 +354,7 @@ class JudgedTask(TogetherScoredTask):
         Raises:
             JudgeError, LmmsEgoplanError: See `announce_judge`.
         """
-        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE, self.PROBE_FORM)
 
     def build_all_requests(self, **kwargs: Any) -> None:
         """Build requests, and announce those to the judge."""

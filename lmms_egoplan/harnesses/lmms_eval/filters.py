@@ -110,11 +110,13 @@ class JudgedFilter(RequestFilter):
     Attributes:
         DEFAULT_JUDGE: As in `announce_judge`.
         OTHERWISE: As in `announce_judge`.
+        PROBE_FORM: As in `announce_judge`.
         REQUESTS: Number of requests to the judge for an answer.
     """
 
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
+    PROBE_FORM: ClassVar[Any] = None
     REQUESTS: int = 1
 
     def __init__(self) -> None:
@@ -123,7 +125,7 @@ class JudgedFilter(RequestFilter):
         Raises:
             JudgeError, LmmsEgoplanError: As in `announce_judge`.
         """
-        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
+        announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE, self.PROBE_FORM)
 
     def judge(self) -> JudgeSettings | None:
         """Return the configured judge, with this process's share of the concurrency; None with ``--predict_only``."""

@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
     read_reply,
 )
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade, probe_form
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
@@ -34,6 +34,7 @@ class General(SystemPromptTask, JudgedTask):
     SETTINGS = ("prompts",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
+    PROBE_FORM = staticmethod(probe_form)
     PLANNING = False
 
     @property

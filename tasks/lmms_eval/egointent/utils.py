@@ -97,6 +97,7 @@ class Diagnosed(JudgedFilter):
     """Diagnose all answers in one batch, and return the text of each `Diagnosis`."""
 
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
+    PROBE_FORM = staticmethod(diagnostics.probe_form)
     REQUESTS = len(diagnostics.Diagnosis.RATED)
     OTHERWISE = scoring.OTHERWISE
 

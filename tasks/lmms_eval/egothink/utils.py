@@ -19,7 +19,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
     read_reply,
 )
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade, probe_form
 from lmms_egoplan.benchmarks.egothink.shortcuts import shown_image
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
@@ -120,6 +120,7 @@ class Judged(JudgedFilter):
 
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
+    PROBE_FORM = staticmethod(probe_form)
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         texts = docs.select_columns(["id", "question", "answer"])

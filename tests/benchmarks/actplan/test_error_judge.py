@@ -71,7 +71,8 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
     out = tmp_path / "judged"
 
     def reply(prompt, _):
-        return Reply(JUDGE[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])], model="judge-of-may")
+        plan = re.search(r"2\. grab\(cup_(\d)\)", prompt)
+        return Reply(JUDGE[int(plan[1])] if plan else "ready", model="judge-of-may")
 
     monkeypatch.setenv("FTP_PROXY", "http://me:proxy-s3cret@127.0.0.1:1")
 
@@ -84,13 +85,15 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
         assert "1 of 6 plans" in output
         assert re.search("Plans judged: 3 of 5; .* people: 3", output)
         assert "fewer than 10 plans" in output
-        # The reply in prose and the one with an extra step are requested once more.
-        assert len(server.prompts) == 7
+        # The reply in prose and the one with an extra step are requested once more, after the test request.
+        assert len(server.prompts) == 1 + 7
+        assert server.bodies[0].keys() == server.bodies[1].keys()
+        assert server.bodies[0]["max_tokens"] < server.bodies[1]["max_tokens"]
         contents = [body["messages"][-1]["content"] for body in server.bodies]
         assert all(content[0]["type"] == "image_url" and len(content) >= 3 for content in contents)
         # Stored replies are not requested again.
         assert run(server, monkeypatch, *arguments)[0] == 1
-        assert len(server.prompts) == 7
+        assert len(server.prompts) == 1 + 7
     judged = read_judgements([out])
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]
@@ -113,7 +116,12 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
 def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
     labels = write_plans(tmp_path / "labels", release, PEOPLE)
     verdicts = dict(JUDGE)
-    with JudgeServer(lambda prompt, _: Reply(verdicts[int(re.search(r"2\. grab\(cup_(\d)\)", prompt)[1])])) as server:
+
+    def reply(prompt, _):
+        plan = re.search(r"2\. grab\(cup_(\d)\)", prompt)
+        return Reply(verdicts[int(plan[1])] if plan else "ready")
+
+    with JudgeServer(reply) as server:
         out = tmp_path / "judged"
         arguments = ("judge", "actplan", labels / "plans.jsonl", "--instances", release, "--out", out)
         code, output = run(server, monkeypatch, *arguments, "--estimate")
@@ -123,8 +131,8 @@ def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
         verdicts[3] = "{}"
         sent = len(server.prompts)
         run(server, monkeypatch, *arguments, "--retry-rejected")
-        # The third plan's reply is valid now; the fifth one's is requested twice.
-        assert len(server.prompts) == sent + 3
+        # After the test request, the third plan's reply is valid; the fifth one's is requested twice.
+        assert len(server.prompts) == sent + 1 + 3
     assert [plan.judge for plan in read_judgements([out])][2] == {}
 
 
@@ -145,8 +153,8 @@ def test_the_judge_sees_the_unchanged_plan(release, tmp_path, monkeypatch):
         arguments = ("judge", "actplan", plans, "--instances", release, "--out", tmp_path / "judged")
         code, output = run(server, monkeypatch, *arguments)
         assert code == 0, output
-        assert len(server.prompts) == 3
-        asked = [prompt.partition("### The model's plan\n")[2].partition("\n\n")[0] for prompt in server.prompts]
+        assert len(server.prompts) == 1 + 3
+        asked = [prompt.partition("### The model's plan\n")[2].partition("\n\n")[0] for prompt in server.prompts[1:]]
     numbered = ["\n".join(f"{n}. {step}" for n, step in enumerate(text.split("\n"), 1)) for text in texts[:2]]
     assert {*asked} == {*numbered, "1. wait (|im_end|) (|im_start|)assistant {}"}
     judged = read_judgements([tmp_path / "judged"])

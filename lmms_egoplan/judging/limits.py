@@ -1,0 +1,104 @@
+"""Limit the requests and the cost of judges and other language models."""
+
+import asyncio
+
+from lmms_egoplan.judging.endpoint import EndpointError
+
+# Variables for runs of a harness, with the same meaning as the options of commands.
+MAX_REQUESTS, MAX_COST = "LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", "LMMS_EGOPLAN_JUDGE_MAX_COST"
+PRICES = "LMMS_EGOPLAN_JUDGE_PRICES"
+# Seconds between checks whether another request fits into the limit on the cost.
+_TICK_S = 0.05
+
+
+class LimitError(EndpointError):
+    """A limit that the user has set is reached."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "is asked no further", "Replies are stored: repeat the command to ask for the rest")
+
+
+class Limits:
+    """The requests and the cost so far, and their limits.
+
+    The cost of a request is known after its reply. Until then, it is assumed to be the highest cost of a request so
+    far, or before the first reply its upper bound. The first request is sent even if that bound exceeds the limit.
+
+    Attributes:
+        requests: Number of requests, with repeats and retries.
+        cost: Cost of the replies, in the currency of the prices.
+    """
+
+    def __init__(self, max_requests: int | None, max_cost: float | None) -> None:
+        self.requests, self.cost = 0, 0.0
+        self._max_requests, self._max_cost = max_requests, max_cost
+        self._highest: float | None = None
+        self._reserved = 0.0
+        self._in_flight = 0
+
+    async def reserve(self, bound: float, *, waits: bool = True) -> float:
+        """Count a request as soon as it fits into the limits; return the cost to assume for it.
+
+        Args:
+            bound: upper bound of its cost; 0 without a limit on the cost.
+            waits: wait for requests in flight, and learn from their costs. If False, the bounds of all requests count.
+
+        Raises:
+            LimitError: a limit is reached.
+        """
+        while True:
+            self._check_requests()
+            assumed = bound if self._highest is None or not waits else self._highest
+            most = self._max_cost
+            is_first = waits and self._highest is None and not self._in_flight and most is not None and self.cost < most
+            if most is None or is_first or self.cost + self._reserved + assumed <= most:
+                break
+            if not (waits and self._in_flight):
+                raise LimitError(
+                    f"{self.cost:.4g} of {most:g} is spent, and another request is expected to cost {assumed:.2g} "
+                    f"(--max-cost or {MAX_COST})"
+                )
+            await asyncio.sleep(_TICK_S)
+        self.requests += 1
+        self._in_flight += 1
+        self._reserved += assumed
+        return assumed
+
+    def release(self, assumed: float) -> None:
+        """End a request for which this cost was reserved."""
+        self._in_flight -= 1
+        self._reserved = self._reserved - assumed if self._in_flight else 0.0
+
+    def pay(self, cost: float | None, *, is_typical: bool = True) -> None:
+        """Add the cost of a reply; None if the endpoint does not report its tokens.
+
+        Args:
+            cost: the cost.
+            is_typical: assume that later requests may cost as much.
+
+        Raises:
+            LimitError: there is a limit on the cost, but the cost is unknown.
+        """
+        if cost is None:
+            if self._max_cost is not None:
+                raise LimitError(
+                    f"it reports no numbers of tokens, so --max-cost ({MAX_COST}) cannot be observed; use "
+                    f"--max-requests ({MAX_REQUESTS})"
+                )
+            return
+        self.cost += cost
+        if is_typical:
+            self._highest = max(self._highest or 0.0, cost)
+
+    def retry(self) -> None:
+        """Count a retry of a request after it failed.
+
+        Raises:
+            LimitError: the limit on requests is reached.
+        """
+        self._check_requests()
+        self.requests += 1
+
+    def _check_requests(self) -> None:
+        if self._max_requests is not None and self.requests >= self._max_requests:
+            raise LimitError(f"{self.requests} requests are sent (--max-requests or {MAX_REQUESTS})")

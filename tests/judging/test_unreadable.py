@@ -1,0 +1,141 @@
+"""Judges whose replies can never be read, and limits on requests and cost."""
+
+import json
+
+import pytest
+
+from judge_server import JudgeServer, Reply
+from judgement_rows import select
+from judging.asked import KEY, SCALE, judge, request
+from judging.test_batches import shorten
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.asking import Asking, prompt_tokens
+from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.judging.judge import JudgeError, judge_all
+from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
+
+pytestmark = pytest.mark.usefixtures("data")
+PROMPTS = [f"prompt {n}" for n in range(30)]
+CONCURRENCY = 4
+TOKENS = b'"usage": {"prompt_tokens": 1000, "completion_tokens": 100}'
+ANSWER = Reply(body=b'{"choices": [{"message": {"content": "[[1]]"}, "finish_reason": "stop"}], %s}' % TOKENS)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Poll batches often."""
+    shorten(monkeypatch.setattr)
+
+
+def stopped(server, prompts=PROMPTS, **settings):
+    """Judge, and return the error with which judging stopped."""
+    with pytest.raises(JudgeError) as error:
+        judge(server.url, prompts, CONCURRENCY, **settings)
+    return error.value
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_a_judge_that_is_never_readable_is_asked_no_further(finish):
+    reply = Reply("<think>\x1b[31mlong</think>\nI like\u202e it.", finish=finish)
+    with JudgeServer(lambda *_: reply) as server:
+        error = stopped(server, max_tokens=123)
+        asked = len(server.prompts)
+        assert 20 <= asked < 20 + CONCURRENCY
+        reply = Reply()
+        assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * len(PROMPTS)
+        assert len(server.prompts) == asked + len(PROMPTS)
+    facts = ["20 replies", "I like it.", "JUDGE_MODEL", "JUDGE_MAX_TOKENS", "protocol", "thinking", "repeat"]
+    facts += ["20 of them", "123 tokens"] if finish == "length" else []
+    assert not [fact for fact in facts if fact not in str(error)]
+    assert str(error).isprintable()
+    assert [judgement.rating for judgement in error.judgements] == [None] * len(PROMPTS)
+    assert all(judgement.error for judgement in error.judgements)
+
+
+@pytest.mark.parametrize("first", [0, 18])
+def test_one_readable_verdict_lets_judging_continue(first):
+    with JudgeServer(lambda prompt, _: Reply("no idea" if prompt != PROMPTS[first // 3] else "[[1]]")) as server:
+        judgements = judge(server.url, PROMPTS[:8], concurrency=1)
+        assert sum(judgement.rating == 1 for judgement in judgements) == 1
+        assert len(server.prompts) == 22
+        judge(server.url, PROMPTS[:8], concurrency=1)  # the stored verdict counts
+        assert len(server.prompts) == 22 + 21
+
+
+def test_the_tasks_of_a_run_count_together(monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", "90")  # a value that no other test has
+    with JudgeServer(lambda *_: Reply("no idea")) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        for start in range(0, 30, 5):
+            with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
+                judge_all([request(prompt) for prompt in PROMPTS[start : start + 5]], SCALE, judge_settings("judge"))
+        assert len(server.prompts) < 2 * 15
+
+
+def test_a_builder_without_readable_replies_stops():
+    asking = Asking()
+    with JudgeServer(lambda *_: Reply('["of another form"]')) as server:
+        settings = JudgeSettings("model", server.url, KEY, CONCURRENCY, asking=asking)
+        with pytest.raises(JudgeError, match=r"20 replies.*of another form"):
+            ask_json("step", {prompt: prompt for prompt in PROMPTS}, settings, "title")
+        assert len(server.prompts) < 20 + CONCURRENCY
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
+    def limited(requests):
+        return Asking(batch=batch, max_requests=requests)
+
+    with JudgeServer(lambda *_: Reply()) as server:
+        error = stopped(server, asking=limited(12))
+        assert len(server.prompts) == len(list(select("key", "judgements"))) == 12
+        assert "12 requests" in str(error)
+        assert sum(judgement.rating == 1 for judgement in error.judgements) == 12
+        stopped(server, asking=limited(12))
+        judge(server.url, PROMPTS, asking=limited(12))
+    assert len(server.prompts) == len(PROMPTS)
+
+
+def test_repeats_and_retries_count_as_requests():
+    for reply in (Reply("no idea"), Reply("busy", status=500, headers={"Retry-After-Ms": "1"})):
+        with JudgeServer(lambda *_, reply=reply: reply) as server:
+            stopped(server, asking=Asking(max_requests=7))
+            assert len(server.prompts) == 7
+
+
+def prices(folder, number=1.0):
+    path = folder / "prices.json"
+    path.write_text(json.dumps({"judge": {"input": number, "output": number}}))
+    return path
+
+
+@pytest.mark.parametrize("max_tokens", [10, 100_000])
+def test_the_cost_stays_below_its_limit(tmp_path, max_tokens):
+    cost = 0.0011
+    with JudgeServer(lambda *_: ANSWER) as server:
+        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=max_tokens)
+        assert len(server.prompts) == 10
+    assert "--max-cost" in str(error)
+
+
+def test_the_upper_bounds_of_a_batch_stay_below_the_limit_on_the_cost(tmp_path):
+    bound = (prompt_tokens(Prompt(PROMPTS[0])) + 500) / 2e6
+    with JudgeServer(lambda *_: ANSWER) as server:
+        asking = Asking(prices=prices(tmp_path), max_cost=12.5 * bound, batch=True)
+        stopped(server, asking=asking, max_tokens=500)
+        assert len(server.prompts) == 12
+
+
+def test_a_limit_on_the_cost_needs_prices_and_counts_of_tokens(tmp_path, monkeypatch):
+    with pytest.raises(LmmsEgoplanError, match="--prices"):
+        Asking(max_cost=1.0)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_COST", "much")
+    with pytest.raises(LmmsEgoplanError, match="MAX_COST is 'much'"):
+        judge_settings("judge")
+    body = b'{"choices": [{"message": {"content": "[[1]]"}}]}'
+    with JudgeServer(lambda *_: Reply(body=body)) as server:
+        monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_MAX_COST")
+        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.0))
+        assert 1 <= len(server.prompts) <= CONCURRENCY
+    assert "no numbers of tokens" in str(error)
