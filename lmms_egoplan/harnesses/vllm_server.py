@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.server_watch import CHECKING, SERVER_WAIT_S, ServerWatch
 from lmms_egoplan.judging.client import Client
-from lmms_egoplan.judging.endpoint import PROBING, EndpointError, NoAnswerError, Patience, RefusedRequestError
+from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
@@ -34,6 +34,8 @@ from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
 
+# For the requests before the first question, which the user waits for.
+STARTING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 # As for judging, but with longer waits for contexts with many images.
 PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
 
@@ -83,7 +85,7 @@ class ServedEngine:
         self._watching: Future[None] | None = None
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
-            self._client = Client(settings, lambda: None, PROBING)
+            self._client = Client(settings, lambda: None, STARTING)
             checks = Client(settings, lambda: None, CHECKING)
             self._watch = ServerWatch(self._loop, self.where, checks.models, wait_s)
             self.name, self.limit = self._wait(self._served(model))

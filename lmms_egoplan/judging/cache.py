@@ -35,7 +35,7 @@ _KEYS_PER_QUERY = 500
 LEASE_S = 30.0
 # Ignore claims from clocks that are more than this many leases ahead.
 _MOST_LEASES_AHEAD = 10
-# Number of prompts per lookup.
+# Maximum number of prompts per lookup. The first lookup is for as many prompts as are claimed.
 _LOOKUP_SIZE = 60
 # Prompts of one kind have this many first characters in common.
 _BEGINNING = 100
@@ -154,8 +154,9 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
 
     def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Execute a statement with every row of values, or with none if one fails."""
-        with self.transaction():
-            self._database.executemany(statement, rows)
+        if values := [*rows]:
+            with self.transaction():
+                self._database.executemany(statement, values)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Delete all stored outcomes of prompts that will be requested again."""
@@ -191,6 +192,8 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
+        # Each judgement is a transaction. To delete the journal after it takes several times as long as the rest.
+        self._database.execute("PRAGMA journal_mode = TRUNCATE")
         with self.transaction():
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -354,8 +357,9 @@ class Claims:
                 self._cache.write("DELETE FROM claims WHERE owner = ?", [(self._owner,)])
             elif is_due:
                 self._cache.write("UPDATE claims SET expires = ? WHERE owner = ?", [(now + LEASE_S, self._owner)])
-            candidates = chain(self._open, self._busy)
-            while is_looking and len(claimed) < claim_count and (keys := [*islice(candidates, _LOOKUP_SIZE)]):
+            candidates, size = chain(self._open, self._busy), claim_count
+            while is_looking and len(claimed) < claim_count and (keys := [*islice(candidates, size)]):
+                size = min(2 * size, _LOOKUP_SIZE)
                 stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
                 settled |= {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
                 foreign = {key for key, claim in self._cache.rows("claims", keys) if self._is_foreign(**claim)}

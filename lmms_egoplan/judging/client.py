@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies
 
 import openai
-from anyio import current_time, fail_after
+from anyio import CancelScope, current_time, fail_after
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
@@ -213,9 +213,28 @@ class Client(AbstractAsyncContextManager["Client"]):
         return self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
 
     async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        patience, failures = self._patience, list[NoAnswerError]()
+        started = current_time()
+        with CancelScope(deadline=started + self._patience.total_s) as scope:
+            try:
+                return await self._send_once(send)
+            except NoAnswerError as error:
+                return await self._retry(send, error, scope, started)
+        raise NoAnswerError(f"No answer within {self._patience.total_s:g} s", is_late=True)
+
+    async def _retry(
+        self, send: Callable[[], Awaitable[Answer]], first: NoAnswerError, scope: CancelScope, started: float
+    ) -> Answer:
+        """Repeat a request after its first failure. Most requests have none, and do not need the time for this.
+
+        Args:
+            send: the request.
+            first: the first failure.
+            scope: contains all attempts; its deadline moves while the endpoint replies 503.
+            started: time of the first attempt, on the clock of `scope`.
+        """
+        patience, failures, known = self._patience, list[NoAnswerError](), [first]
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
-        loading_end = current_time() + patience.loading_s
+        loading_end = started + patience.loading_s
 
         def is_retried(error: BaseException) -> bool:
             if not (isinstance(error, NoAnswerError) and error.may_pass):
@@ -230,17 +249,17 @@ class Client(AbstractAsyncContextManager["Client"]):
             is_over = retries > patience.retries or timeouts > patience.timeouts or sum(long_waits) > patience.longer_s
             return not is_over
 
+        async def attempt() -> Answer:
+            if known:
+                raise known.pop()
+            return await self._send_once(send)
+
         retrying = AsyncRetrying(
             retry=retry_if_exception(is_retried),
             wait=lambda state: failures[-1].wait_s or backoff(state) * (1 - random.random() / 4),
             before_sleep=lambda _: self._on_retry(),
         )
-        try:
-            with fail_after(patience.total_s) as scope:
-                return await retrying(self._send_once, send)
-        except TimeoutError:
-            earlier = f" (before: {failures[-1]})" if failures else ""
-            raise NoAnswerError(f"No answer within {patience.total_s:g} s{earlier}", is_late=True) from None
+        return await retrying(attempt)
 
     async def _send_once(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         try:

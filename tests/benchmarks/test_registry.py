@@ -112,7 +112,7 @@ def tasks_in(folder):
 
 def test_the_help_names_the_default_judges():
     """Help that loads them would be slow."""
-    defaults = {model: None for benchmark in BENCHMARKS for model, _ in benchmark.load_judges(benchmark.judges)}
+    defaults = {model: None for benchmark in BENCHMARKS for model, *_ in benchmark.load_judges(benchmark.judges)}
     words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
 

@@ -110,7 +110,10 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
 def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts under the chosen protocol, for `probe`."""
     protocol = chosen_judge_protocol(settings.protocol)
-    return settings.under(protocol), replace(PROBE, system=protocol.system)
+    settings = settings.under(protocol)
+    # Under the default protocol, the form is that of other judges: one test serves all.
+    is_default = protocol.name == DEFAULT_PROTOCOL
+    return replace(settings, protocol="") if is_default else settings, replace(PROBE, system=protocol.system)
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:

@@ -93,7 +93,7 @@ def test_without_defaults_only_the_included_folder_is_indexed(tmp_path):
 
 
 def test_a_judge_shared_by_two_benchmarks_is_tested_once(tmp_path, monkeypatch):
-    """When the tasks are chosen and when they are loaded."""
+    """When the tasks are chosen and when they are loaded. Requests with images are tested, too."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare_egothink(write_source(tmp_path / "source"))
     names = ["egothink_object_existence", "egothink_object_attribute"]
@@ -106,7 +106,7 @@ def test_a_judge_shared_by_two_benchmarks_is_tested_once(tmp_path, monkeypatch):
         manager = TaskManager(include_path=folders, include_defaults=False)
         manager.match_tasks([*names, "egointent", "egointent_diagnostics"])
         assert len(manager.load_task_or_group(names)) == 2
-    assert len(server.prompts) == 1
+    assert [type(body["messages"][-1]["content"]) for body in server.bodies] == [str, list]
 
 
 @pytest.mark.usefixtures("without_hook")
