@@ -79,7 +79,8 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
     """An open database of judgements, as a context manager.
 
     Any thread may use it, one at a time. Several processes may share the file, and any of them may be killed at any
-    moment: SQLite's rollback journal undoes uncommitted changes. (The WAL journal fails on network file systems.)
+    moment: SQLite's rollback journal undoes uncommitted changes. (The WAL journal fails on network file systems. While the
+    database is open, an empty journal lies next to it.)
 
     Raises:
         CacheError: from the constructor and every method. The file is damaged, is no database of judgements, is not
@@ -103,6 +104,8 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             raise
 
     def __exit__(self, *_: object) -> None:
+        with suppress(sqlite3.Error):  # the empty journal may also stay
+            self._database.execute("PRAGMA journal_mode = DELETE")
         self._database.close()
 
     def load(self, keys: Collection[str]) -> dict[str, Judgement]:

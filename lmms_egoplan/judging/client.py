@@ -127,6 +127,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         }
         try:
             options["http_client"] = BoundedClient(settings.max_mib * 2**20)
+            self._http, self._timeout = options["http_client"], options["timeout"]
             if settings.azure_endpoint is None:
                 self._client = openai.AsyncOpenAI(base_url=settings.where, **options)
             else:
@@ -141,6 +142,8 @@ class Client(AbstractAsyncContextManager["Client"]):
             if not (value.isascii() and value.isprintable()):
                 problem = f"the header {name} must be printable ASCII"
                 raise EndpointError(problem, "cannot be asked", _CLIENT_VARIABLES)
+        self._headers = {"Authorization": f"Bearer {settings.api_key}"} | headers
+        self._url = f"{str(self._client.base_url).rstrip('/')}/chat/completions"
         self._redactor = Redactor(*secrets_in(settings.api_key, headers))
 
     async def __aexit__(self, *_: object) -> None:
@@ -323,9 +326,21 @@ class Client(AbstractAsyncContextManager["Client"]):
         return replace(self.read(prompt, raw.text), seconds=raw.elapsed.total_seconds())
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        # `chat.completions` is slower: the library inspects the types of its parameters for every request.
-        response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
-        return response.http_response
+        if self.settings.azure_endpoint is not None:  # the library adds the deployment to the address
+            answer: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
+            return answer.http_response
+        # The library takes a third longer, because it builds address, headers and options anew for each request.
+        request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=self._timeout)
+        try:
+            response = await self._http.send(request)
+        except Exception as error:  # all of them, like the library
+            is_timeout = "Timeout" in type(error).__name__
+            raise (openai.APITimeoutError if is_timeout else openai.APIConnectionError)(request=request) from error
+        if not response.is_success:
+            content = _json_or_text(response.text)
+            detail = content.get("error", content) if isinstance(content, dict) else content
+            raise openai.APIStatusError("", response=response, body=detail)
+        return response
 
     def failure(self, error: openai.APIStatusError) -> EndpointError:
         """Convert a 3xx, 4xx or 5xx answer to one of our exceptions."""
@@ -349,6 +364,13 @@ class Client(AbstractAsyncContextManager["Client"]):
         # OpenAI sends this header if a retry is useless.
         may_pass = headers.get("x-should-retry") != "false"
         return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, is_loading=status == 503, may_pass=may_pass)
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return decode(text)
+    except ValueError:
+        return text
 
 
 def _first_name(settings: JudgeSettings) -> str:
