@@ -7,7 +7,10 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judgement_rows import select
 from judging.asked import KEY, SCALE, judge, read, request
+from lmms_egoplan.judging.client import Client
+from lmms_egoplan.judging.endpoint import JUDGING
 from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S
 
@@ -201,3 +204,24 @@ def test_asks_azure():
         assert probe(settings) == "deployment"
     assert (judgement.rating, judgement.judge) == (1, "deployment")
     assert server.headers[0]["api-key"] == KEY
+
+
+def test_requests_have_the_headers_of_the_library(monkeypatch):
+    """They are sent without its help, which takes a third of the time."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "the-organization")
+
+    async def ask_twice(settings):
+        async with Client(settings, lambda: None, JUDGING) as client:
+            await client.ask(Prompt("ours"))
+            body = client.body(Prompt("theirs"))
+            await client.call(lambda api: api.post("/chat/completions", cast_to=object, body=body))
+
+    with JudgeServer(lambda *_: Reply()) as server:
+        asyncio.run(ask_twice(JudgeSettings("judge", server.url, KEY)))
+    # Those of each request: its size, and the library's counts of retries and seconds.
+    ours, theirs = (dict(headers) for headers in server.headers)
+    assert [headers.pop("content-length") for headers in (ours, theirs)] != ["0", "0"]
+    assert ours.items() <= theirs.items()
+    assert {*theirs} - {*ours} <= {"x-stainless-retry-count", "x-stainless-read-timeout"}
+    assert ours["authorization"] == f"Bearer {KEY}"
+    assert ours["openai-organization"] == "the-organization"
