@@ -79,8 +79,8 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
     """An open database of judgements, as a context manager.
 
     Any thread may use it, one at a time. Several processes may share the file, and any of them may be killed at any
-    moment: SQLite's rollback journal undoes uncommitted changes. (The WAL journal fails on network file systems. While the
-    database is open, an empty journal lies next to it.)
+    moment: SQLite's rollback journal undoes uncommitted changes. (The WAL journal fails on network file systems.)
+    While the database is open, an empty journal lies next to it.
 
     Raises:
         CacheError: from the constructor and every method. The file is damaged, is no database of judgements, is not

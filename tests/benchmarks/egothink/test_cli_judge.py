@@ -80,6 +80,25 @@ def judging_prompts(server):
     return [prompt for prompt in server.prompts if "[The Start of Reference Answer]" in prompt]
 
 
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_a_stopped_command_writes_its_answers_and_resumes(judge, tmp_path, is_limited):
+    samples = write_lines(tmp_path / "answers.jsonl", [{"id": name, "answer": "right"} for name in IDS])
+    arguments = [samples, "--out", tmp_path / "judged.jsonl", "--concurrency", 2]
+    reply = judge.reply
+    if not is_limited:
+        judge.reply = lambda *_: Reply("I like it.")
+    result = run(*arguments, *["--max-requests", 9] * is_limited, code=1)
+    lines = read_lines(tmp_path / "judged.jsonl")
+    assert [line["answer"] for line in lines] == ["right"] * len(IDS)
+    # The test request is the first of them.
+    assert sum(line["rating"] == 1 for line in lines) == (8 if is_limited else 0)
+    assert len(judge.prompts) == 9 if is_limited else 20 < len(judge.prompts) <= 22
+    assert ("--max-requests" if is_limited else "I like it.") in (lines[-1]["error"] + result.output)
+    judge.reply = reply
+    run(*arguments)
+    assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl")] == [1] * len(IDS)
+
+
 def test_another_frameworks_answers(judge, tmp_path):
     samples = write_lines(
         tmp_path / "answers.jsonl",
