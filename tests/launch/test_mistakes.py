@@ -69,6 +69,17 @@ def test_a_preset_is_in_the_printed_command(run):
     assert "\nexport LMMS_EGOPLAN_PROTOCOL=official\n" in script.stdout
 
 
+def test_limits_on_the_judge_are_in_the_printed_command(run, tmp_path):
+    prices = tmp_path / "prices of judges.json"
+    prices.write_text('{"judge": {"input": 1, "output": 1}}')
+    limits = ("--max-requests", "7", "--max-cost", "0.5", "--prices", str(prices))
+    result = run(CHECKPOINT, "--benchmarks", "egoplan_val", *limits, "--dry-run")
+    assert result.exit_code == 0, result.output
+    variables = dict(word.split("=", 1) for word in shlex.split(result.stdout)[:3])
+    names = {f"LMMS_EGOPLAN_JUDGE_{name.lstrip('-').replace('-', '_').upper()}" for name in limits[::2]}
+    assert variables == dict(zip(sorted(names), [limits[3], limits[1], limits[5]], strict=True))
+
+
 @pytest.mark.parametrize(
     ("arguments", "facts"),
     [
