@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
@@ -463,8 +464,8 @@ class Run:
     def _check_verdicts(self) -> None:
         """Take account of stored replies of this endpoint. Raise `UnreadableError` if its replies cannot be read."""
         verdicts = self._verdicts
-        own = (reply for reply in self.judgements.items() if reply[1].endpoint == self._settings.where)
-        if not verdicts.readable and any(self._is_readable(self._answers[prompt][0], reply) for prompt, reply in own):
+        stored = ((self._answers[x][0], y) for x, y in self.judgements.items() if y.endpoint == self._settings.where)
+        if not verdicts.readable and any(starmap(self._is_readable, stored)):
             verdicts.readable += 1
         if verdicts.unreadable >= _UNREADABLE and not verdicts.readable:
             raise self._unreadable("", "")
