@@ -84,13 +84,16 @@ def judges_page() -> str:
 
 
 def _verdicts_table() -> str:
-    """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict."""
+    """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict; EgoIntent's below."""
+    rows = yaml.safe_load(VERDICTS.read_text(encoding="utf-8"))
     counts: dict[str, Counter[str]] = {}
-    for row in yaml.safe_load(VERDICTS.read_text(encoding="utf-8")):
+    for row in rows:
         if row["benchmark"] == "egothink":
             right, published = row["rating"], row["authors"]
+            here = row.get("reads", right)
             differences = {
-                "here: none read": row.get("reads", right) != right,
+                "here: wrong rating": here not in (None, right),
+                "here: none read": here is None and right is not None,
                 "published: wrong rating": published not in (None, right),
                 "published: none read": published is None and right is not None,
             }
@@ -100,14 +103,27 @@ def _verdicts_table() -> str:
         groups.setdefault(kind if count["published: wrong rating"] else "all others", Counter()).update(count)
     kinds = sorted(groups, key=lambda kind: (kind == "all others", -groups[kind]["published: wrong rating"], kind))
     groups["**total**"] = sum(groups.values(), Counter())
-    columns = ["replies", "here: none read", "published: wrong rating", "published: none read"]
-    lines = [
-        "| kind of verdict | replies | EgoThink here: none read | published: wrong rating | published: none read |",
-        "|---|---|---|---|---|",
-    ]
+    columns = ["replies", *("here: wrong rating", "here: none read", "published: wrong rating", "published: none read")]
+    lines = [f"| kind of verdict on EgoThink | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for kind in [*kinds, "**total**"]:
         lines.append(f"| {' | '.join([kind, *(str(groups[kind][column]) for column in columns)])} |")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in [*lines, "", _egointent_readings(rows)])
+
+
+def _egointent_readings(rows: list[dict[str, Any]]) -> str:
+    """Count the readings of EgoIntent's verdicts; a verdict on several fields has one for each field."""
+    readings: Counter[str] = Counter()
+    for row in (row for row in rows if row["benchmark"] == "egointent"):
+        right, here = row["rating"], row.get("reads", row["rating"])
+        fields = [(right[field], here[field]) for field in right] if isinstance(right, dict) else [(right, here)]
+        readings["replies"] += 1
+        readings["ratings"] += sum(rating is not None for rating, _ in fields)
+        readings["right"] += sum(reading == rating is not None for rating, reading in fields)
+        readings["wrong"] += sum(reading not in (None, rating) for rating, reading in fields)
+    return (
+        f"EgoIntent: of the {readings['ratings']} ratings that a person reads in {readings['replies']} replies, "
+        f"{readings['right']} are read. Wrong ratings: {readings['wrong']}."
+    )
 
 
 def _cell(text: str) -> str:

@@ -259,13 +259,23 @@ def sanitize(answer: str) -> tuple[str, bool]:
     """
     copy, is_nested = _unescaped(answer)
     marked = _RE.marks.search(copy) is not None
-    bracketed = copy.translate(_LOOKALIKES)
-    for corners, brackets in _TABLES["doubled_corners"].items():
-        bracketed = bracketed.replace(corners, brackets)
+    bracketed = with_square_brackets(copy)
     suspect = is_nested or marked or _RE.suspect.search(bracketed) is not None
     if not suspect and _BRACKETS.search(copy) is None:
         return answer, False
     return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)), suspect
+
+
+def with_square_brackets(text: str) -> str:
+    """Replace characters that look like square brackets, and doubled corner brackets.
+
+    >>> with_square_brackets("⟦1⟧ 「「1」」")
+    '[[1]] [[1]]'
+    """
+    plain = text.translate(_LOOKALIKES)
+    for corners, brackets in _TABLES["doubled_corners"].items():
+        plain = plain.replace(corners, brackets)
+    return plain
 
 
 def without_marks(text: str) -> str:
@@ -281,12 +291,12 @@ def without_marks(text: str) -> str:
 
 def _unescaped(text: str) -> tuple[str, bool]:
     """Return the normalised copy, and whether its escapes are nested too deeply to decode."""
-    copy = _normalised(text)
+    copy = normalised(text)
     for _ in range(_MOST_ROUNDS):
         unescaped = _RE.escape.sub(_character, copy)
         if unescaped == copy:
             return copy, False
-        copy = _normalised(unescaped)
+        copy = normalised(unescaped)
     return re.sub(r"[&\\%]", " ", copy), True
 
 
@@ -308,7 +318,8 @@ def _character(escape: re.Match[str]) -> str:
     return escape[0] if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """Return a text in Unicode's form NFKC, without invisible characters."""
     return _visible(unicodedata.normalize("NFKC", _visible(text)))
 
 

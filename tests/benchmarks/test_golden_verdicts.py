@@ -1,7 +1,6 @@
 """Read the golden set of verdicts with every reader."""
 
 import re
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink
 from lmms_egoplan.judging.judgement import RatingScale
-from lmms_egoplan.judging.text import read_rating
+from lmms_egoplan.judging.text import is_ended, read_rating, without_thinking
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ROWS = yaml.load(Path(__file__).with_name("golden_verdicts.yaml").read_text(encoding="utf-8"), _LOADER)
@@ -25,18 +24,17 @@ def first_match(verdict):
     return float(match[1]) if match and float(match[1]) <= 1 else None
 
 
-def field_rating(field, verdict):
-    return egointent.read_ratings(verdict).get(field)
-
-
 def reading(row):
     reply = row["reply"], row["finish"]
     if row["benchmark"] == "egothink":
         return read_rating(egothink.SCALE, *reply)
     if not isinstance(row["rating"], dict):
         return read_rating(egointent.SCALE, *reply)
-    scales = {field: RatingScale(partial(field_rating, field), best=100) for field in FIELDS}
-    return {field: read_rating(scale, *reply) for field, scale in scales.items()}
+    has_ended = read_rating(egointent.scale_of(FIELDS), *reply) is not None or (
+        reply[1] is not None and is_ended(reply[1])
+    )
+    ratings = egointent.read_ratings(without_thinking(row["reply"]) or "") if has_ended else {}
+    return {field: ratings.get(field) for field in FIELDS}
 
 
 @pytest.mark.parametrize("benchmark", BY_BENCHMARK)

@@ -76,26 +76,22 @@ def egothink_forms() -> Iterator[Form]:
 
 
 def egointent_forms() -> Iterator[Form]:
-    """Yield forms of verdicts on one field. The prompt requests the rating alone on the last line."""
+    """Yield forms of verdicts on one field."""
     for (text, rating), reason in product(TEXTS.numbers.items(), TEXTS.reasons):
         yield Form("alone", f"{reason}\n[[{text}]]", rating)
     for marks, (text, rating) in product((*TEXTS.marks, *TEXTS.fences), list(TEXTS.numbers.items())[:4]):
         yield Form("marks", f"They agree.\n{marks.format(f'[[{text}]]')}", rating)
     for thought, (text, rating) in product(TEXTS.thoughts, list(TEXTS.numbers.items())[:4]):
         yield Form("thinking", f"{thought.format(rating=text, other=40)}They agree.\n[[{text}]]", rating)
-        yield Form("thinking", f"{thought.format(rating=text, other=40)}They agree: [[{text}]]", None)
+        yield Form("thinking", f"{thought.format(rating=text, other=40)}They agree: [[{text}]]", rating)
+        yield Form("thinking", f"{thought.format(rating=text, other=40)}I give [[{text}]]", None)
     for text, rating in TEXTS.numbers.items():
-        for first in (
-            "[[40]] at first, but no:",
-            "Not [[40]].",
-            "[[n]]",
-            "Scale: [[0]] to [[100]].",
-            "Rating: [[40]]",
-            "[[x",
-        ):
-            yield Form("last line decides", f"{first}\n\n[[{text}]]", rating)
+        for first in ("[[40]] at first, but no:", "Not [[40]].", "[[n]]", "Scale: [[0]] to [[100]].", "[[x"):
+            yield Form("in a sentence", f"{first}\n\n[[{text}]]", rating)
+        yield Form("differ", f"Rating: [[40]]\n\n[[{text}]]", None)
+        yield Form("differ", f"[[{text}]]\n\nHowever, [[40]] may be fairer.", None)
     for addition, text in product(TEXTS.anew, ("20", "0", "85")):
-        yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", None)
+        yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", 85 if text == "85" else None)
 
 
 def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ...]]]:
@@ -108,15 +104,20 @@ def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ..
         yield "marks", f"{reason}\n" + "\n".join(f"**{line}**." for line in lines), ratings
         yield "marks", f"{reason}\n```\n{ratings_text}\n```", ratings
         yield "one line", f"{reason}\n{' '.join(lines)}", ratings
-        yield "last lines decide", f"[[{names[0]}: 1]] at first.\n{reason}\n{ratings_text}", ratings
+        yield "in a sentence", f"[[{names[0]}: 1]] at first.\n{reason}\n{ratings_text}", ratings
         yield "thinking", f"<think>[[{names[0]}: 1]]</think>{reason}\n{ratings_text}", ratings
-        yield "not alone", f"{reason}\n" + "\n".join(f"Rating: {line}" for line in lines), (None,) * 3
-        yield "not alone", f"{ratings_text}\nThat is all. {reason}", (None,) * 3
-        yield "interrupted", f"{lines[0]}\nNow the others.\n{lines[1]}\n{lines[2]}", (None, *ratings[1:])
+        yield "after a label", f"{reason}\n" + "\n".join(f"Rating: {line}" for line in lines), ratings
+        labelled = (f"- **{name}:** [[{rating:g}]]" for name, rating in zip(names, ratings, strict=True))
+        yield "labelled", f"{reason}\n" + "\n".join(labelled), ratings
+        yield "first", f"{ratings_text}\nThat is all. {reason}", ratings
+        yield "apart", f"{lines[0]}\nNow the others.\n{lines[1]}\n{lines[2]}", ratings
+        yield "in a sentence", f"I give {lines[0]} here.\n{lines[1]}\n{lines[2]}", (None, *ratings[1:])
         yield "twice", f"{reason}\n{ratings_text}\n[[{names[0]}: 1]]", (None, *ratings[1:])
         yield "twice", f"{reason}\n{ratings_text}\n{lines[0]}", ratings
         yield "no number", f"{reason}\n{lines[0]}\n[[{names[1]}: n]]\n[[{names[2]}: 101]]", (80.0, None, None)
-        yield "starts anew", f"{ratings_text}\n\n[Start of the reference: {names[0]}]\na\n{ratings_text}", (None,) * 3
+        anew = f"{ratings_text}\n\n[Start of the reference: {names[0]}]\na\n"
+        yield "starts anew", f"{anew}{ratings_text}", ratings
+        yield "starts anew", f"{anew}[[{names[0]}: 1]]", (None, *ratings[1:])
     for order in permutations(range(3)):
         lines = [f"[[{TEXTS.field_names[1][index]}: {ratings[index]:g}]]" for index in order]
         yield "any order", "\n\n".join(lines), ratings

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - typographic quotation marks
 """Build the requests for the judge, and read its verdicts (sec. 4.1).
 
 In the paper, Qwen3 scores the semantic consistency of prediction and reference in each field. The paper prints no
@@ -7,35 +6,24 @@ of the release of August 2026.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.judging.judgement import JudgeProtocol, RatingScale
+from lmms_egoplan.judging.verdicts import agreed_rating, placed_ratings
 from lmms_egoplan.paths import module_yaml
 
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
 # prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
-JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.3", "3.2"
+JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.4", "3.3"
 
 _PROMPTS = module_yaml(__file__)
 
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0
-_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
-# Characters that may surround ratings on their line: emphasis, quotation marks, a full stop.
-_MARKS = " \t*_`\"'“”‘’„«»「」.。"
-_ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
-# Where a reply starts a new text: a heading or the first words of a prompt.
-_NEW_TEXT = re.compile(
-    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)"
-    r"|(?:question|user|human|reference|prediction|参考|参照)[^\w\n]{0,9}[:：]"
-    r"|A person (?:\(the actor\) )?is performing|The images are frames)|<\|",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,26 +72,24 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
 
 
 def read_rating(verdict: str) -> float | None:
-    """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
+    r"""Read the rating of one field by the rules of `judging.verdicts`: a number from 0 to 100.
 
-    Only emphasis, quotation marks and a full stop may surround it. For any other verdict, return None.
+    >>> read_rating("The same action.\\n[[85]]"), read_rating("Rating: [[85]]"), read_rating("I give [[85]].")
+    (85.0, 85.0, None)
     """
-    contents = next(_last_lines(verdict), [])
-    return _number(contents[0]) if len(contents) == 1 else None
+    return agreed_rating(verdict, _number)
 
 
 def read_ratings(verdict: str) -> dict[str, float]:
-    """Read the ratings of several fields: ``[[field: n]]``, numbers from 0 to 100, alone on the last lines.
+    """Read the ratings of several fields by the rules of `judging.verdicts`: ``[[field: n]]`` or ``field: [[n]]``.
 
-    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if the lines
-    give different ratings for it, or a rating that is not a number on the scale.
+    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if its ratings
+    differ, or if one of them is not a number from 0 to 100.
     """
     ratings: dict[str, set[float | None]] = {}
-    for content in chain.from_iterable(_last_lines(verdict)):
-        name, colon, value = content.partition(":")
-        if colon:
-            plain = re.sub(r"[\s_-]+", "_", name.strip().lower())
-            ratings.setdefault(ALIASES.get(plain, plain), set()).add(_number(value))
+    for placed in placed_ratings(verdict):
+        name = re.sub(r"[\W_]+", "_", placed.label.lower()).strip("_")
+        ratings.setdefault(ALIASES.get(name, name), set()).add(_number(placed.number))
     unanimous = {field: next(iter(values)) for field, values in ratings.items() if len(values) == 1}
     return {field: rating for field in FIELDS if (rating := unanimous.get(field)) is not None}
 
@@ -128,22 +114,6 @@ def _mean_rating(fields: Sequence[str], verdict: str) -> float | None:
     return fmean(ratings[field] for field in fields) if ratings.keys() >= set(fields) else None
 
 
-def _last_lines(verdict: str) -> Iterator[list[str]]:
-    """Yield the contents of ``[[...]]`` on each of the last lines that contain nothing else, from the last line up.
-
-    Yields nothing if the verdict starts a new text after a rating.
-    """
-    first = _BRACKETED.search(verdict)
-    if first is None or _NEW_TEXT.search(verdict, first.end()):
-        return
-    for line in reversed(verdict.splitlines()):
-        if plain := line.strip().strip(_MARKS):
-            if not _ALONE.fullmatch(plain):
-                return
-            yield _BRACKETED.findall(plain)
-
-
 def _number(text: str) -> float | None:
     """Read a number on the scale; return None for anything else."""
-    plain = text.strip()
-    return float(plain) if _NUMBER.fullmatch(plain) and float(plain) <= _BEST else None
+    return float(text) if _NUMBER.fullmatch(text) and float(text) <= _BEST else None

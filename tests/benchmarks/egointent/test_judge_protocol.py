@@ -48,19 +48,27 @@ def test_verdicts_on_several_fields_are_read_as_meant():
         ("[[ 62.5 ]]", 62.5),
         ("[[10]] at first, but no:\n[[20]]", 20),
         ("[[10]] at first, but no: [[20]]", None),
+        ("Rating: [[85]]", 85),
+        ("**Rating:** [[85]].", 85),
+        ("[[85]]\nOnly the place differs.", 85),
+        ("[[85]]\nWith the place, it would be [[100]].", None),
+        ("[[40]]\n[[60]]", None),
+        ("A full match would get [[100]]. Rating: [[85]]", 85),
+        ("I give [[85]].", None),
         ("[[85]] and then [[n]]", None),
         ("[[101]]", None),
         ("[[100.5]]", None),
         ("[[-1]]", None),
         ("[[85/100]]", None),
+        ("[[85]]/100", None),
         ("[[٨٥]]", None),
-        ("[[local_intent: 80]]", None),
-        ("[85]", None),
+        ("[[local_intent: 80]]", 80),
+        ("[85]", 85),
         ("85", None),
         ("", None),
     ],
 )
-def test_reads_the_rating_on_the_last_line(verdict, rating):
+def test_reads_one_rating(verdict, rating):
     assert read_rating(verdict) == rating
 
 
@@ -73,13 +81,16 @@ def test_reads_the_rating_on_the_last_line(verdict, rating):
         ),
         ("[[Local Intent: 80]] [[next-step plan : 7.5 ]]", {"local_intent": 80, "next_step_plan": 7.5}),
         ("[[local_intent: 80]] or\n[[local_intent: 70]]", {"local_intent": 70}),
+        ("[[local_intent: 80]]\nor [[local_intent: 70]], as you like", {}),
+        ("- **Local intent:** [[80]]\n- **Next step:** [[0]]", {"local_intent": 80, "next_step_plan": 0}),
         ("[[local_intent: 80]] or [[local_intent: 70]]", {}),
         ("[[local_intent: 80]] [[local_intent: 70]]", {}),
-        ("[[local_intent: 80]] [[local_intent: n]] [[other: 3]] [[9]]", {}),
+        ("[[local_intent: 80]] [[local_intent: n]] [[other: 3]] [[9]]", {"local_intent": 80}),
+        ("[[local_intent: 80]] [[local_intent: 8 or 9]]", {}),
         ("[[global_intent: 101]]", {}),
     ],
 )
-def test_reads_the_ratings_on_the_last_lines(verdict, ratings):
+def test_reads_ratings_of_several_fields(verdict, ratings):
     assert read_ratings(verdict) == ratings
 
 
@@ -88,8 +99,8 @@ def test_any_verdict_is_read(verdict):
     rating = read_rating(verdict)
     assert rating is None or 0 <= rating <= SCALE.best
     assert all(0 <= rating <= SCALE.best for rating in read_ratings(verdict).values())
-    assert read_rating(f"{verdict}\n[[35]]") == 35
-    assert read_ratings(f"{verdict}\n[[global_intent: 35]]")["global_intent"] == 35
+    assert read_rating(f"{verdict}\n[[35]]") in (35, None)
+    assert read_ratings(f"{verdict}\n[[global_intent: 35]]").get("global_intent") in (35, None)
 
 
 @given(st.sets(st.sampled_from(FIELDS), min_size=2), st.sets(st.sampled_from(FIELDS)))

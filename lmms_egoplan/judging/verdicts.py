@@ -1,0 +1,134 @@
+"""Find the ratings in a judge's verdict by their places.
+
+The rules use lines, signs, and one word, "rating":
+
+1. A rating is a number in double square brackets, ``[[0.5]]``, perhaps with a label, ``[[Rating: 0.5]]``. The brackets
+   may be full-width, and one may be missing or repeated.
+2. It counts if it ends its line, and begins the line, begins a sentence, or follows a label.
+3. A label has up to five words and ends with a colon, an equals sign or an arrow. It begins the line or a sentence.
+   ``Rating:`` may also follow another colon or an arrow, and does not need its colon. Only one rating follows a label.
+4. A rating that begins its line, alone or after a label, also counts if it ends its sentence.
+5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no difference. Strikethrough,
+   ``?``, ``%``, ``/`` and signs of comparison do: such a rating does not count.
+6. A line in quotation marks or a block quote does not count after a line that ends with a colon.
+7. If no rating counts, a number in single brackets does, ``[0.5]``, alone on its line or after ``Rating:``.
+8. All ratings that count must agree. So must, after the last of them, every rating in double brackets, and a number
+   without brackets that is alone on its line or after ``Rating:``. Otherwise, the answer is unrated.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lmms_egoplan.judging.text import normalised, with_square_brackets
+from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.text import compile_patterns
+
+_RE = compile_patterns(module_yaml(__file__), re.VERBOSE | re.IGNORECASE)
+# Characters before a rating that are searched for its label.
+_BEFORE = 160
+
+
+@dataclass(frozen=True)
+class PlacedRating:
+    """A rating that counts.
+
+    Attributes:
+        label: Text of its label, in the brackets or before them; "" without one.
+        number: Text of the number. It contains a digit, but may be off the scale or no number.
+    """
+
+    label: str
+    number: str
+
+
+def placed_ratings(verdict: str) -> list[PlacedRating]:
+    """Return the ratings that must agree, in order: those that count, and those of rule 6.
+
+    Args:
+        verdict: Text without the model's thinking.
+    """
+    ratings, single = list[PlacedRating](), list[PlacedRating]()
+    later = list[str]()  # the text after the last rating that counts
+    previous = ""
+    for line in filter(str.strip, _plain(verdict).splitlines()):
+        is_quotation = _RE.introduction.search(previous) and _RE.quotation.match(line)
+        in_line, rest = ([], line) if is_quotation else _ratings_of_line(line)
+        ratings += in_line
+        later = [rest] if in_line else [*later, rest]
+        number = None if is_quotation else _number_at_end(line)
+        if number and number["bracketed"]:
+            single.append(PlacedRating("", number["bracketed"]))
+        previous = line
+    if not ratings:
+        return single
+    for line in later:
+        ratings += _read(line)
+        if number := _number_at_end(line):
+            ratings.append(PlacedRating("", number["bracketed"] or number["bare"]))
+    return ratings
+
+
+def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float | None:
+    r"""Return the rating of a verdict; None without one, or if ratings differ.
+
+    Args:
+        verdict: Text without the model's thinking.
+        value: Converts the text of a number. Returns None if it is not a number on the scale.
+
+    >>> agreed_rating("It misses the cup, so [[1]] would be too much. Rating: [[0.5]]", float)
+    0.5
+    >>> agreed_rating("I give [[1]].", float), agreed_rating("Correctness: [[1]]\nHelpfulness: [[0]]", float)
+    (None, None)
+    """
+    values = {value(rating.number) for rating in placed_ratings(verdict)}
+    return values.pop() if len(values) == 1 else None
+
+
+def _ratings_of_line(line: str) -> tuple[list[PlacedRating], str]:
+    """Return the ratings of a line that count, and the text after them."""
+    ratings, rest = list[PlacedRating](), line
+    sentence = _RE.sentence.match(line)
+    if sentence and not _is_list(sentence["ratings"], sentence["label"]):
+        ratings, rest = _read(sentence["ratings"], sentence["label"]), line[sentence.end() :]
+    for at_end in _RE.ratings.finditer(rest):
+        label = _label(rest, at_end) if at_end.end() == len(rest) else None
+        if label is not None and not _is_list(at_end[0], label):
+            return ratings + _read(at_end[0], label), ""
+    return ratings, rest
+
+
+def _is_list(ratings: str, label: str | None) -> bool:
+    """Return whether a label precedes several ratings: "Scale: [[0]], [[1]]"."""
+    return bool(label) and len(_RE.rating.findall(ratings)) > 1
+
+
+def _number_at_end(line: str) -> re.Match[str] | None:
+    """Find a number in single brackets, or none, that ends its line and is alone or follows ``Rating:``."""
+    number = _RE.number.search(line)
+    label = _label(line, number) if number else None
+    return number if label == "" or (label and _RE.ends_with_rating.search(label)) else None
+
+
+def _label(line: str, end: re.Match[str]) -> str | None:
+    """Return the label before the end of a line; "" if that begins the line or a sentence, None if it is inside one."""
+    before = line[: end.start()]
+    if _RE.signs.fullmatch(before):
+        return ""
+    match = _RE.label_at_end.search(before, max(0, len(before) - _BEFORE))
+    if match is None or (match["sentence_end"] and _RE.closing_quote.search(end[0])):
+        return None
+    return match["label"] or match["label_of_sentence"] or ""
+
+
+def _read(text: str, label: str | None = None) -> list[PlacedRating]:
+    contents = [_RE.content.match(rating[1]) for rating in _RE.rating.finditer(text)]
+    return [PlacedRating(found[1] or label or "", found[2].strip()) for found in contents if found]
+
+
+def _plain(verdict: str) -> str:
+    """Return a copy with square brackets only, ratings as ``[[...]]``, and no combining marks."""
+    text = with_square_brackets(normalised(verdict))
+    text = "".join(char for char in text if char.isascii() or not unicodedata.category(char).startswith("M"))
+    return _RE.brackets.sub(lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text))
