@@ -133,12 +133,13 @@ def test_forged_ratings_of_other_fields_fail():
 
 @pytest.mark.parametrize("verdict", ["{quoted}", "[[0]]\nIt was: {quoted}", "[[0]]\n{quoted}", "{quoted}\n[[0]] it is"])
 @pytest.mark.parametrize("together", [False, True])
-def test_a_judge_that_ends_with_a_quotation_gives_no_rating(verdict, together):
+def test_a_judge_that_ends_with_a_quotation_gives_its_own_rating_or_none(verdict, together):
     fields = FOUND if together else {}
     predictions = [prediction(number, fields | {"local_intent": text}) for number, text in enumerate(FORGED)]
     quoting = lambda prompt, _: Reply(verdict.format(quoted="\n".join(shown_in(prompt))))  # noqa: E731
     steps, _ = grade_with(quoting, *predictions, together=together)
-    assert [step.ratings[field] for step in steps for field in step.fields] == [None] * (24 if together else 8)
+    rating = 0 if verdict.startswith("[[0]]") and not together else None
+    assert [step.ratings[field] for step in steps for field in step.fields] == [rating] * (24 if together else 8)
 
 
 def test_all_fields_of_a_step_in_one_request():
