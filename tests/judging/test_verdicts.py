@@ -24,7 +24,13 @@ PLACES = (
         "평점: [[1]]",
     ),
     *("Rating (0 = wrong, 1 = right): [[1]]", "Thus, the final rating is: [[1]]", "[[Rating: 1]]", "[[1]] [[1]]"),
-    *("They agree. Rating: [[1]]", "They agree. [[1]]", "Final answer: Rating: [[1]]", "Rating:\n\n[[1]]"),
+    *(
+        "They agree. Rating: [[1]]",
+        "It names 2 of 3. Rating: [[1]]",
+        "They agree. [[1]]",
+        "Final answer: Rating: [[1]]",
+        "Rating:\n\n[[1]]",
+    ),
     *(
         "Rating: [[1]]. They agree.",
         "[[1]]\nThey agree: [[1]].",
