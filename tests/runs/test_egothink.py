@@ -56,7 +56,7 @@ def rating(prompt):
 def opinion(prompt, asked_before):
     """Return a reply with the prompt's digest and its rating, or with an invalid rating."""
     value = rating(prompt)
-    return Reply(f"It is about {digest(prompt)}.\nRating: [[{7 if value is None else value}]]", model="judge-of-tests-2")
+    return Reply(f"Of {digest(prompt)}:\nRating: [[{7 if value is None else value}]]", model="judge-of-tests-2")
 
 
 def digest(text):
