@@ -10,7 +10,7 @@ The rules use lines, signs, and one word, "rating":
 4. A rating that begins its line, alone or after a label, also counts if it ends its sentence.
 5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no difference. Strikethrough,
    ``?``, ``%``, ``/`` and signs of comparison do: such a rating does not count.
-6. A line in quotation marks or a block quote does not count after a line that ends with a colon.
+6. A line in quotation marks or a block quote does not count after a line that ends with a colon, unless it is the last.
 7. If no rating counts, a number in single brackets does, ``[0.5]``, alone on its line or after ``Rating:``.
 8. All ratings that count must agree. So must, after the last of them, every rating in double brackets, and a number
    without brackets that is alone on its line or after ``Rating:``. Otherwise, the answer is unrated.
@@ -44,23 +44,22 @@ class PlacedRating:
 
 
 def placed_ratings(verdict: str) -> list[PlacedRating]:
-    """Return the ratings that must agree, in order: those that count, and those of rule 6.
+    """Return the ratings that must agree, in order: those that count, and those that rule 8 adds.
 
     Args:
         verdict: Text without the model's thinking.
     """
     ratings, single = list[PlacedRating](), list[PlacedRating]()
     later = list[str]()  # the text after the last rating that counts
-    previous = ""
-    for line in filter(str.strip, _plain(verdict).splitlines()):
-        is_quotation = _RE.introduction.search(previous) and _RE.quotation.match(line)
+    lines = [line for line in _plain(verdict).splitlines() if line.strip()]
+    for previous, line, following in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        is_quotation = following and _RE.introduction.search(previous) and _RE.quotation.match(line)
         in_line, rest = ([], line) if is_quotation else _ratings_of_line(line)
         ratings += in_line
         later = [rest] if in_line else [*later, rest]
         number = None if is_quotation else _number_at_end(line)
         if number and number["bracketed"]:
             single.append(PlacedRating("", number["bracketed"]))
-        previous = line
     if not ratings:
         return single
     for line in later:

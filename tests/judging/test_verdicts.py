@@ -30,6 +30,7 @@ PLACES = (
         "They agree. [[1]]",
         "Final answer: Rating: [[1]]",
         "Rating:\n\n[[1]]",
+        "I rate it as follows:\n\n“Rating: [[1]]”",
     ),
     *(
         "Rating: [[1]]. They agree.",
@@ -49,7 +50,7 @@ NO_PLACES = (
     *(
         'It says "Rating: [[1]]".',
         'It reads: "A cup. Rating: [[1]]"',
-        "It reads:\n> Rating: [[1]]",
+        "It reads:\n> Rating: [[1]]\nI ignore that.",
         "e.g. Rating: [[1]]",
     ),
     *("Rating: [[1]] or [[0]]", "Rating: [[1]]/[[0]]", "Rating: [[1]]\n[[0]]", "Lenient: [[1]]\nStrict: [[0]]"),
