@@ -122,8 +122,9 @@ def _label(line: str, end: re.Match[str]) -> str | None:
 
 
 def _read(text: str, label: str | None = None) -> list[PlacedRating]:
+    """Return all ratings in double brackets; `label` is the label before them."""
     contents = [_RE.content.match(rating[1]) for rating in _RE.rating.finditer(text)]
-    return [PlacedRating(found[1] or label or "", found[2].strip()) for found in contents if found]
+    return [PlacedRating(content[1] or label or "", content[2].strip()) for content in contents if content]
 
 
 def _plain(verdict: str) -> str:

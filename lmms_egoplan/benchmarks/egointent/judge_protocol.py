@@ -74,7 +74,7 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
 def read_rating(verdict: str) -> float | None:
     r"""Read the rating of one field by the rules of `judging.verdicts`: a number from 0 to 100.
 
-    >>> read_rating("The same action.\\n[[85]]"), read_rating("Rating: [[85]]"), read_rating("I give [[85]].")
+    >>> read_rating("The same action.\n[[85]]"), read_rating("Rating: [[85]]"), read_rating("I give [[85]].")
     (85.0, 85.0, None)
     """
     return agreed_rating(verdict, _number)
