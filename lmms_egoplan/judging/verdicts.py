@@ -6,16 +6,18 @@ The rules use lines, signs, and one word, "rating":
    may be full-width, and one may be missing or repeated.
 2. It counts if it ends its line, and begins the line, begins a sentence, or follows a label.
 3. A label has up to five words and ends with a colon, an equals sign or an arrow. It begins the line or a sentence.
-   ``Rating:`` may also follow another colon or an arrow, and does not need its colon. Only one rating follows a label.
-4. A rating that begins its line, alone or after a label, also counts if it ends its sentence.
+   ``Rating:`` may also follow other words. ``Rating`` at the beginning needs no sign. Only one rating follows a label.
+4. A rating that begins its line also counts before punctuation: "[[1]] (same object)"; before a comma, after a label.
+   All other ratings in this line must agree with it. In other lines, those after ``Rating:`` must agree.
 5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no difference. Strikethrough,
    ``?``, ``%``, ``/`` and signs of comparison do: such a rating does not count.
 6. A line in quotation marks or a block quote does not count after a line that ends with a colon, unless it is the last.
 7. If no rating counts, a number in single brackets does, ``[0.5]``, alone on its line or after ``Rating:``.
-8. All ratings that count must agree. So must, after the last of them, every rating in double brackets, and a number
-   without brackets that is alone on its line or after ``Rating:``. Otherwise, the answer is unrated.
+8. All ratings that count must agree. So must, after the last of them, a number without brackets that is alone on its
+   line or after ``Rating:``. Otherwise, the answer is unrated. A rating inside a sentence never counts.
 """
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable
@@ -26,8 +28,9 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
 
 _RE = compile_patterns(module_yaml(__file__), re.VERBOSE | re.IGNORECASE)
-# Characters before a rating that are searched for its label.
+# Characters before a rating that are searched for its label, and for ``Rating:`` inside a line.
 _BEFORE = 160
+_BEFORE_OTHERS = 40
 
 
 @dataclass(frozen=True)
@@ -50,23 +53,22 @@ def placed_ratings(verdict: str) -> list[PlacedRating]:
         verdict: Text without the model's thinking.
     """
     ratings, single = list[PlacedRating](), list[PlacedRating]()
-    later = list[str]()  # the text after the last rating that counts
+    bare = list[PlacedRating]()  # numbers without brackets after the last rating that counts
     lines = [line for line in _plain(verdict).splitlines() if line.strip()]
-    for previous, line, following in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
-        is_quotation = following and _RE.introduction.search(previous) and _RE.quotation.match(line)
-        in_line, rest = ([], line) if is_quotation else _ratings_of_line(line)
+    for index, line in enumerate(lines):
+        is_introduced = 0 < index < len(lines) - 1 and _RE.introduction.search(lines[index - 1])
+        if is_introduced and _RE.quotation.match(line):
+            continue
+        in_line = _ratings_of_line(line)
         ratings += in_line
-        later = [rest] if in_line else [*later, rest]
-        number = None if is_quotation else _number_at_end(line)
+        number = _number_at_end(line)
+        if in_line:
+            bare = []
         if number and number["bracketed"]:
             single.append(PlacedRating("", number["bracketed"]))
-    if not ratings:
-        return single
-    for line in later:
-        ratings += _read(line)
-        if number := _number_at_end(line):
-            ratings.append(PlacedRating("", number["bracketed"] or number["bare"]))
-    return ratings
+        if number:
+            bare.append(PlacedRating("", number["bracketed"] or number["bare"]))
+    return ratings + bare if ratings else single
 
 
 def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float | None:
@@ -85,17 +87,24 @@ def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float |
     return values.pop() if len(values) == 1 else None
 
 
-def _ratings_of_line(line: str) -> tuple[list[PlacedRating], str]:
-    """Return the ratings of a line that count, and the text after them."""
-    ratings, rest = list[PlacedRating](), line
-    sentence = _RE.sentence.match(line)
-    if sentence and not _is_list(sentence["ratings"], sentence["label"]):
-        ratings, rest = _read(sentence["ratings"], sentence["label"]), line[sentence.end() :]
-    for at_end in _RE.ratings.finditer(rest):
-        label = _label(rest, at_end) if at_end.end() == len(rest) else None
-        if label is not None and not _is_list(at_end[0], label):
-            return ratings + _read(at_end[0], label), ""
-    return ratings, rest
+def _ratings_of_line(line: str) -> list[PlacedRating]:
+    """Return the ratings of a line that must agree: those that count, and the others of rule 4."""
+    first = _RE.beginning.match(line)
+    row = _RE.ratings.match(line, first.start("ratings")) if first and first["end"] else None
+    if first and row and not _is_list(row[0], first["label"]):
+        rest = line[first.end() :]
+        singles = [PlacedRating("", number) for number in _RE.single.findall(rest)]
+        return _read(first["ratings"], first["label"]) + _read(rest) + singles
+    others = list[PlacedRating]()
+    for ratings in _RE.ratings.finditer(line):
+        if ratings.end() < len(line):
+            if _RE.own_label.search(line, max(0, ratings.start() - _BEFORE_OTHERS), ratings.start()):
+                others += _read(ratings[0])
+            continue
+        label = _label(line, ratings)
+        if label is not None and not _is_list(ratings[0], label):
+            return others + _read(ratings[0], label)
+    return []
 
 
 def _is_list(ratings: str, label: str | None) -> bool:
@@ -116,7 +125,10 @@ def _label(line: str, end: re.Match[str]) -> str | None:
     if _RE.signs.fullmatch(before):
         return ""
     match = _RE.label_at_end.search(before, max(0, len(before) - _BEFORE))
-    if match is None or (match["sentence_end"] and _RE.closing_quote.search(end[0])):
+    if match is None:
+        return None
+    is_quoted = _RE.closing_quote.search(end[0]) or (match["inside"] and _RE.quotation.match(line))
+    if is_quoted and (match["sentence_end"] or match["inside"]):
         return None
     return match["label"] or match["label_of_sentence"] or ""
 
@@ -128,7 +140,8 @@ def _read(text: str, label: str | None = None) -> list[PlacedRating]:
 
 
 def _plain(verdict: str) -> str:
-    """Return a copy with square brackets only, ratings as ``[[...]]``, and no combining marks."""
-    text = with_square_brackets(normalised(verdict))
+    """Return a copy with square brackets only, ratings as ``[[...]]``, no escapes, and no combining marks."""
+    text = _RE.entity.sub(lambda entity: html.unescape(entity[0]), _RE.escaped_line_break.sub("\n", verdict))
+    text = with_square_brackets(normalised(text))
     text = "".join(char for char in text if char.isascii() or not unicodedata.category(char).startswith("M"))
     return _RE.brackets.sub(lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text))

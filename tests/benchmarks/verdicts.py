@@ -61,10 +61,10 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("last line decides", f"Not [[7]].\n{opening.format(plain)}", rating)
             yield Form("ambiguous", f"{opening.format(plain)} (scale: [[0]], [[0.5]], [[1]])", None)
             yield Form("ambiguous", f"{opening.format(plain)} or {other}", None)
-            yield Form("ambiguous", f"{opening.format(plain)}\nOr {other} or {plain}.", None)
-            yield Form("ambiguous", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", None)
-            yield Form("ambiguous", f"{opening.format(plain)}\nScale: 0 to [[7]]", None)
             yield Form("ambiguous", f"{opening.format(plain)} out of [[100]]", None)
+            yield Form("in a sentence", f"{opening.format(plain)}\nOr {other} or {plain}.", rating)
+            yield Form("in a sentence", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", rating)
+            yield Form("in a sentence", f"{opening.format(plain)}\nScale: 0 to [[7]]", rating)
         for addition in TEXTS.runs_on:
             yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
             yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
@@ -89,7 +89,8 @@ def egointent_forms() -> Iterator[Form]:
         for first in ("[[40]] at first, but no:", "Not [[40]].", "[[n]]", "Scale: [[0]] to [[100]].", "[[x"):
             yield Form("in a sentence", f"{first}\n\n[[{text}]]", rating)
         yield Form("differ", f"Rating: [[40]]\n\n[[{text}]]", None)
-        yield Form("differ", f"[[{text}]]\n\nHowever, [[40]] may be fairer.", None)
+        yield Form("differ", f"[[{text}]]\n\nFinal rating: [[40]]", None)
+        yield Form("in a sentence", f"[[{text}]]\n\nHowever, [[40]] may be fairer.", rating)
     for addition, text in product(TEXTS.anew, ("20", "0", "85")):
         yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", 85 if text == "85" else None)
 
