@@ -55,16 +55,29 @@ Prices = Annotated[
     typer.Option(
         metavar="FILE",
         envvar=PRICES,
+        show_envvar=False,
         help='Print the price, with this JSON file per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
 MaxRequests = Annotated[
     int | None,
-    typer.Option(min=1, envvar=MAX_REQUESTS, help="Stop after this number of requests, repeats included."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        envvar=MAX_REQUESTS,
+        show_envvar=False,
+        help="Stop after this number of requests, repeats included.",
+    ),
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, envvar=MAX_COST, help="Stop before the price exceeds this amount. Requires --prices."),
+    typer.Option(
+        min=0,
+        metavar="AMOUNT",
+        envvar=MAX_COST,
+        show_envvar=False,
+        help="Stop before the price exceeds this amount. Requires --prices.",
+    ),
 ]
 Out = Annotated[
     Path,

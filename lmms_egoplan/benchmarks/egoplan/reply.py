@@ -90,8 +90,9 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
 def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
     r"""Read a reply to `REASONED`: the letter of its last part, and its parts as they are named.
 
-    The letter is read by `parse_letter` from the plan. Without a plan, only the last line is read, so that a reply that
-    ends in the summary or the description claims nothing. If a name occurs several times, its last text counts.
+    The letter is read by `parse_letter` from the plan. Without a plan, it is read from the last line, so that a reply
+    that ends in the summary or the description claims nothing; without any named part, from the whole reply. If a name
+    occurs several times, its last text counts.
 
     Returns:
         The letter or None, and the texts of ``progress``, ``observation`` and ``plan``, in the order of the reply. A
@@ -108,6 +109,8 @@ def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None,
     parts = {
         str(name.lastgroup): spoken[name.end() : end].strip(" \t\n*_`") for name, end in zip(names, ends, strict=True)
     }
+    if not parts:
+        return parse_letter(reply, choices), parts
     return parse_letter(parts.get("plan") or spoken.strip().rpartition("\n")[2], choices), parts
 
 

@@ -181,7 +181,7 @@ def test_responses_without_the_end_are_refused():
         score_published_clips(DOC | {"past_actions": []}, [response(1.0, None)] * 4)
 
 
-@pytest.mark.parametrize(("reply", "first", "clear"), [("Add it, so B", 0, 0), ("Based on it", 1, 0), ("B", 1, 1)])
+@pytest.mark.parametrize(("reply", "first", "clear"), [("Add it, so B", 0, 1), ("Based on it", 1, 0), ("B", 1, 1)])
 def test_both_readers_are_scored(reply, first, clear):
     values = score_published_letter(DOC | {"domain": "Work"}, [reply])
     assert (values["acc"]["score"], values["acc_work"]["score"], values["acc_clear"]["score"]) == (first, first, clear)

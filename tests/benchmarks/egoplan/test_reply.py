@@ -143,6 +143,8 @@ def test_parts_of_a_reasoned_reply(name):
         ("", None),
         ("B", "B"),
         ("I see a cup.\nThe answer is B.", "B"),
+        ("Answer: A\nAnswer: B", None),
+        ("Let's consider each choice:\n\nA. take bag: the bag is still there, so this could be", None),
         (f"Task progress: {DONE}\nCurrent observation: {SEEN}", None),
         ("Task progress: The answer is B.\nCurrent observation: A hand", None),
         (f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action:", None),
