@@ -20,7 +20,15 @@ _OTHER_NAMES = {"max_gen_toks": "max_new_tokens"}
 _NEW_TOKENS = "max_new_tokens"
 # Without effect, like an argument that is absent.
 _DEFAULTS = {"num_beams": 1, "until": []}
+_GREEDY = {"do_sample": False, "temperature": 0}
+_OF_SAMPLING = ("top_p", "top_k", "min_p", "typical_p")
 _LABEL = re.compile(r"^\W*[A-Z]\W+(?=\S)")
+# The harnesses' placeholders of images and videos, and those of the models' chat templates.
+_MARK = re.compile(
+    r"</?\|?(?:(?:start|begin|end)_of_|fake_token_around_|global-)?(?:image|img|video|vision)"
+    r"(?:_(?:pad|start|end|bos|eos|patch|context|soft_token|\d+)| \d+)?\|?>|<row_\d+_col_\d+>",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -67,19 +75,32 @@ def named(names: list[str]) -> str:
     return f"{counted(len(names), 'questions')} ({join_list(names, _MOST_NAMES)})"
 
 
-def has_unknown_prompts(first: ScoredTask, second: ScoredTask) -> bool:
-    """Return true if prompts are logged only after chat templates that differ, so they cannot be compared."""
-    if first.run.harness != second.run.harness or not _has_other_template(first, second):
-        return False
+def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
+    """Return what of the prompts was not compared, because they are logged only after a chat template; "" for nothing.
+
+    After different templates, nothing is compared. In runs of two harnesses, one prompt must contain the other, and the
+    text around it may be the template's or part of the question.
+    """
+    is_part = first.run.harness != second.run.harness
+    if not is_part and not _has_other_template(first, second):
+        return ""
     pairs = shared(first, second)
-    return any(one.prompt and other.prompt and not (one.asked and other.asked) for one, other in pairs)
+    if all(one.asked and other.asked for one, other in pairs if one.prompt and other.prompt):
+        return ""
+    if is_part:
+        return "prompts were compared only in part, because one run logs them after its chat template"
+    return "prompts were not compared, because they are logged after different chat templates"
 
 
 def _versions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     if first.task != second.task:  # a condition of its own
         return
-    pairs = ((one.task, other.task) for one, other in shared(first, second) if one.task != other.task)
-    for versions in dict.fromkeys(pairs):
+    others = {task_run.task: (task_run.task, task_run.version) for task_run in second.task_runs}
+    of_tasks = [((run.task, run.version), others[run.task]) for run in first.task_runs if run.task in others]
+    of_answers = [(one.task, other.task) for one, other in shared(first, second)]
+    for versions in dict.fromkeys(of_answers or of_tasks):
+        if versions[0] == versions[1]:
+            continue
         texts = (" ".join(map(str, version or ())) for version in versions)
         yield Unequal("versions", "versions {} and {}".format(*texts))
 
@@ -140,20 +161,30 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return a task's generation arguments as texts, by lmms-eval's names; None if unknown or if nothing is written."""
+    """Return a task's generation arguments as texts, by lmms-eval's names; None if unknown or if nothing is written.
+
+    Without sampling and with a temperature of 0, or without these arguments, the decoding is greedy. It has the same
+    texts however it is written, and no arguments of sampling.
+    """
     arguments = config.get("generation_kwargs")
     if not isinstance(arguments, Mapping) or config.get("output_type", "generate_until") != "generate_until":
         return None
     by_name = {_OTHER_NAMES.get(str(name), str(name)): value for name, value in arguments.items()}
+    by_name = {name: value for name, value in by_name.items() if value is not None}
+    if not by_name.get("do_sample") and not by_name.get("temperature"):
+        by_name = {name: value for name, value in by_name.items() if name not in _OF_SAMPLING} | _GREEDY
     return {
         name: f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
         for name, value in by_name.items()
-        if value is not None and _DEFAULTS.get(name, ...) != value
+        if _DEFAULTS.get(name, ...) != value
     }
 
 
 def _questions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
-    """Compare the questions with equal ids, and their candidates, which only lm-eval logs."""
+    """Compare the questions with equal ids, and their candidates or the options in their prompts.
+
+    Only lm-eval logs candidates.
+    """
     pairs = shared(first, second)
     names: dict[str, list[str]] = {"questions": [], "candidates": [], "orders of options": []}
     by_id = [_by_id(task) for task in (first, second)]
@@ -164,10 +195,10 @@ def _questions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
             names["orders of options" if _is_reordered(one, other) else "questions"].append(name)
     for one, other in pairs:
         choices, others = (member(answer.doc, "choices") for answer in (one, other))
-        if choices is not None and others is not None and choices != others:
-            names["orders of options" if _is_reordered(one, other) else "candidates"].append(one.id)
-        elif choices is None and others is None and _is_reordered(one, other):
+        if _is_reordered(one, other):
             names["orders of options"].append(one.id)
+        elif choices is not None and others is not None and choices != others:
+            names["candidates"].append(one.id)
     if names["questions"]:
         yield Unequal("questions", f"text, video or right answer differ for {named(names['questions'])}")
     if names["candidates"]:
@@ -188,8 +219,8 @@ def _is_reordered(one: Answer, other: Answer) -> bool:
     choices, others = (member(answer.doc, "choices") for answer in (one, other))
     if choices is not None and others is not None:
         return choices != others and sorted(choices) == sorted(others)
-    prompt, prompt_of_other = one.asked or one.prompt, other.asked or other.prompt
-    return prompt != prompt_of_other and _lines(prompt) == _lines(prompt_of_other)
+    prompts = [answer.asked or answer.prompt or "" for answer in (one, other)]
+    return _bare(prompts[0]) != _bare(prompts[1]) and _lines(prompts[0]) == _lines(prompts[1])
 
 
 def _prompts(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
@@ -206,9 +237,9 @@ def _prompts(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 def _same_prompts(first: ScoredTask, second: ScoredTask) -> Callable[[Answer, Answer], bool]:
     """Return a function that compares the prompts of two answers; a prompt that is not known equals any other.
 
-    Blanks and marks such as ``<image>`` do not count. lm-eval logs prompts after the chat template. Without the text
-    before it, prompts are comparable only after the same template. For runs of different harnesses, one must contain
-    the other.
+    Blanks and marks of images and videos, such as ``<image>``, do not count. lm-eval logs prompts after the chat
+    template. Without the text before it, prompts are comparable only after the same template. For runs of different
+    harnesses, one must contain the other.
     """
     is_contained = first.run.harness != second.run.harness
     is_unknown = not is_contained and _has_other_template(first, second)
@@ -230,12 +261,14 @@ def _has_other_template(first: ScoredTask, second: ScoredTask) -> bool:
 
 
 def _bare(prompt: str) -> str:
-    return re.sub(r"<[^<>]*>|\s", "", prompt)
+    """Return a prompt without marks of media and without blanks."""
+    return re.sub(r"\s", "", _MARK.sub("", prompt))
 
 
-def _lines(prompt: str | None) -> list[str]:
-    """Return a prompt's lines in alphabetical order, without the letters before options."""
-    return sorted(_LABEL.sub("", line).strip() for line in (prompt or "").splitlines())
+def _lines(prompt: str) -> list[str]:
+    """Return a prompt's lines in alphabetical order, without marks of media and the letters before options."""
+    lines = (_LABEL.sub("", line).strip() for line in _MARK.sub("", prompt).splitlines())
+    return sorted(filter(None, lines))
 
 
 def _limits_text(limits: Any) -> str:

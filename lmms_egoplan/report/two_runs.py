@@ -7,7 +7,7 @@ from textwrap import shorten
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.comparability import NOT_COMPARABLE, has_unknown_prompts, named, unequal
+from lmms_egoplan.report.comparability import NOT_COMPARABLE, named, unequal, unknown_prompts
 from lmms_egoplan.report.comparisons import note, scaled, weighed
 from lmms_egoplan.report.document import DEMO_NOTE
 from lmms_egoplan.report.equivalence import Evidence, decide
@@ -106,8 +106,8 @@ def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[st
     if without := [task.run.name for task in (first, second) if task.answers is None]:
         yield f"no samples in {join_list(without)}; log them with --log_samples"
         return
-    if has_unknown_prompts(first, second):
-        yield "prompts were not compared, because they are logged after different chat templates"
+    if unknown := unknown_prompts(first, second):
+        yield unknown
     for task, other in ((first, second), (second, first)):
         answers = task.answers or {}
         counts = {

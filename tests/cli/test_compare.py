@@ -117,8 +117,39 @@ def test_runs_of_both_harnesses_are_compared(tmp_path):
     assert "harness: lmms-eval → lm-eval" in result.stdout
 
 
-def test_other_versions_have_no_verdict(tmp_path):
-    runs = [written(tmp_path / name, answers()) for name in "ab"]
+def test_prompts_of_both_harnesses_are_compared(tmp_path):
+    """Before the chat template, or as far as lm-eval's prompt after it contains the other."""
+    runs = [written(tmp_path / harness, {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, harness) for harness in HARNESSES]
+    edit_samples(runs[0], lambda x: with_options(x, (0, 1, 2, 3)))
+
+    def verdict_of(order, form="{}"):
+        edit_samples(runs[1], lambda x: with_options(x, order) or x.update(asked=form.format(sent(x))))
+        result = compare(*runs, "--margin", 20)
+        return rows_of(result, is_comparable=result.exit_code == 0)[GENERATED]["Verdict"], result.stdout
+
+    def sent(sample):
+        return next(iter(sample["arguments"].values()))["arg_0"]
+
+    marked = "<image>\n<|vision_start|><|image_pad|><|vision_end|>{}"
+    verdict, output = verdict_of((0, 1, 2, 3), marked)
+    assert verdict == "equal within 20 points"
+    assert "compared only in part" not in output
+    for form in ("{}", marked):
+        verdict, output = verdict_of((2, 0, 1, 3), form)
+        assert verdict == "not comparable"
+        assert f"the order of options differs for {COUNT} questions" in output
+    verdict, output = verdict_of((0, 1, 2, 3), "{} Think step by step.")
+    assert verdict == "not comparable"
+    assert f"prompts differ for {COUNT} questions" in output
+    edit_samples(runs[1], lambda x: prompt_of(x, "USER: {} Think step by step. ASSISTANT:".format) or x.pop("asked"))
+    assert "prompts were compared only in part" in compare(*runs).stdout
+
+
+@pytest.mark.parametrize("has_samples", [True, False])
+def test_other_versions_have_no_verdict(tmp_path, has_samples):
+    runs = [
+        write_run(tmp_path / name, "lmms-eval", "org/m", answers(), log_samples=has_samples).parent for name in "ab"
+    ]
 
     def edit(content):
         content["versions"]["egoplan_val"] = content["configs"]["egoplan_val"]["metadata"]["version"] = 0.9
@@ -187,6 +218,18 @@ INCOMPARABLE = {
         {0: lambda x: with_options(x, (0, 1, 2, 3)), 1: lambda x: with_options(x, (2, 0, 1, 3))},
         f"the order of options differs for {COUNT} questions",
     ),
+    "text in angle brackets": (
+        "lmms-eval",
+        {},
+        {number: lambda x, tag=tag: prompt_of(x, f"{{}} <{tag}>".format) for number, tag in enumerate(("answer", "b"))},
+        f"prompts differ for {COUNT} questions",
+    ),
+    "text between comparison signs": (
+        "lmms-eval",
+        {},
+        {run: lambda x, run=run: prompt_of(x, lambda _: f"x < {run} and y > 2?") for run in (0, 1)},
+        f"prompts differ for {COUNT} questions",
+    ),
     "order of candidates": (
         "lm-eval",
         {},
@@ -207,6 +250,15 @@ INCOMPARABLE = {
     ),
     "prepared data in lm-eval": ("lm-eval", {}, {1: lambda x: x["doc"].update(data="b" * 64)}, "and bbbbbbbbbbbb"),
     "decoding": ("lmms-eval", {0: sampled(0), 1: sampled(0.7)}, {}, "temperature 0 and 0.7"),
+    "sampling": (
+        "lmms-eval",
+        {
+            number: of_task(generation_kwargs={"do_sample": True, "temperature": 0.7, "top_p": share})
+            for number, share in enumerate((0.9, 1))
+        },
+        {},
+        "top_p 0.9 and 1",
+    ),
     "system instruction": (
         "lmms-eval",
         {1: lambda content: content.update(system_instruction="Be brief.")},
@@ -252,6 +304,24 @@ def test_what_must_be_equal_is_named_and_has_no_verdict(tmp_path):
         verdict = rows_of(result, is_comparable=False)[GENERATED]["Verdict"]
         if (verdict, len(reasons)) != ("not comparable", 1) or expected not in reasons[0]:
             failures.append((name, verdict, reasons))
+    assert not failures
+
+
+def test_greedy_decoding_is_the_same_however_it_is_written(tmp_path):
+    run = written(tmp_path / "a", {GENERATED: egoplan_replies(COUNT, 0.6, 1)})
+    edit_results(run, of_task(generation_kwargs={"max_new_tokens": 16}))
+    failures = []
+    for number, arguments in enumerate(
+        [
+            {"do_sample": False},
+            {"temperature": 0},
+            {"do_sample": False, "temperature": 0.0, "top_p": 1.0, "top_k": 50},
+            {"temperature": None, "top_p": None, "num_beams": 1, "until": []},
+        ]
+    ):
+        other = written(tmp_path / str(number), {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, "lmms-eval")
+        edit_results(other, of_task(generation_kwargs={"max_new_tokens": 16} | arguments))
+        failures += [arguments] if compare(run, other, "--margin", 20).exit_code else []
     assert not failures
 
 
