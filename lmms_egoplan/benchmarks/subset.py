@@ -36,7 +36,7 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
         width of the interval to expect, in points.
 
     Raises:
-        LmmsEgoplanError: `wanted` is malformed.
+        LmmsEgoplanError: `wanted` is malformed, or there are no questions.
 
     >>> ids, design = draw(range(120), "seed", "50")
     >>> design["asked"], design["of"], {*ids} < {*draw(range(120), "seed", "90")[0]}
@@ -47,6 +47,8 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
     kind, _, number = wanted.rpartition("=")
     if kind not in ("", "width") or not number.replace(".", "", bool(kind)).isdecimal() or not float(number):
         raise LmmsEgoplanError(f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it")
+    if not order:
+        raise LmmsEgoplanError(f"{SUBSET}={wanted}: the prepared data of {seed} have no questions; prepare them again")
     count = int(sum(widths > float(number))) + 1 if kind else min(int(number), len(order))
     return order[:count], {"asked": count, "of": len(order), "width": float(widths[count - 1])}
 

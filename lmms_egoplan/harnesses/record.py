@@ -149,7 +149,9 @@ def _add_designs(results: Mapping[str, Any]) -> None:
         designs = designs_of(benchmark, config["test_split"]) if benchmark else {}
         for design in [*designs.values()][:1]:
             config["metadata"] = {**config["metadata"], "subset": design}
-            results["n-samples"][task] = {"original": design["of"], "effective": design["asked"]}
+            # lmms-eval counts all prepared questions. With --limit, both harnesses ask fewer than were drawn.
+            effective = min(design["asked"], results["n-samples"][task]["effective"])
+            results["n-samples"][task] = {"original": design["of"], "effective": effective}
             for name in [name for name in values if "_stderr" in name]:
                 values[name] = "N/A"
 

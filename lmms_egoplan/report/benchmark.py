@@ -446,7 +446,11 @@ class BenchmarkReport(ABC, Generic[Task]):
                 yield f"{name if name in _COUNTED else name.removesuffix('s')} {text}"
 
     def _why_no_interval(self, mean: Mean) -> str:
-        return "" if mean.interval else why_no_interval(mean.clusters, self.SPEC.clusters)
+        if mean.interval:
+            return ""
+        if mean.drawn is not None:
+            return why_no_interval(mean.drawn, "questions")
+        return why_no_interval(mean.clusters, self.SPEC.clusters)
 
     @cached_property
     def answers(self) -> dict[Key, dict[str, Answer]]:

@@ -103,7 +103,10 @@ class TaskRun:
     def subset(self) -> str:
         """The numbers of questions of a compact run, whose scores are estimates; "" for other runs."""
         design = member((self.samples or [{}])[0], "coverage", "subset") or member(self.config, "metadata", "subset")
-        return f"estimate from {design['asked']:,} of {design['of']:,} questions" if design else ""
+        if not design:
+            return ""
+        asked = design["asked"] if self.samples is None else min(design["asked"], len(self.samples))
+        return f"estimate from {asked:,} of {design['of']:,} questions"
 
     def number(self, metric: str) -> int | float | None:
         """Return a metric's value; None for NaN, for other types and for missing ones."""

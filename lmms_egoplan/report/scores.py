@@ -132,12 +132,14 @@ class Mean:
     interval: 95 % interval of `score_interval`, or of `bootstrap_interval` for values without bounds.
     questions: number of questions.
     clusters: number of the questions' clusters.
+    drawn: number of the questions in a compact run, where the interval counts each as a cluster; None for other runs.
     """
 
     value: float | None = None
     interval: tuple[float, float] | None = None
     questions: int | None = None
     clusters: int | None = None
+    drawn: int | None = None
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
@@ -425,7 +427,10 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
             )
         of_task = (task_run.task, task_run.version)
         sent: Any = {name: sample.get(name) for name in ("prompt", "asked", "tokens")}
-        answers[answer.key] = replace(answer, **sent, task=of_task, design=member(sample, "coverage", "subset"))
+        design = member(sample, "coverage", "subset")
+        if design and len(task_run.samples) < design["asked"]:  # a run with --limit
+            design = {**design, "asked": len(task_run.samples)}
+        answers[answer.key] = replace(answer, **sent, task=of_task, design=design)
     return answers
 
 
@@ -458,6 +463,8 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
 def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0, top: float | None = None) -> Mean:
     """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent).
 
+    NaN and infinities count as missing.
+
     In a compact run, the mean of a score estimates that over all questions, and the interval is that of the estimate.
 
     Args:
@@ -467,15 +474,23 @@ def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0, top: fl
     Raises:
         ValueError: a score is below 0 or above `top`.
     """
-    pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
-    if not pairs:
+    scores = [score if is_score(score := answer.scores[measure]) else None for answer in answers]
+    values = [None if score is None else scale * score for score in scores]
+    scored = [value for value in values if value is not None]
+    if not scored:
         return Mean(questions=0, clusters=0)
-    values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
+    clusters = [str(answer.cluster) for answer in answers]
+    number = len({cluster for value, cluster in zip(values, clusters, strict=True) if value is not None})
     if top is None:
-        interval = bootstrap_interval(values, clusters)
-    else:
-        interval = score_interval(values, clusters, top, answers[0].design)
-    return Mean(fmean(values), interval, len(pairs), len(set(clusters)))
+        return Mean(fmean(scored), bootstrap_interval(values, clusters), len(scored), number)
+    design = answers[0].design
+    interval = score_interval(values, clusters, top, design)
+    return Mean(fmean(scored), interval, len(scored), number, drawn=len(scored) if design else None)
+
+
+def is_score(value: float | None) -> bool:
+    """Return false for None, NaN and infinities, which count as missing."""
+    return value is not None and math.isfinite(value)
 
 
 def in_percent(share: float | None) -> float | None:

@@ -131,22 +131,26 @@ def score_interval(
         values: one score per question, from 0 to `top`. None, NaN and infinities are ignored.
         clusters: the cluster of each question.
         top: the highest possible score.
-        design: see `score_interval_of_sums`.
+        design: see `score_interval_of_sums`. Questions without a score count as not asked.
 
     Returns:
         The interval, within 0 and `top`; None for fewer than `FEWEST_CLUSTERS` clusters with scores.
 
     Raises:
-        ValueError: the numbers of clusters and values differ, or a score is below 0 or above `top`.
+        ValueError: the numbers of clusters and values differ, or a score is below 0 or above `top`, by more than a
+            rounding error.
 
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
     >>> [round(end, 1) for end in score_interval([0] * 24, videos, top=100)]  # no right answer
     [0.0, 28.8]
     """
     rows, finite_clusters = _mean_rows(values, clusters)
-    if len(rows) and not 0 <= rows[:, 0].min() <= rows[:, 0].max() <= top * (1 + _ROUNDING):
+    error = top * _ROUNDING
+    if len(rows) and not -error <= rows[:, 0].min() <= rows[:, 0].max() <= top + error:
         raise ValueError(f"scores must be from 0 to {top:g}, got {rows[:, 0].min():g} to {rows[:, 0].max():g}")
-    return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, design)
+    rows[:, 0] = rows[:, 0].clip(0, top)
+    scored = {**design, "asked": design["asked"] * len(rows) / len(values)} if design and len(rows) else design
+    return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, scored)
 
 
 def score_interval_of_sums(

@@ -13,7 +13,7 @@ from lmms_egoplan.report.document import DEMO_NOTE
 from lmms_egoplan.report.equivalence import Evidence, decide
 from lmms_egoplan.report.run import Run, changed_settings, flat_settings, member
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import ScoredTask, check
+from lmms_egoplan.report.scores import ScoredTask, check, is_score
 from lmms_egoplan.report.tables import Table, Value, read_columns, table_of_runs
 from lmms_egoplan.text import join_list
 
@@ -112,7 +112,7 @@ def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[st
         answers = task.answers or {}
         counts = {
             "only in": [answer.id for key, answer in answers.items() if key not in (other.answers or {})],
-            "without a score in": [answer.id for answer in answers.values() if answer.scores[measure] is None],
+            "without a score in": [answer.id for answer in answers.values() if not is_score(answer.scores[measure])],
             "without a logged prompt in": [answer.id for answer in answers.values() if answer.prompt is None],
         }
         yield from (f"{named(names)} {problem} {task.run.name}" for problem, names in counts.items() if names)

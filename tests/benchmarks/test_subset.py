@@ -1,5 +1,6 @@
 """Compact runs: the drawn questions, the planned widths, and the interval, against slow references."""
 
+import json
 import random
 from collections import Counter
 from statistics import fmean
@@ -7,10 +8,16 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.subset import designs_of, draw, planned_widths
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import score_interval
+from report.answers import Answers
 from report.slow_wilson import slow_wilson
+from report.synthetic import write_run
 
 
 def questions(count=120, seed=0):
@@ -91,6 +98,12 @@ def test_other_values_are_refused(wanted):
         draw(questions(20), "data", wanted)
 
 
+@pytest.mark.parametrize("wanted", ["5", "width=5"])
+def test_data_without_questions_are_refused(wanted):
+    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_SUBSET=.*egointent"):
+        draw([], "egointent", wanted)
+
+
 def test_benchmarks_without_videos_are_refused():
     with pytest.raises(LmmsEgoplanError, match=r"egothink.*egoplan"):
         designs_of("egothink", "existence", "100")
@@ -104,6 +117,38 @@ def test_the_interval_is_that_of_single_questions_from_a_finite_number(accuracy)
     design = {"asked": 40, "of": 160, "width": 0}
     expected = slow_wilson([[value] for value in values], fmean, top=100, asked=0.25)
     assert score_interval(values, ["one video"] * 40, 100, design) == pytest.approx(expected, abs=1e-6)
+
+
+def test_questions_without_a_score_count_as_not_asked():
+    values, names = [100.0, 0.0] * 6, [*range(20)]
+    expected = score_interval(values, names[:12], 100, {"asked": 12, "of": 21})
+    assert score_interval([*values, *[None] * 8], names, 100, {"asked": 20, "of": 21}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("task", "answers"), [("egoplan_val", egoplan_answers(12, 0.5)), ("egointent", egointent_answers(12, 60))]
+)
+def test_a_run_of_part_of_the_drawn_questions_has_the_interval_of_that_part(tmp_path, task, answers):
+    """And a run of few questions names them, not their videos, as the reason for no interval."""
+
+    def headline(name, count, design):
+        part = Answers(answers.docs[:count], answers.responses[:count])
+        path = write_run(tmp_path / name, "lmms-eval", "org/m", {task: part})
+        (samples,) = path.parent.glob("*.jsonl")
+        lines = [json.loads(line) for line in samples.read_text().splitlines()]
+        for line in lines:
+            line["coverage"]["subset"] = design
+        samples.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        runs = read_runs([tmp_path / name]).runs
+        (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == task.partition("_")[0])
+        return benchmark.load_report()(runs).headlines[0], runs[0].tasks[task].subset
+
+    whole, text = headline("whole", 12, {"asked": 12, "of": 60, "width": 5.0})
+    limited, same_text = headline("limited", 12, {"asked": 50, "of": 60, "width": 5.0})
+    assert limited.interval == whole.interval
+    assert text == same_text == "estimate from 12 of 60 questions"
+    few, _ = headline("few", 9, {"asked": 9, "of": 60, "width": 5.0})
+    assert (few.interval, few.no_interval) == (None, "9 questions, fewer than 10")
 
 
 def test_the_interval_is_a_point_if_all_questions_are_asked_and_missing_for_few():

@@ -223,13 +223,13 @@ def test_a_compact_run_is_marked_without_samples_and_has_no_standard_errors(tmp_
     prepare(tmp_path, 13)
     values = {"acc,none": 0.5, "acc_stderr,none": 0.1, "acc_stderr_clt,none": 0.2}
 
-    def results_of(wanted):
+    def results_of(wanted, effective=13):
         monkeypatch.setenv(SUBSET, wanted)
         results = {
             "results": {"egoplan_val": dict(values), "group": {}},
             "versions": {"egoplan_val": 1.4},
             "configs": {"egoplan_val": {"test_split": "val", "metadata": {"version": 1.4, "benchmark": "egoplan"}}},
-            "n-samples": {"egoplan_val": {"original": 13, "effective": 13}},
+            "n-samples": {"egoplan_val": {"original": 13, "effective": effective}},
         }
         return record.recorded(lambda _: results)(None)
 
@@ -237,6 +237,8 @@ def test_a_compact_run_is_marked_without_samples_and_has_no_standard_errors(tmp_
     design = compact["configs"]["egoplan_val"]["metadata"]["subset"]
     assert (design["asked"], design["of"]) == (5, 13)
     assert compact["n-samples"]["egoplan_val"] == {"original": 13, "effective": 5}
+    limited = results_of("5", effective=3)["n-samples"]["egoplan_val"]  # --limit 3
+    assert limited == {"original": 13, "effective": 3}
     assert compact["results"]["egoplan_val"] == {
         "acc,none": 0.5,
         "acc_stderr,none": "N/A",

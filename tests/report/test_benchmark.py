@@ -1,5 +1,6 @@
 """A small benchmark's part of a report, as the benchmark's author would write it."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -86,6 +87,16 @@ def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
     assert [item.key for item in report.items()] == [f"letters/{number}" for number in range(1, COUNT + 1)]
     assert {*report.items()[0].answers} == {*accuracies}
     assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in accuracies.values()))
+
+
+def test_scores_that_are_no_numbers_are_left_out():
+    answers = [
+        Answer((number,), str(number), "", None, {"acc": score}, f"video {number}")
+        for number, score in enumerate([1.0, 0.0] * 10 + [None, math.nan, math.inf, -math.inf])
+    ]
+    for top in (1, None):
+        assert mean_of(answers, "acc", top=top) == mean_of(answers[:20], "acc", top=top)
+    assert mean_of(answers[20:], "acc", top=1) == Mean(questions=0, clusters=0)
 
 
 def test_runs_without_the_benchmarks_tasks_have_no_part():

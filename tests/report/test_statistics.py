@@ -209,6 +209,12 @@ def test_a_score_outside_its_range_is_an_error(values):
         score_interval(values * 4, [*range(12)], 1)
 
 
+def test_rounding_errors_of_scores_are_ignored():
+    exact = score_interval([0, 1, 1] * 4, [*range(12)], 1)
+    assert score_interval([-1e-17, 1, 1 + 1e-15] * 4, [*range(12)], 1) == pytest.approx(exact)
+    assert score_interval([-1e-17] * 12, [*range(12)], 1)[0] == 0
+
+
 def test_a_score_undefined_without_a_cluster_has_no_interval():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

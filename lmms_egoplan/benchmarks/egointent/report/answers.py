@@ -141,7 +141,8 @@ class Graded(ScoredTask):
         if self.answers is None:
             return Mean(self.number(name))
         steps = self.of(name)
-        return Mean(self.number(name), _interval(steps, fields_of(name)), len(steps), len({x.cluster for x in steps}))
+        clusters, interval = len({x.cluster for x in steps}), _interval(steps, fields_of(name))
+        return Mean(self.number(name), interval, len(steps), clusters, _drawn(steps))
 
     def of(self, name: str) -> list[Answer]:
         """List the steps that a score is about."""
@@ -189,7 +190,7 @@ def overall_of(steps: Sequence[Answer]) -> Mean:
         return Mean(questions=0, clusters=0)
     value = overall_score(steps)
     interval = None if math.isnan(value) else _interval(steps, FIELDS)
-    return Mean(None if math.isnan(value) else value, interval, len(steps), clusters)
+    return Mean(None if math.isnan(value) else value, interval, len(steps), clusters, _drawn(steps))
 
 
 def overall_score(steps: Sequence[Answer]) -> float:
@@ -224,10 +225,21 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of the fields' scores over videos."""
-    clusters = [step.cluster or "" for step in steps]
+    """Return the 95 % interval of the mean of the fields' scores over videos.
+
+    In a compact run, steps with a field that was found but not judged count as not asked.
+    """
+    clusters, counts = [step.cluster or "" for step in steps], _counts(steps, names)
     design = steps[0].design if steps else None
-    return score_interval_of_sums(_counts(steps, names), clusters, _score, Graded.largest, design)
+    if design:
+        is_judged = (counts[..., 1] == counts[..., 2]).all(axis=1)
+        design = {**design, "asked": design["asked"] * float(is_judged.mean())}
+    return score_interval_of_sums(counts, clusters, _score, Graded.largest, design)
+
+
+def _drawn(steps: Sequence[Answer]) -> int | None:
+    """Return the number of steps of a compact run; None for other runs."""
+    return len(steps) if steps and steps[0].design else None
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:

@@ -145,7 +145,8 @@ class Series(ScoredTask):
     def main(self) -> Mean:
         """The harness's accuracy in per cent, with the interval computed from the samples."""
         mean = self.mean_over(self.answers or ())
-        return Mean(self.percent("acc"), mean.interval, self.questions, mean.clusters if self.answers else None)
+        clusters = mean.clusters if self.answers else None
+        return replace(mean, value=self.percent("acc"), questions=self.questions, clusters=clusters)
 
     def mean_over(self, keys: Iterable[Key]) -> Mean:
         """Return the accuracy over these questions, in per cent."""
