@@ -47,10 +47,7 @@ def audit(
     typer.echo(f"{len(items):,} training records. Videos outside the benchmark: {len(unmatched):,}{examples}")
     typer.echo(f"{sum(item.span is None for item in items):,} training records without times")
     if unread := [item.where for item in items if item.question and not item.action]:
-        typer.echo(
-            f"Questions without a readable answer, whose texts are not compared: {join_list(unread, 3)}. "
-            "An answer that is a letter needs options, such as lines A. ... in the question"
-        )
+        typer.echo(f"Questions without an answer, whose texts are not compared: {join_list(unread, 3)}")
     rows = [{"video_id": doc["video_id"], **row} for doc, row in zip(docs, audited(questions, items), strict=True)]
     degrees = {f"{row['video_id']} {row['sample_id']}": row["degree"] for row in rows}
     content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(indent=1)

@@ -5,13 +5,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.validation import quoted
 
-_OPTION = re.compile(r"(?:(?<=\s)|^)[(\[]?([A-Za-z])[.):\]]+\s*(?=\S)")
+_NUMBER = r"[*_(\[]*([A-Za-z]|\d{1,2})\b[*_]*(?:[.):\]]+(?!\d)|\s+[-\u2013\u2014](?=\s))[*_]*"
+_OPTION = re.compile(rf"(?:(?<=\s)|^){_NUMBER}\s*(?=\S)")
+# A request after the options: "Please choose one.", "Answer with the option's letter", "Answer:", "What comes next?"
+_REQUEST = re.compile(
+    r"\s+\W*(?:please\b|answer\s*:|(?:what|which)\b[^?]*\?|(?:answer|choose|select|respond|reply|provide|output|only)\b"
+    r"(?=.*\b(?:answer|option|letter|choice|number|directly|one)s?\b)).*",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{([^{}]*)\}", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>\n]*>")
 _LETTER = re.compile(
-    r"\W*(?:(?:the\s+)?(?:correct\s+|right\s+|best\s+)?(?:answer|choice|option)(?:\s+is)?[\s:]*)?[(\[]?([A-Za-z])(?:[.):\]]+\s*(.*)|\W*)",
+    r"\W*(?:(?:the\s+)?(?:correct\s+|right\s+|best\s+)?(?:answer|choice|option)(?:\s+is)?[\s:]*)?(?:option\s+)?"
+    rf"(?:{_NUMBER}\s*(.*)|[*_(\[]*([A-Za-z]|\d{{1,2}})(?:\s*\n\s*(.*)|,?\s+(?:because|since|is)\b.*|\W*))",
     re.IGNORECASE | re.DOTALL,
 )
+_ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|old|often|far)\b|\b(?:number of|count)\b", re.IGNORECASE)
 
 
 def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
@@ -38,39 +50,82 @@ def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
         raise LmmsEgoplanError(
             f"{where}: {quoted(speaker)} is no known speaker; use human and gpt, or user and assistant"
         )
-    parts = [content] if isinstance(content, str) else [part.get("text") for part in content if isinstance(part, dict)]
+    parts = [content] if isinstance(content, str) else [_part_text(part) for part in content]
     return kind, "\n".join(part for part in parts if isinstance(part, str))
 
 
+def _part_text(part: Any) -> Any:
+    return part.get("text") if isinstance(part, dict) else part
+
+
 def options_in(question: str) -> dict[str, str]:
-    r"""Return the options in a question by letter, in lower case. They are lettered from A, on one or several lines.
+    r"""Return the options in a question by letter, in lower case, or by number.
+
+    They are lettered from A, or numbered from 0 or 1, on one or several lines. The last list counts.
 
     >>> options_in("What next? A. open tap\nB. take cup\nAnswer with a letter.")
     {'a': 'open tap', 'b': 'take cup'}
+    >>> options_in("What next? **1.** open tap **2.** take cup Answer with the option's number.")
+    {'1': 'open tap', '2': 'take cup'}
     """
-    marks: list[re.Match[str]] = []
-    for mark in _OPTION.finditer(question):
-        if mark[1].lower() == "a":
-            marks = [mark]
-        elif mark[1].lower() == chr(ord("a") + len(marks)):
-            marks.append(mark)
-    if len(marks) < 2:
-        return {}
-    ends = [*(mark.start() for mark in marks[1:]), len(question)]
-    texts = (question[mark.end() : end].strip().split("\n")[0] for mark, end in zip(marks, ends, strict=True))
-    return {mark[1].lower(): text.strip() for mark, text in zip(marks, texts, strict=True)}
+    marks = [*_OPTION.finditer(question)]
+    letters = [mark for mark in marks if mark[1].isalpha()]
+    return _last_list(question, letters) | _last_list(question, [mark for mark in marks if mark[1].isdigit()])
 
 
-def answer_of(question: str, answer: str, options: Mapping[str, str] | None = None) -> str:
-    r"""Return the text of an answer: that of the option whose letter it is, or its own.
+def _last_list(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
+    """Return the last options with consecutive letters or numbers."""
+    options: dict[str, str] = {}
+    run: list[re.Match[str]] = []
+    for mark in marks:
+        name = mark[1].lower()
+        if run and name == _next(run[-1][1].lower()):
+            run.append(mark)
+        elif name in ("a", "0", "1"):
+            run = [mark]
+        if len(run) > 1:
+            ends = [*(other.start() for other in run[1:]), len(question)]
+            texts = (question[one.end() : end].strip().split("\n")[0] for one, end in zip(run, ends, strict=True))
+            options = {one[1].lower(): text.strip() for one, text in zip(run, texts, strict=True)}
+    return {name: _REQUEST.sub("", text).strip() for name, text in options.items()}
 
-    A letter without options gives "".
+
+def _next(name: str) -> str:
+    return str(int(name) + 1) if name.isdigit() else chr(ord(name) + 1)
+
+
+def answer_of(question: str, answer: str, where: str, options: Mapping[str, str] | None = None) -> str:
+    r"""Return the text of an answer without thinking and tags: that of the option that it names, or its own.
+
+    Args:
+        question: Text that may contain options.
+        answer: The answer, such as "B", "(B)", "B because ...", "<answer>B</answer>", or a text.
+        where: Position of the answer.
+        options: Options by letter or number that the record lists.
+
+    Raises:
+        LmmsEgoplanError: the answer is the letter or number of no known option, or its thinking does not end. A number
+            is a text if the question asks for one, such as "How many".
 
     >>> asked = "What next?\nA. open tap\nB. take cup"
-    >>> answer_of(asked, "(B)"), answer_of(asked, "The answer is A."), answer_of(asked, "close tap")
-    ('take cup', 'open tap', 'close tap')
+    >>> [answer_of(asked, answer, "1") for answer in ("(B)", "The answer is A.", "close tap")]
+    ['take cup', 'open tap', 'close tap']
     """
-    letter = _LETTER.fullmatch(answer.strip())
+    reply = without_thinking(answer)
+    if reply is None:
+        raise LmmsEgoplanError(f"{where}: the answer is not readable, since its thinking does not end; correct it")
+    marked = _ANSWER.findall(reply)
+    text = ("".join(marked[-1]) if marked else _TAG.sub(" ", reply)).strip()
+    letter = _LETTER.fullmatch(text)
     if letter is None:
-        return answer
-    return (options or options_in(question)).get(letter[1].lower(), letter[2] or "")
+        return text
+    name, rest = (letter[1] or letter[3]).lower(), letter[2] or letter[4] or ""
+    known = {**options_in(question), **(options or {})}
+    if name in known or rest:
+        return known.get(name, rest)
+    if name.isdigit() and _ASKS_NUMBER.search(question):
+        return text
+    raise LmmsEgoplanError(
+        f"{where}: {quoted(text)} is the letter or number of an unknown option; write the option's text as the answer, "
+        "or list the options in the question, such as A. open tap"
+    )

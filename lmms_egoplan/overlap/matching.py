@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from lmms_egoplan.overlap.training_files import Item
-from lmms_egoplan.overlap.wording import Vocabulary, is_moved, same_text, stem, words
+from lmms_egoplan.overlap.wording import Vocabulary, first_sentence, is_moved, same_text, stem, words
 from lmms_egoplan.report.overlap import DEGREES
 
 AFTER = 5.0
@@ -42,7 +42,7 @@ def _degree(question: Item, item: Item) -> int:
         return _NO_TIME
     is_shown = item.span[0] < question.span[1] and item.span[1] > question.span[0]
     is_after = question.span[1] <= item.span[0] < question.span[1] + AFTER
-    if is_shown or (is_after and same_text(question.action, item.action)):
+    if is_shown or (is_after and any(same_text(question.action, text) for text in _readings(item.action))):
         return _SHOWN
     return _OTHER_TIME
 
@@ -50,8 +50,9 @@ def _degree(question: Item, item: Item) -> int:
 def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[str]:
     """Return, for each question, the position of the first item with the same goal and action; "" if there is none.
 
-    Texts are compared as `overlap.wording` describes. An item without a goal is the same if its question contains the
-    goal, as a run of words. The result for a pair does not depend on other items.
+    Texts are compared as `overlap.wording` describes. Of an item's action, the first sentence may be the same. An item
+    without a goal is the same if its question contains the goal, as a run of words. The result for a pair does not
+    depend on other items.
 
     >>> question = Item("", None, "wash cup", "open tap", "115")
     >>> asked = "What should I do next in order to wash the cup?"
@@ -72,7 +73,7 @@ def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[st
     @lru_cache(maxsize=100_000)  # Training data repeat the same texts.
     def same_actions(text: str) -> tuple[Stems, ...]:
         same: dict[Stems, None] = {}
-        for reading in actions.read(words(text)):
+        for reading in (reading for part in _readings(text) for reading in actions.read(words(part))):
             candidates = actions_by_words.get(tuple(sorted(reading)), ())
             same |= dict.fromkeys(action for action in candidates if is_moved(reading, action))
         return tuple(same)
@@ -92,6 +93,11 @@ def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[st
                 for index in indices if is_same else ():
                     positions[index] = positions[index] or item.where
     return positions
+
+
+def _readings(answer: str) -> tuple[str, ...]:
+    """Return an answer, and its first sentence: the others may explain it."""
+    return tuple(dict.fromkeys((answer, first_sentence(answer))))
 
 
 def _stems(text: str) -> Stems:

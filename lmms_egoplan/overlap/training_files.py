@@ -193,7 +193,7 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
         if span and is_question:
             span = min([span, *inner])[0], span[1]
         if not exchanges and (question := _text(row, "question")):
-            exchanges = [(question, answer_of(question, _text(row, "action"), _options(row)))]
+            exchanges = [(question, answer_of(question, _text(row, "action"), f"{where}, answer", _options(row)))]
         for question, action in exchanges or [("", _text(row, "action"))]:
             has_place = video and (names or span or action) and (is_question or not (names and inner))
             if has_place or question or (goal and action and not video):
@@ -249,4 +249,4 @@ def _exchanges(row: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
             if speaks == "asks":
                 question = text
             elif speaks == "answers" and question:
-                yield question, answer_of(question, text)
+                yield question, answer_of(question, text, f"{where}, {key}, {number}")

@@ -32,6 +32,16 @@ Chosen here. Shorter words often differ in one letter from other words, such as 
 misspellings.
 """
 _MOST_READINGS = 64
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n|,?\s+because\b", re.IGNORECASE)
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, without the reason that it states.
+
+    >>> first_sentence("Open the tap. This is because of the cup."), first_sentence("open tap because water is needed")
+    ('Open the tap', 'open tap')
+    """
+    return _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
 
 
 def words(text: str) -> tuple[str, ...]:

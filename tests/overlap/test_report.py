@@ -74,11 +74,10 @@ def test_the_command_prints_counts_and_unknown_ids(folder, rows):
         assert f"{count:7} {degree}\n" in printed
 
 
-def test_the_command_names_letters_without_options(folder, tmp_path):
-    turns = [{"from": "human", "value": "What next?"}, {"from": "gpt", "value": "B"}]
-    (tmp_path / "chat.json").write_text(json.dumps([{"video": "a.mp4", "conversations": turns}]))
-    printed = invoke("audit", "egoplan", "--training", tmp_path / "chat.json", "--out", tmp_path / "audit")
-    assert f"{tmp_path / 'chat.json'}, 1. " in printed
+def test_the_command_names_questions_without_answers(folder, tmp_path):
+    (tmp_path / "questions.json").write_text(json.dumps([{"video": "a.mp4", "question": "What next?"}]))
+    printed = invoke("audit", "egoplan", "--training", tmp_path / "questions.json", "--out", tmp_path / "audit")
+    assert f"{tmp_path / 'questions.json'}, 1\n" in printed
 
 
 def groups_of(runs, audit):

@@ -153,6 +153,16 @@ COPIES = {
     "sentence with letter": (ASKED + LINES, "The answer is B."),
     "text": (ASKED + LINES, "Grab the onion."),
     "text without options": (ASKED, "grab onion"),
+    "tag": (ASKED + LINES, "<answer>B</answer>"),
+    "thinking and tag": (ASKED + LINES, "<think>A is a drawer, so A?</think>\n<answer>(B)</answer>"),
+    "box": (ASKED + LINES, "So it is \\boxed{B}"),
+    "letter and reason": (ASKED + LINES, "B because the onion is there"),
+    "text and reason": (ASKED + LINES, "Grab the onion. This is because the drawer is open."),
+    "request after options": (ASKED + " A. open drawer B. grab onion Answer with the option's letter.", "B"),
+    "question after options": (ASKED + " A. open drawer B. grab onion Which is best?", "B"),
+    "bold letters": (ASKED + LINES.replace("A.", "**A.**").replace("B.", "**B.**").replace("C.", "**C.**"), "B"),
+    "dashes": (ASKED + LINES.replace(".", " -"), "B - grab onion"),
+    "numbers": (ASKED + LINES.replace("A.", "1.").replace("B.", "2.").replace("C.", "3."), "2"),
     "options in one line": (ASKED + " Options: (A) open drawer (B) grab onion (C) wash knife", "B"),
     "options in small letters": (ASKED + LINES.replace("A.", "a)").replace("B.", "b)").replace("C.", "c)"), "b"),
 }
@@ -190,10 +200,16 @@ def test_a_copied_question_is_found_in_every_form(tmp_path):
     assert (missed, wrong) == ([], [])
 
 
-def test_a_letter_without_options_is_no_text_to_compare(tmp_path):
+def test_a_letter_or_number_without_its_option_is_refused_by_record_and_field(tmp_path):
     path = tmp_path / "training.json"
-    path.write_text(in_forms(ASKED, "B")["LLaVA"])
-    assert [(item.action, item.question) for item in read_training(path)] == 2 * [("", ASKED)]
+    for asked, answer in ((ASKED, "B"), (ASKED, "<answer>2</answer>"), (ASKED + LINES, "D"), (ASKED, "<think>A or B?")):
+        for form, field in (("LLaVA", "1, conversations, 2"), ("question and answer", "1, answer")):
+            path.write_text(in_forms(asked, answer)[form])
+            with pytest.raises(LmmsEgoplanError) as raised:
+                read_training(path)
+            assert f"{path}, {field}: " in str(raised.value), (asked, answer)
+    path.write_text(in_forms("How many cups are there?", "2")["LLaVA"])
+    assert [item.action for item in read_training(path)] == ["2", "2"]
 
 
 @pytest.mark.parametrize(
