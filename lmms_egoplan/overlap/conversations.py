@@ -94,6 +94,16 @@ def _next(name: str) -> str:
     return str(int(name) + 1) if name.isdigit() else chr(ord(name) + 1)
 
 
+def without_mark(option: str) -> str:
+    """Return an option's text without its letter or number.
+
+    >>> without_mark("A. open tap"), without_mark("open tap")
+    ('open tap', 'open tap')
+    """
+    mark = _OPTION.match(option.strip())
+    return option.strip()[mark.end() if mark else 0 :]
+
+
 def answer_of(question: str, answer: str, where: str, options: Mapping[str, str] | None = None) -> str:
     r"""Return the text of an answer without thinking and tags: that of the option that it names, or its own.
 

@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, parse, read_csv, read_lines, read_text
-from lmms_egoplan.overlap.conversations import answer_of, turns_of
+from lmms_egoplan.overlap.conversations import answer_of, options_in, turns_of, without_mark
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import quoted
 
@@ -186,14 +186,22 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
         nested: list[Item] = []
         for key in (key for key in row if key not in _TEXT_LISTS):
             of_part = canonical(key) if re.fullmatch(_KEYS["id"], key) else video
-            nested += items_of(row[key], f"{where}, {key}", of_part, goal)
+            parts = [*items_of(row[key], f"{where}, {key}", of_part, goal)]
+            if (
+                not parts
+                and row[key]
+                and isinstance(row[key], list | dict)
+                and re.fullmatch(_KEYS["question_key"], key)
+            ):
+                raise LmmsEgoplanError(f"{where}, {key}: not read; expected a list of objects with question and answer")
+            nested += parts
         span, inner = span_of(video, row, where) if video else None, [item.span for item in nested if item.span]
         # A question shows its past actions, too. The parts of other videos say more than the video's own times.
         is_question = "current_observation_frame" in row
         if span and is_question:
             span = min([span, *inner])[0], span[1]
-        if not exchanges and (question := _text(row, "question")):
-            exchanges = [(question, answer_of(question, _text(row, "action"), f"{where}, answer", _options(row)))]
+        if not exchanges and (question := _question(row)):
+            exchanges = [(question, _answer(row, question, where))]
         for question, action in exchanges or [("", _text(row, "action"))]:
             has_place = video and (names or span or action) and (is_question or not (names and inner))
             if has_place or question or (goal and action and not video):
@@ -227,26 +235,48 @@ def _text(row: Mapping[str, Any], kind: str) -> str:
     return next((text for text in texts if isinstance(text, str) and text.strip()), "")
 
 
+def _question(row: Mapping[str, Any]) -> str:
+    """Return all texts of a record's question."""
+    return "\n".join(row[key] for key in _KEYS["question"] if isinstance(row.get(key), str) and row[key].strip())
+
+
+def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
+    """Return the text of a question's answer; "" if there is none."""
+    keys = (*_KEYS["action"], *(["a"] if "q" in row else []))
+    key = next((key for key in keys if not _is_missing(row.get(key)) and row[key] != []), None)
+    if key is None:
+        return ""
+    if not isinstance(row[key], str | int | float):
+        raise LmmsEgoplanError(f"{where}, {key}: the answer is not read; write one text")
+    return answer_of(question, str(row[key]), f"{where}, {key}", _options(row))
+
+
 def _options(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that a record lists, by letter."""
-    listed = next((row[key] for key in _KEYS["options"] if isinstance(row.get(key), list | dict)), None)
+    """Return the options that a record lists, by letter, or by number if the texts contain their numbers."""
+    listed = next((row[key] for key in _KEYS["options"] if isinstance(row.get(key), str | list | dict)), None)
+    if isinstance(listed, str):
+        return options_in(listed)
     if listed is None:
         listed = {key[-1]: value for key, value in row.items() if re.fullmatch(r"(choice|option)_?[a-z]", key)}
+    marked: dict[str, str] = {}
     if isinstance(listed, list):
+        marked = options_in("\n".join(text for text in listed if isinstance(text, str)))
         listed = {chr(ord("a") + index): value for index, value in enumerate(listed)}
-    texts = {str(letter).lower(): value for letter, value in listed.items() if isinstance(value, str)}
-    return {letter: re.sub(r"^[(\[]?[A-Za-z][.):\]]+\s*", "", text) for letter, text in texts.items()}
+    texts = {str(letter).lower(): without_mark(value) for letter, value in listed.items() if isinstance(value, str)}
+    return texts | marked
 
 
 def _exchanges(row: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
-    """Yield the questions and answers of a record's turns."""
-    question = ""
+    """Yield the answers of a record's turns, each with all texts before it."""
+    question = _question(row)
+    options, earlier = _options(row) or options_in(question), [question] if question else []
     for key in _KEYS["turns"]:
         if isinstance(row.get(key), str | dict) and key not in (*_KEYS["question"], *_KEYS["action"]):
             raise LmmsEgoplanError(f"{where}, {key}: expected a list of turns")
         for number, turn in enumerate(_list(row.get(key)), 1):
             speaks, text = turns_of(turn, f"{where}, {key}, {number}", _KEYS)
             if speaks == "asks":
-                question = text
+                question, options = text, options_in(text) or options
             elif speaks == "answers" and question:
-                yield question, answer_of(question, text, f"{where}, {key}, {number}")
+                yield "\n".join(earlier), answer_of(question, text, f"{where}, {key}, {number}", options)
+            earlier.append(text)

@@ -200,6 +200,57 @@ def test_a_copied_question_is_found_in_every_form(tmp_path):
     assert (missed, wrong) == ([], [])
 
 
+SHORT = "What should I do next?"
+GOAL = "My goal is to cut the onion."
+CHOICES = {"choice_a": "open drawer", "choice_b": "grab onion"}
+HUMAN, GPT = ({"from": speaker, "value": text} for speaker, text in (("human", SHORT), ("gpt", "grab onion")))
+# The same question in records whose goal, options or answer are in other places.
+PLACES = {
+    "options in one text": {"question": ASKED, "options": LINES, "answer": "B"},
+    "numbered options": {"question": ASKED, "options": ["1. open drawer", "2. grab onion"], "answer": 2},
+    "correct_answer": {"question": ASKED, "options": [*OPTIONS.values()], "correct_answer": "grab onion"},
+    "golden_choice_idx": {"question": ASKED, **CHOICES, "golden_choice_idx": "B"},
+    "instruction and input": {"instruction": SHORT, "input": GOAL, "output": "grab onion"},
+    "system turn": {"conversations": [{"from": "system", "value": GOAL}, HUMAN, GPT]},
+    "system text": {"system": GOAL, "conversations": [HUMAN, GPT]},
+    "first turn": {"conversations": [HUMAN | {"value": GOAL}, GPT | {"value": "OK"}, HUMAN, GPT]},
+    "two turns of the human": {"conversations": [HUMAN | {"value": GOAL}, HUMAN, GPT]},
+    "options in an earlier turn": {"conversations": [HUMAN | {"value": ASKED + LINES}, HUMAN, GPT | {"value": "B"}]},
+    "prompt and chosen": {"prompt": ASKED + LINES, "chosen": [{"role": "assistant", "content": "B"}]},
+    "texts in a list": {
+        "messages": [{"role": "user", "content": [ASKED]}, {"role": "model", "content": ["grab onion"]}]
+    },
+    "VideoChat2": {"video": "c.mp4", "QA": [{"i": GOAL, "q": SHORT, "a": "grab onion"}]},
+}
+
+
+def test_goals_options_and_answers_are_found_in_every_place(tmp_path):
+    path, copied = tmp_path / "training.json", Item("p07_113", None, "cut onion", "grab onion", "39")
+    missed = []
+    for name, record in PLACES.items():
+        path.write_text(json.dumps([record]))
+        if near_duplicates([copied], read_training(path)) == [""]:
+            missed.append(name)
+    assert missed == []
+
+
+def test_questions_that_are_not_read_are_refused_by_record_and_field(tmp_path):
+    path = tmp_path / "training.json"
+    for record, field in (
+        ({"question": ASKED, "options": [*OPTIONS.values()], "answer": 1}, "answer"),
+        ({"question": ASKED, "options": [*OPTIONS.values()], "answer": "1"}, "answer"),
+        ({"question": ASKED, "golden_choice_idx": "B"}, "golden_choice_idx"),
+        ({"question": ASKED, "answer": ["grab onion", "cut onion"]}, "answer"),
+        ({"video": "c.mp4", "qa": [[ASKED, "grab onion"]]}, "qa"),
+        ({"video": "c.mp4", "questions": [ASKED], "answers": ["grab onion"]}, "questions"),
+        ({"video": "c.mp4", "dialogue": [{"ask": ASKED, "reply": "grab onion"}]}, "dialogue"),
+    ):
+        path.write_text(json.dumps([record]))
+        with pytest.raises(LmmsEgoplanError) as raised:
+            read_training(path)
+        assert f"{path}, 1, {field}: " in str(raised.value), record
+
+
 def test_a_letter_or_number_without_its_option_is_refused_by_record_and_field(tmp_path):
     path = tmp_path / "training.json"
     for asked, answer in ((ASKED, "B"), (ASKED, "<answer>2</answer>"), (ASKED + LINES, "D"), (ASKED, "<think>A or B?")):
