@@ -80,7 +80,11 @@ def span_of(video: str, row: Mapping[str, Any], where: str = "") -> tuple[float,
                 start, stop = start - _MOMENT / 2, stop + _MOMENT / 2
             return round(max(start, 0), 3), round(stop, 3)
     for key, value in times.items():
-        if re.fullmatch(_KEYS["time_key"], re.sub(r"\W+", "_", key)) and _is_time(value):
+        name = re.sub(r"\W+", "_", key)
+        is_key = re.fullmatch(_KEYS["time_key"], name) or (
+            isinstance(value, list) and (re.fullmatch(_KEYS["times_key"], name) or _has_clock(value))
+        )
+        if is_key and _is_time(value):
             raise LmmsEgoplanError(
                 f"{where}, {key}: not read as a time; rename start and stop to start_sec and end_sec"
             )
@@ -94,9 +98,14 @@ def _is_missing(value: Any) -> bool:
 
 def _is_time(value: Any) -> bool:
     if isinstance(value, list):
-        return len(value) == 2 and all(map(_is_time, value))
+        return bool(value) and all(map(_is_time, value))
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number or (isinstance(value, str) and _CLOCK.fullmatch(value.strip()) is not None)
+
+
+def _has_clock(values: list[Any]) -> bool:
+    """Return True if a list contains times such as "00:00:12"."""
+    return any(":" in str(part) for part in values)
 
 
 def _seconds(value: Any, where: str) -> float:
@@ -158,6 +167,10 @@ def _items_of_record(record: Any, where: str) -> list[Item]:
 def _rows(path: Path) -> list[dict[str, str]]:
     rows = [cells for _, cells in read_csv(path, "training data", strict=True)]
     names = {name.strip().lower() for name in rows[0]} if rows else set()
+    for mark in ";\t|" if rows else "":
+        columns = {name.strip().lower() for name in ",".join(rows[0]).split(mark)}
+        if len(columns) > 1 and columns.intersection(_KEYS["video"] + _KEYS["question"]):
+            raise LmmsEgoplanError(f"{path}, line 1: columns are separated by {quoted(mark)}; separate them by commas")
     has_texts = names.intersection(_KEYS["action"]) and names.intersection(_KEYS["goal"] + _KEYS["question"])
     if has_texts or names.intersection(_KEYS["video"]):
         return [dict(zip(rows[0], cells, strict=False)) for cells in rows[1:]]

@@ -97,6 +97,10 @@ LAYOUTS = {
         f"video_id,start,end\n{UID},00:01:02,1:03.5\n{UID},1:01:00,01:01:00\n",
         [(UID, (62, 63.5), ""), (UID, (3659.5, 3660.5), "")],
     ),
+    "other columns of times": (
+        "video_id,t0,t1,tstart,tend,from,to\nP01_13,1,2,,,,\nP01_13,,,1,2,,\nP01_13,,,,,1,2\n",
+        3 * [("p01_13", (1, 2), "")],
+    ),
     "EPIC-KITCHENS without frames": (
         "video_id,start_timestamp,stop_timestamp,narration\nP01_13,00:00:01.00,00:01:02.50,take plate\n",
         [("p01_13", (1, 62.5), "take plate")],
@@ -288,6 +292,8 @@ def test_ids_have_many_forms(name, video):
         ("[]", ["no video ids"]),
         ("Dear reader, this is no list.\n", ["no video ids"]),
         ("id,text\n1,a\n", ["no video ids"]),
+        ("video_id;start;end\nP01_13;12;14\n", ["line 1", "';'", "commas"]),
+        ("video_id\tstart\tend\nP01_13\t12\t14\n", ["line 1", "commas"]),
         ('{"results": {"a": 1}}', ["no video id"]),
         ("[1, 2]", ["training.txt, 1", "no video id"]),
         ('[{"video_id": "a"}', ["line 1"]),
@@ -323,6 +329,12 @@ def test_unknown_and_damaged_files_are_refused(text, parts, tmp_path):
         ({"timestamps": ["00:01", "00:02"]}, "timestamps"),
         ({"clip_start_sec": "1.5", "clip_end_sec": "2"}, "clip_start_sec"),
         ({"startTime": 1, "endTime": 2}, "starttime"),
+        ({"t0": 1}, "t0"),
+        ({"from": "0:01", "until": "0:02"}, "from"),
+        ({"window": [100, 140]}, "window"),
+        ({"relevant_windows": [[100, 140], [150, 160]]}, "relevant_windows"),
+        ({"clip": ["00:00:12", "00:00:14"]}, "clip"),
+        ({"part": [["00:00:12", "00:00:14"]]}, "part"),
     ],
 )
 def test_times_that_are_not_read_are_refused_by_record_and_field(times, field, tmp_path):
