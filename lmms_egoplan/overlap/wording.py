@@ -76,11 +76,15 @@ def uninflected(word: str) -> str:
     return match[1] if match and len(match[1]) > 2 else word
 
 
+_DIFFERENT = {frozenset(stem(uninflected(word)) for word in pair) for pair in _TEXTS["different"]}
+
+
 def is_misspelling(first: str, second: str) -> bool:
     """Return True if one of two different words is probably a misspelling of the other.
 
     Two neighbouring letters are swapped, or one letter between the first and the last one is added, omitted or
-    replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the lengths.
+    replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the lengths. Words that
+    ``wording.yaml`` lists as different, such as "form" and "from", are no misspellings.
 
     >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place"), is_misspelling("spoon", "spon")
     (True, False, True)
@@ -93,7 +97,8 @@ def is_misspelling(first: str, second: str) -> bool:
         if len(positions) == 1:
             return len(long) >= SHORTEST_REPLACED and 0 < positions[0] < len(long) - 1
         is_swapped = len(positions) == 2 and positions[1] - positions[0] == 1
-        return is_swapped and sorted(short) == sorted(long) and len(long) >= SHORTEST_SWAPPED
+        is_swapped = is_swapped and sorted(short) == sorted(long) and len(long) >= SHORTEST_SWAPPED
+        return is_swapped and frozenset((stem(first), stem(second))) not in _DIFFERENT
     for index in range(1, len(long)):
         if long[:index] + long[index + 1 :] == short:
             if long[index] in (long[index - 1], *long[index + 1 : index + 2]):
