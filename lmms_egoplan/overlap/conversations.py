@@ -9,21 +9,28 @@ from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.validation import quoted
 
 _NUMBER = r"[*_(\[]*([A-Za-z]|\d{1,2})\b[*_]*(?:[.):\]]+(?!\d)|\s+[-\u2013\u2014](?=\s))[*_]*"
-_OPTION = re.compile(rf"(?:(?<=\s)|^){_NUMBER}\s*(?=\S)")
+_OPTION = re.compile(rf"(?:(?<=[\s'\"])|^){_NUMBER}\s*(?=\S)")
 # A request after the options: "Please choose one.", "Answer with the option's letter", "Answer:", "What comes next?"
 _REQUEST = re.compile(
     r"\s+\W*(?:please\b|answer\s*:|(?:what|which)\b[^?]*\?|(?:answer|choose|select|respond|reply|provide|output|only)\b"
     r"(?=.*\b(?:answer|option|letter|choice|number|directly|one)s?\b)).*",
     re.IGNORECASE,
 )
-_ANSWER = re.compile(r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{([^{}]*)\}", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^<>\n]*>")
+_ANSWER = re.compile(
+    r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{(?:\\text\{)?([^{}]*)\}", re.IGNORECASE | re.DOTALL
+)
+_TAG = re.compile(r"<(?![A-Za-z]>)[^<>\n]*>")
 _LETTER = re.compile(
-    r"\W*(?:(?:the\s+)?(?:correct\s+|right\s+|best\s+)?(?:answer|choice|option)(?:\s+is)?[\s:]*)?(?:option\s+)?"
-    rf"(?:{_NUMBER}\s*(.*)|[*_(\[]*([A-Za-z]|\d{{1,2}})(?:\s*\n\s*(.*)|,?\s+(?:because|since|is)\b.*|\W*))",
+    r"\W*(?:[^.!?\n]{0,60}\b(?:answer|choice|option)(?:\s+is)?[\s:]*|I\s+(?:think|choose|pick|select)\s+)?(?:option\s+)?"
+    rf"(?:{_NUMBER}\s*(.*)|[*_(\[]*([A-Za-z]|\d{{1,2}})"
+    r"(?:\s*\n\s*(.*)|,?\s+(?:because|since|is (?:the )?(?:correct|right|best))\b.*|\W*))",
     re.IGNORECASE | re.DOTALL,
 )
-_ASKS_NUMBER = re.compile(r"\bhow (?:many|much|long|old|often|far)\b|\b(?:number of|count)\b", re.IGNORECASE)
+_ASKS_NUMBER = re.compile(
+    r"\b(?:how (?:many|much|long|old|often|far)|number of|count)\b"
+    r"|\bwh(?:at|ich) (?:is the )?(?:number|year|time|date|age|score)\b",
+    re.IGNORECASE,
+)
 
 
 def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:

@@ -160,6 +160,8 @@ COPIES = {
     "tag": (ASKED + LINES, "<answer>B</answer>"),
     "thinking and tag": (ASKED + LINES, "<think>A is a drawer, so A?</think>\n<answer>(B)</answer>"),
     "box": (ASKED + LINES, "So it is \\boxed{B}"),
+    "box with text": (ASKED + LINES, "Final answer: $\\boxed{\\text{B}}$"),
+    "sentence with option": (ASKED + LINES, "So I would choose option B, since the onion is there."),
     "letter and reason": (ASKED + LINES, "B because the onion is there"),
     "text and reason": (ASKED + LINES, "Grab the onion. This is because the drawer is open."),
     "request after options": (ASKED + " A. open drawer B. grab onion Answer with the option's letter.", "B"),
