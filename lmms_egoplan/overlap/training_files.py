@@ -258,6 +258,8 @@ def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
     keys = (*_KEYS["action"], *(["a"] if "q" in row else []))
     key = next((key for key in keys if not _is_missing(row.get(key)) and row[key] != []), None)
     if key is None:
+        if unread := [key for key in row if re.fullmatch(_KEYS["answer_key"], key) and not _is_missing(row[key])]:
+            raise LmmsEgoplanError(f"{where}, {unread[0]}: not read; write the answer's text under the key answer")
         return ""
     if not isinstance(row[key], str | int | float):
         raise LmmsEgoplanError(f"{where}, {key}: the answer is not read; write one text")
