@@ -26,11 +26,6 @@ _LETTER = re.compile(
     r"(?:\s*\n\s*(.*)|,?\s+(?:because|since|is (?:the )?(?:correct|right|best))\b.*|\W*))",
     re.IGNORECASE | re.DOTALL,
 )
-_ASKS_NUMBER = re.compile(
-    r"\b(?:how (?:many|much|long|old|often|far)|number of|count)\b"
-    r"|\bwh(?:at|ich) (?:is the )?(?:number|year|time|date|age|score)\b",
-    re.IGNORECASE,
-)
 
 
 def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
@@ -114,6 +109,8 @@ def without_mark(option: str) -> str:
 def answer_of(question: str, answer: str, where: str, options: Mapping[str, str] | None = None) -> str:
     r"""Return the text of an answer without thinking and tags: that of the option that it names, or its own.
 
+    A letter without options gives "": nobody knows what it means.
+
     Args:
         question: Text that may contain options.
         answer: The answer, such as "B", "(B)", "B because ...", "<answer>B</answer>", or a text.
@@ -121,8 +118,7 @@ def answer_of(question: str, answer: str, where: str, options: Mapping[str, str]
         options: Options by letter or number that the record lists.
 
     Raises:
-        LmmsEgoplanError: the answer is the letter or number of no known option, or its thinking does not end. A number
-            is a text if the question asks for one, such as "How many".
+        LmmsEgoplanError: the answer's thinking does not end, or it is the letter or number of none of the options.
 
     >>> asked = "What next?\nA. open tap\nB. take cup"
     >>> [answer_of(asked, answer, "1") for answer in ("(B)", "The answer is A.", "close tap")]
@@ -140,9 +136,6 @@ def answer_of(question: str, answer: str, where: str, options: Mapping[str, str]
     known = {**options_in(question), **(options or {})}
     if name in known or rest:
         return known.get(name, rest)
-    if name.isdigit() and _ASKS_NUMBER.search(question):
-        return text
-    raise LmmsEgoplanError(
-        f"{where}: {quoted(text)} is the letter or number of an unknown option; write the option's text as the answer, "
-        "or list the options in the question, such as A. open tap"
-    )
+    if known:
+        raise LmmsEgoplanError(f"{where}: {quoted(text)} is no option of the question; write the option's text")
+    return text if name.isdigit() else ""

@@ -75,9 +75,11 @@ def test_the_command_prints_counts_and_unknown_ids(folder, rows):
 
 
 def test_the_command_names_questions_without_answers(folder, tmp_path):
-    (tmp_path / "questions.json").write_text(json.dumps([{"video": "a.mp4", "question": "What next?"}]))
+    records = [{"video": "a.mp4", "question": "What next?"}, {"video": "a.mp4", "question": "Now?", "answer": "B"}]
+    (tmp_path / "questions.json").write_text(json.dumps(records))
     printed = invoke("audit", "egoplan", "--training", tmp_path / "questions.json", "--out", tmp_path / "audit")
-    assert f"{tmp_path / 'questions.json'}, 1\n" in printed
+    assert f"{tmp_path / 'questions.json'}, 1" in printed
+    assert f"{tmp_path / 'questions.json'}, 2\n" in printed
 
 
 def groups_of(runs, audit):

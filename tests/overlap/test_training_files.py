@@ -260,16 +260,22 @@ def test_questions_that_are_not_read_are_refused_by_record_and_field(tmp_path):
         assert f"{path}, 1, {field}: " in str(raised.value), record
 
 
-def test_a_letter_or_number_without_its_option_is_refused_by_record_and_field(tmp_path):
+def test_a_letter_without_its_option_has_no_text(tmp_path):
     path = tmp_path / "training.json"
-    for asked, answer in ((ASKED, "B"), (ASKED, "<answer>2</answer>"), (ASKED + LINES, "D"), (ASKED, "<think>A or B?")):
-        for form, field in (("LLaVA", "1, conversations, 2"), ("question and answer", "1, answer")):
-            path.write_text(in_forms(asked, answer)[form])
-            with pytest.raises(LmmsEgoplanError) as raised:
-                read_training(path)
-            assert f"{path}, {field}: " in str(raised.value), (asked, answer)
-    path.write_text(in_forms("How many cups are there?", "2")["LLaVA"])
-    assert [item.action for item in read_training(path)] == ["2", "2"]
+    cases = {"B": "", "<answer>d</answer>": "", "2": "2", "<answer>2</answer>": "2"}
+    for answer, text in cases.items():
+        for form in ("LLaVA", "question and answer"):
+            path.write_text(in_forms(ASKED, answer)[form])
+            assert {item.action for item in read_training(path)} == {text}, (form, answer)
+
+
+def test_unended_thinking_is_refused_by_record_and_field(tmp_path):
+    path = tmp_path / "training.json"
+    for form, field in (("LLaVA", "1, conversations, 2"), ("question and answer", "1, answer")):
+        path.write_text(in_forms(ASKED, "<think>A or B?")[form])
+        with pytest.raises(LmmsEgoplanError) as raised:
+            read_training(path)
+        assert f"{path}, {field}: " in str(raised.value)
 
 
 @pytest.mark.parametrize(
