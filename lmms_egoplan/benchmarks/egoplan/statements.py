@@ -38,13 +38,20 @@ _SMALL = re.compile(
     """,
     re.VERBOSE,
 )
-# "A hand holds it": an article, unless the next word may continue a sentence about choice A.
+# "A hand holds it", "A selected option": an article, unless the next word may continue a sentence about choice A.
 _ARTICLE = re.compile(
     r"""
-    ^A\s(?!(?:
+    ^[\s\u2022\u00b7-]*A\s
+    (?!(?:
         is|isn't|was|are|and|or|nor|but|because|has|had|can|can't|cannot|could|would|might|may|must|should|will|do|to|as|then
         |vs|also|too|only|if|not|better|worse|in|on|at|for|with|fit|more|less|just|over|first
-    )\b|[a-z]+(?:s|ed|ly)\b)[a-z]+
+        |ist|lautet|est|jest|je|este|bude|er|adalah|ialah
+    )\b)
+    (?=
+        (?:[a-z]+(?:ed|ly)\s){0,3} (?:(?!(?:the|my|our|as|is|to|by)\b)[a-z]+\s){0,3}
+            (?:answer|option|choice|response|guess|pick|prediction|solution|result|selection|decision|conclusion)\b
+        | (?![a-z]+(?:s|ed|ly)\b)[a-z]+
+    )
     | \b[CD]'(?=\w)
     """,
     re.VERBOSE,
@@ -279,9 +286,10 @@ def _letters_of(text: str, texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _read(text: str, line: int, letters_of: Mapping[str, frozenset[str]]) -> _Part:
+    text = _ARTICLE.sub("", text)
     claims = [
         frozenset(mention["letter"]) if mention["letter"] else letters_of.get(mention["mark"], frozenset())
-        for mention in _MENTION.finditer(_ARTICLE.sub("", text))
+        for mention in _MENTION.finditer(text)
     ]
     part = _Part(text, line, frozenset().union(*claims))
     if "?" in text or len(text) > _LONGEST_STATEMENT:
