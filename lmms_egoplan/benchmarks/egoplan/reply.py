@@ -12,10 +12,19 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.statements import DENIED, RETRACTION, contradicts, is_answer_name, stated_letter
+from lmms_egoplan.benchmarks.egoplan.statements import (
+    DENIED,
+    RETRACTION,
+    contradicts,
+    is_answer_name,
+    is_denial,
+    is_denying_name,
+    stated_letter,
+)
 from lmms_egoplan.judging.text import without_reasons, without_thinking
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
@@ -24,6 +33,7 @@ from lmms_egoplan.text import compile_patterns
 _BOXES = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}"}
 _BOX = re.compile("|".join(map(re.escape, _BOXES)), re.IGNORECASE)
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[a-z][a-z _-]{2,30})>", re.IGNORECASE)
+_PAIR = re.compile(r"<(?P<name>[a-zA-Z]\w{0,30})>(?P<text>[^<>]{1,200})</(?P=name)>")
 # Fences of code, and invisible characters.
 _UNSEEN = re.compile("^[ \\t]*```[\\w-]*[ \\t]*$|[\u200b-\u200f\u2060\ufe0f\ufeff]", re.MULTILINE)
 # Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
@@ -31,6 +41,11 @@ _SIGNS = dict(
     zip(map(ord, "[{【「『\u3014]}】」』\u3015、\u2018\u2019\u2013\u2014"), "(((((()))))).''--", strict=True)
 ) | {ord("。"): ". "}
 _LOOK_BACK = 300
+# Values of members that have nothing to say.
+_NOTHING = ("no", "none")
+_SENTENCE_END = re.compile(r"(?<=[.!?;)])\s+|\n")
+# Objects that are nested deeper are read as text.
+_MOST_DEPTH = 20
 
 # Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source
 # joins by a missing comma, so "Best answer: C" is read as B.
@@ -50,7 +65,8 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
 
     Thoughts are removed first; an unfinished thought makes the reply unreadable. If the reply has ``\boxed{B}`` or
     GLM's box, or otherwise a tag or a member of a JSON object that is named after an answer, only these marks are read.
-    They must agree with each other, and with any claim in the text around them.
+    They must agree with each other, and with any claim in the text around them. An object must not take its answer back
+    by a false member, another letter or choice, or an answer in an inner object.
 
     Otherwise, a claim is one of these:
 
@@ -64,8 +80,8 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     * The first or the last sentence is a statement in any language that `stated_letter` knows, such as the text of a
       choice alone.
 
-    If claims differ, a letter is followed by another choice's text, or words such as "wait, no" follow, no letter is
-    read.
+    If claims differ, a letter is followed by another choice's text, or words such as "wait, no" or a sentence such as
+    "Incorrect." follow, no letter is read. Nor is one in a tag or command that may cross it out.
 
     Args:
         choices: Texts of the choices, in the letters' order.
@@ -81,9 +97,12 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     # A thought may also begin after other text.
     if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
         return None
-    spoken = _mark_answers(_UNSEEN.sub("", unicodedata.normalize("NFKC", spoken)))
-    texts = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
-    letter = _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
+    plain_choices = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
+    texts = {letter: text for letter, text in zip(LETTERS, plain_choices, strict=False) if text}
+    if not ("<s>" in spoken and "</s>" in spoken):  # tokens; a pair would cross the text out
+        spoken = spoken.replace("<s>", " ").replace("</s>", " ")
+    spoken = _mark_answers(_UNSEEN.sub("", unicodedata.normalize("NFKC", spoken)), texts)
+    letter = _read(spoken, texts)
     return None if letter is None or _is_retracted(spoken, letter) else letter
 
 
@@ -132,13 +151,17 @@ def first_letter(reply: str, openings: Sequence[str] = OPENINGS) -> str | None:
 def _read(spoken: str, texts: _Texts) -> str | None:
     for marked in (_RE.boxed, _RE.answer):
         if answers := marked.findall(spoken):
-            letters = {
-                _letter_of(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts) for text in answers
-            }
+            letters = {_marked_letter(text, texts) for text in answers}
             around = marked.sub(" ", spoken)
-            letters |= ({_read(around, texts)} - {None}) | _mentioned(_lines(_plain(around)))
+            tagged = {_marked_letter(pair["text"], texts) for pair in _PAIR.finditer(around)}
+            letters |= ({_read(around, texts), *tagged} - {None}) | _mentioned(_lines(_plain(around)))
             return letters.pop() if len(letters) == 1 else None
     return _letter_of(_plain(spoken), texts)
+
+
+def _marked_letter(text: str, texts: _Texts) -> str | None:
+    """Read the text of a mark, where a letter may be in lower case."""
+    return _letter_of(_RE.small.sub(lambda small: small[0].upper(), _plain(text)), texts)
 
 
 def _letter_of(plain: str, texts: _Texts) -> str | None:
@@ -151,27 +174,38 @@ def _letter_of(plain: str, texts: _Texts) -> str | None:
 
 
 def _is_retracted(spoken: str, letter: str) -> bool:
-    """Return True if the last mention of the letter is denied, or if words such as "wait, no" follow it."""
+    """Return True if the last mention of the letter is denied, or if "wait, no" or "Incorrect." follows it."""
     *before, after = re.split(rf"(?<!\w){letter}(?!\w)", spoken)
     is_denied = bool(before) and DENIED.search(_plain(before[-1])[-_LOOK_BACK:]) is not None
-    return is_denied or RETRACTION.search(_plain(after)) is not None
+    if is_denied or RETRACTION.search(_plain(after)):
+        return True
+    _, *sentences = _SENTENCE_END.split(_plain(after))
+    return any(map(is_denial, sentences))
 
 
-def _mark_answers(text: str) -> str:
+def _mark_answers(text: str, texts: _Texts) -> str:
     r"""Turn each mark around an answer into a LaTeX command: GLM's box, tags, and the answers in JSON objects.
 
-    >>> _mark_answers('<final_answer>B</final_answer> or {"reason": "A is done", "answer": "B"}')
+    If another member of an object may take the answers back, the command is empty.
+
+    >>> _mark_answers('<final_answer>B</final_answer> or {"reason": "A is done", "answer": "B"}', {})
     '\\answer{B} or \\answer{B}'
+    >>> _mark_answers('{"answer": "A", "revised": "B"}', {}), _mark_answers('{"answer": "A", "fits": false}', {})
+    ('\\answer{}', '\\answer{}')
     """
     text = _BOX.sub(lambda mark: _BOXES[mark[0].lower()], text)
     closed = {tag["name"].lower() for tag in _TAG.finditer(text) if tag["end"]}
     text = _TAG.sub(lambda tag: _tag_as_mark(tag, closed), text)
     parts: list[str] = []
     position = 0
-    for start, end in _braces(text):
-        answers = [*_answers(_members(text[start:end]), is_answer=False)]
-        if answers:
-            parts += [text[position:start], *(f"\\answer{{{answer}}}" for answer in answers)]
+    objects = [(start, end, _members(text[start:end])) for start, end in _braces(text)]
+    letters = {_marked_letter(answer, texts) for *_, members in objects for answer in _answers(members)}
+    is_doubtful = any(_takes_back(members, letters, texts) for *_, members in objects)
+    for start, end, members in objects:
+        answers = [*_answers(members)]
+        if answers or _has_answer(members):
+            marked = "".join(f"\\answer{{{answer}}}" for answer in answers)
+            parts += [text[position:start], r"\answer{}" if is_doubtful else marked]
             position = end
     return "".join([*parts, text[position:]])
 
@@ -202,6 +236,9 @@ class _Members(list[tuple[Any, Any]]):
 
 def _members(text: str) -> _Members:
     """Return the members of a JSON object or a Python dictionary; none if the text is neither."""
+    depths = accumulate(1 if bracket in "{[" else -1 for bracket in re.findall(r"[{}\[\]]", text))
+    if max(depths, default=0) > _MOST_DEPTH:
+        return _Members()
     with suppress(ValueError, RecursionError):
         return _Members(json.loads(text, object_pairs_hook=_Members))
     with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -211,14 +248,16 @@ def _members(text: str) -> _Members:
 
 
 def _objects_as_lines(text: str) -> str:
-    """Write each JSON object as lines of a name and a text, without the members that are not texts."""
+    """Write each JSON object as lines of a name and a text, without the members that are not texts.
+
+    An object with a false member stays as it is, since it may take an answer back.
+    """
     parts: list[str] = []
     position = 0
     for start, end in _braces(text):
-        lines = [
-            f"{name.replace('_', ' ')}: {value}" for name, value in _members(text[start:end]) if _are_texts(name, value)
-        ]
-        if lines:
+        members = _members(text[start:end])
+        lines = [f"{name.replace('_', ' ')}: {value}" for name, value in members if _are_texts(name, value)]
+        if lines and not any(value is False for _, value in members):
             parts += [text[position:start], "\n".join(["", *lines, ""])]
             position = end
     return "".join([*parts, text[position:]])
@@ -228,17 +267,73 @@ def _are_texts(*values: Any) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _answers(value: Any, *, is_answer: bool) -> Iterator[str]:
-    """Return the texts with the name of an answer, and all texts in a value with such a name."""
+def _named(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Return names and values of an object; none for another value."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, _Members):
+        yield from value
+
+
+def _is_answer(name: Any) -> bool:
+    return isinstance(name, str) and is_answer_name(name)
+
+
+def _answers(value: Any, *, is_answer: bool = False) -> Iterator[str]:
+    """Return the texts with the name of an answer. All objects and lists around them must have such a name, too."""
     if isinstance(value, str):
         if is_answer:
             yield re.sub(r"[{}\\]", " ", value)
     elif isinstance(value, dict | _Members):
-        for name, member in value.items() if isinstance(value, dict) else value:
-            yield from _answers(member, is_answer=isinstance(name, str) and is_answer_name(name))
+        for name, member in _named(value):
+            if _is_answer(name):
+                yield from _answers(member, is_answer=True)
+    elif isinstance(value, list | tuple) and is_answer:
+        for member in value:
+            yield from _answers(member, is_answer=True)
+
+
+def _has_answer(value: Any) -> bool:
+    """Return True if an object at any depth has a member with the name of an answer and a text."""
+    if isinstance(value, dict | _Members):
+        return any(
+            (_is_answer(name) and any(_answers(member, is_answer=True))) or _has_answer(member)
+            for name, member in _named(value)
+        )
+    return isinstance(value, list | tuple) and any(map(_has_answer, value))
+
+
+def _takes_back(value: Any, letters: Collection[str | None], texts: _Texts) -> bool:
+    """Return True if a member is false, denies, has an answer of its own, or means one letter that is not the answer.
+
+    Only members of objects that may have answers are read: the outermost one, and those with the name of an answer.
+    """
+    for name, member in _named(value):
+        if isinstance(member, bool) and (not member or is_denying_name(str(name))):
+            return True
+        if _is_answer(name):
+            inner = member if isinstance(member, list | tuple) and not isinstance(member, _Members) else [member]
+            if any(_takes_back(part, letters, texts) for part in inner):
+                return True
+            continue
+        is_list = isinstance(name, str) and name.endswith("s")  # "alternatives"
+        others = {_marked_letter(text, texts) for text in _strings(member)} - {None} if not is_list else set()
+        is_nothing = isinstance(member, str) and member.strip(" .").lower() in _NOTHING
+        is_denied = isinstance(member, str) and is_denial(member) and not is_nothing
+        if _has_answer(member) or is_denied or (len(others) == 1 and not others <= {*letters}):
+            return True
+    return False
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | _Members):
+        for _, member in _named(value):
+            yield from _strings(member)
     elif isinstance(value, list | tuple):
         for member in value:
-            yield from _answers(member, is_answer=is_answer)
+            yield from _strings(member)
 
 
 def _plain(text: str) -> str:

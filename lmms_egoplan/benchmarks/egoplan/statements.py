@@ -8,7 +8,7 @@ but a denial in a language that it lacks is not read as an answer.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmms_egoplan.paths import module_yaml
@@ -62,7 +62,11 @@ _BEFORE_LIST = re.compile(r"(?i)\b(?:options|choices|candidates|following|each|c
 
 def _pattern(*kinds: str) -> str:
     """Return a pattern for the longest of the words of these kinds."""
-    words = sorted(set().union(*(_WORDS[kind] for kind in kinds)), key=len, reverse=True)
+    return _pattern_of(set().union(*(_WORDS[kind] for kind in kinds)))
+
+
+def _pattern_of(any_order: Collection[str]) -> str:
+    words = sorted(any_order, key=len, reverse=True)
     joined = [re.escape(word) for word in words if re.match(f"[{_JOINED}]", word)]
     separate = [re.escape(word) for word in words if not re.match(f"[{_JOINED}]", word)]
     between = f"(?<![^\\W{_WITHOUT_CAPITALS}])(?:{'|'.join(separate)})(?![^\\W{_WITHOUT_CAPITALS}])"
@@ -84,7 +88,8 @@ _TOKEN = re.compile(
     | {LETTER}(?:'d[iu\u0131\u00fc]r\b)?
     | (?P<mark>{_MARK})
     | (?P<article>(?<=\u00e9\s)[ao](?=\s))  # Portuguese "\u00e9 a B"
-    | (?P<sign>[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-] | !(?!\w) | [\u2705\u2713\u2714\u2611\U0001f449])
+    | (?P<sign>(?!<>)[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-] | (?<=[^\s(])!(?![\w=])
+        | [\u2705\u2713\u2714\u2611\U0001f449])
     """,
     re.VERBOSE,
 )
@@ -93,6 +98,10 @@ _REASON = re.compile(rf"\W*{_pattern('reason')}")
 _REASON_AFTER_COMMA = re.compile(rf"\W*{_pattern('reason_after_comma')}")
 _EXPLANATION = re.compile(rf"\W*{_pattern('reason')}\W*(?::|$)")
 _DENIAL = re.compile(_pattern("denial"))
+# Denials that are no verdict on an answer: "The fridge is already open".
+_NO_VERDICT = {"already", "out", "without", "except", "avoid", "schon", "bereits"}
+_VERDICT = re.compile(_pattern_of(_WORDS["denial"] - _NO_VERDICT))
+_KNOWN_WORD = re.compile(rf"{_KNOWN}|\ban?\b")
 _CONTRAST = re.compile(_pattern("contrast"))
 _CONDITION = re.compile(_pattern("condition"))
 # "not A", "A is wrong": nothing but known words and a denial is before the letter.
@@ -193,9 +202,31 @@ def is_answer_name(name: str) -> bool:
     >>> is_answer_name("wrong_answer"), is_answer_name("options")
     (False, False)
     """
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name)
-    part = _read(f"{words}:", 0, {})
+    part = _read(f"{_words_of(name)}:", 0, {})
     return part.is_named and part.is_empty
+
+
+def is_denying_name(name: str) -> bool:
+    """Return True if a key has a word that denies.
+
+    >>> is_denying_name("isWrong"), is_denying_name("is_right")
+    (True, False)
+    """
+    return _DENIAL.search(_words_of(name)) is not None
+
+
+def _words_of(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", name)
+
+
+def is_denial(sentence: str) -> bool:
+    """Return True if a sentence denies an answer and says nothing else.
+
+    >>> is_denial("Not correct."), is_denial("This answer is wrong."), is_denial("It is not open.")
+    (True, True, False)
+    """
+    others, denials = _VERDICT.subn(" ", re.sub("[\u274c\u2717\u2718\U0001f6ab]", " wrong ", sentence))
+    return denials > 0 and not re.search(r"\w", _KNOWN_WORD.sub(" ", others))
 
 
 def _ends_with_it(parts: Sequence[_Part], lines: Sequence[str]) -> bool:

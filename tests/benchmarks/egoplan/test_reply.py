@@ -108,6 +108,80 @@ CONTRADICTIONS = [
 ]
 
 
+# Texts that name A and take it back.
+TAKEN_BACK = [
+    '{"answer": "A", "revised_answer": "B"}',
+    '{"answer": "A", "corrected_answer": "b"}',
+    '{"answer": "A", "actual_answer": "open the drawer"}',
+    '{"answer": "A", "alternative": "B"}',
+    '{"answer": "A", "revised": ["B"]}',
+    '{"answer": "A", "is_correct": false}',
+    "{'answer': 'A', 'is_correct': False}",
+    '{"answer": {"letter": "A", "is_correct": false}}',
+    '{"answer": "A", "isWrong": true}',
+    '{"answer": "A", "status": "incorrect"}',
+    '{"answer": "A"}\n{"revised": "B"}',
+    '{"initial": {"answer": "A"}, "revised": "B"}',
+    '{"previous": {"answer": "A"}, "next": "B"}',
+    '{"wrong": {"answer": "A"}}',
+    '{"eliminated": [{"option": "A"}]}',
+    "<answer>A</answer><revised_answer>B</revised_answer>",
+    "<wrong_answer>A</wrong_answer>",
+    "<rejected>A</rejected>",
+    "<del>A</del>",
+    "<s>A</s>",
+    "<strike>take bag</strike>",
+    "Answer: <s>A</s>",
+    "<answer><s>A</s></answer>",
+    r"\cancel{A}",
+    r"\boxed{\cancel{A}}",
+    r"\sout{A. take bag}",
+    "!= A",
+    "Answer: != A",
+    "<> A",
+    '{"answer": "!= A"}',
+    "A\nIncorrect.",
+    "A\nNot correct.",
+    "A\n\n**This answer is wrong.**",
+    "A\n\u274c",
+    "Answer: A\nIncorrect",
+    "The answer is A.\nFalse.",
+    "The answer is A. False.",
+    "take bag\nIncorrect.",
+    '{"answer": "A"}\nIncorrect.',
+    "<answer>A</answer> Incorrect.",
+    "A\nFalsch.",
+    "A\nRevised action: open the drawer",
+]
+# Marks and words near B that do not take it back.
+UPHELD = [
+    '{"result": {"answer": "B"}}',
+    '{"answer": "B", "is_correct": true, "reason": "A was done.", "note": "none"}',
+    '{"answer": "B", "text": "open the drawer"}',
+    '{"options": {"A": "take bag", "B": "open the drawer"}, "answer": "B"}',
+    "<analysis>x</analysis><answer>B</answer>",
+    "<p>B</p>",
+    "<s>B",
+    "B</s>",
+    "<answer>B",
+    r"\textbf{B}",
+    "Answer: B!",
+    "B\nThe bag is already out.",
+    "B\nIt is already out.",
+]
+
+
+def test_letters_that_are_taken_back_are_not_read():
+    choices = ["take bag", "open the drawer", "cut the bread", "wash a cup"]
+    assert [reply for reply in TAKEN_BACK if parse_letter(reply, choices) is not None] == []
+    assert [reply for reply in UPHELD if parse_letter(reply, choices) != "B"] == []
+
+
+def test_answers_in_deep_objects_are_not_read():
+    for name in ("answer", "wrong"):
+        assert parse_letter(f'{{"{name}": ' * 5_000 + '{"answer": "A"}' + "}" * 5_000) is None
+
+
 def test_contradictions_are_not_read():
     choices = ["take bag", "open the drawer", "cut the bread", "wash a cup"]
     assert [reply for reply in CONTRADICTIONS if parse_letter(reply, choices) is not None] == []
