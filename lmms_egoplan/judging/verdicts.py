@@ -6,7 +6,8 @@ The rules use lines, signs, and one word, "rating":
    may be full-width, and one may be missing or repeated.
 2. It counts if it ends its line, and begins the line, begins a sentence, or follows a label.
 3. A label has up to five words and ends with a colon, an equals sign or an arrow. It begins the line or a sentence.
-   ``Rating:`` may also follow other words. ``Rating`` at the beginning needs no sign. Only one rating follows a label.
+   ``Rating:`` may also follow a colon, an arrow or a dash, but no clause ("I cannot give Rating:"). ``Rating`` at the
+   beginning needs no sign. Only one rating follows a label.
 4. A rating that begins its line also counts before punctuation: "[[1]] (same object)"; before a comma, after a label.
    All other ratings in this line must agree with it. In other lines, those after ``Rating:`` must agree.
 5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no difference. Strikethrough,
@@ -140,8 +141,9 @@ def _read(text: str, label: str | None = None) -> list[PlacedRating]:
 
 
 def _plain(verdict: str) -> str:
-    """Return a copy with square brackets only, ratings as ``[[...]]``, no escapes, and no combining marks."""
+    r"""Return a copy without escapes and combining marks, with ratings as ``[[...]]`` and comparisons as ``\u2260``."""
     text = _RE.entity.sub(lambda entity: html.unescape(entity[0]), _RE.escaped_line_break.sub("\n", verdict))
     text = with_square_brackets(normalised(text))
     text = "".join(char for char in text if char.isascii() or not unicodedata.category(char).startswith("M"))
+    text = _RE.comparison.sub(lambda sign: "\u2260" if sign["unequal"] else sign[0], text)
     return _RE.brackets.sub(lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text))
