@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
@@ -31,6 +32,15 @@ _Values = list[tuple[str, str]]
 """Pairs of a field and its text, in the order of the reply."""
 
 
+@dataclass
+class _Object:
+    """An object of the reply: its values, and the places where it starts and ends."""
+
+    start: int
+    end: int
+    values: _Values
+
+
 def read_reply(text: str) -> dict[str, str]:
     """Read the fields of a reply, in the order of `FIELDS`; a missing field is absent.
 
@@ -39,8 +49,9 @@ def read_reply(text: str) -> dict[str, str]:
 
     - The source with the most fields is used. On a tie, it is the first one in the order objects, tags, tables, lines.
     - Its missing fields are taken from the other sources in the same order.
-    - If a field occurs more than once in a source, the first value is used. Of several objects with all fields, the
-      last one is used.
+    - If a field occurs more than once in a source, the first value is used.
+    - Of several objects with all fields, the first one is used. One that follows directly, or after words such as
+      "revised answer" or a heading, replaces the one before.
     - Text after ``Final answer:`` (or revised, corrected, updated), ``On second thought`` or a similar phrase has
       priority over everything else.
     - If the prompt follows an answer with all fields, nothing after it is read.
@@ -87,17 +98,31 @@ def _read(text: str) -> dict[str, str]:
 
 
 def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
-    objects, around = _read_objects(text)
+    placed, around = _read_objects(text)
+    objects = [placed_object.values for placed_object in placed]
     tables, around = _read_tables(around)
     tags = _read_tags(around)
-    complete = [values for values in objects if len(_answered(values)) == len(FIELDS)]
-    sources = [*complete[::-1], *objects, tags, *tables, [] if tags else _read_lines(around)]
+    sources = [*_last_complete(text, placed), *objects, tags, *tables, [] if tags else _read_lines(around)]
     if last_first:
         sources = [source[::-1] for source in reversed(sources)]
     fields: dict[str, str] = {}
     for source in sorted(map(_answered, sources), key=len, reverse=True):
         fields = source | fields
     return fields
+
+
+def _last_complete(text: str, objects: Sequence[_Object]) -> list[_Values]:
+    """Return the object with all fields that counts, if there is one: the last that replaces the one before."""
+    complete = [placed for placed in objects if len(_answered(placed.values)) == len(FIELDS)]
+    if not complete:
+        return []
+    last = complete[0]
+    for following in complete[1:]:
+        between = _RE.replacing.sub(" ", text[last.end : following.start])
+        if last.end > following.start or _RE.word.search(between):
+            break
+        last = following
+    return [last.values]
 
 
 def _answered(values: _Values) -> dict[str, str]:
@@ -143,7 +168,7 @@ def _short_fields(names: Collection[str], named_fields: Collection[str] = ()) ->
     return {}
 
 
-def _read_objects(text: str) -> tuple[list[_Values], str]:
+def _read_objects(text: str) -> tuple[list[_Object], str]:
     """Read the objects that contain a field's key, at any depth, and the text around them.
 
     An object begins at ``{``, or at a key in quotation marks if the brace is missing. A key may have any quotation
@@ -152,10 +177,10 @@ def _read_objects(text: str) -> tuple[list[_Values], str]:
     reaches to the end of the text, so the last field of a truncated reply is kept.
 
     Returns:
-        The fields of each object, with empty values for values that are not texts, and the text outside of the
+        The objects that have fields, with empty values for values that are not texts, and the text outside of the
         outermost objects that contain fields.
     """
-    objects: list[_Values] = []
+    objects: list[_Object] = []
     around: list[str] = []
     position = 0
     while opening := _RE.opening.search(text, position):
@@ -166,24 +191,24 @@ def _read_objects(text: str) -> tuple[list[_Values], str]:
     return objects, "\n".join([*around, text[position:]])
 
 
-def _read_object(text: str, start: int) -> tuple[list[_Values], int]:
+def _read_object(text: str, start: int) -> tuple[list[_Object], int]:
     """Read the object that starts here, and the objects inside it that contain a field; also return its end."""
-    objects: list[_Values] = []
-    open_objects: list[_Values] = [] if text[start] == "{" else [[]]
+    objects: list[_Object] = []
+    open_objects: list[_Object] = [] if text[start] == "{" else [_Object(start, len(text), [])]
     position = start
     while token := _RE.token.search(text, position):
         position = token.end()
         if name := token["key"] or token["bare"]:
-            if not open_objects[-1]:
+            if not open_objects[-1].values:
                 objects.append(open_objects[-1])
             value, position = _read_value(text, position)
-            open_objects[-1].append((_field_of(name), value))
+            open_objects[-1].values.append((_field_of(name), value))
         elif token["quote"]:
             _, position = _read_string(text, token.start("quote"))
         elif token["brace"] == "{":
-            open_objects.append([])
+            open_objects.append(_Object(token.start("brace"), len(text), []))
         elif token["brace"] == "}":
-            open_objects.pop()
+            open_objects.pop().end = position
             if not open_objects:
                 return objects, position
     return objects, len(text)

@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egointent.reply import read_reply
 LOCAL, GLOBAL, NEXT = VALUES = ("hold the board steady", "put up a shelf", "drive the screw in")
 ALL = dict(zip(FIELDS, VALUES, strict=True))
 JSON = json.dumps(ALL)
+OTHER_JSON, LAST_JSON = (json.dumps(dict.fromkeys(FIELDS, value)) for value in ("aa bb", "cc dd"))
 
 CORPUS = yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
 WHOLE = CORPUS["whole"]
@@ -87,6 +88,14 @@ def test_cut_off_field_is_read_to_the_end(text):
         ('{"local_intent": "N/A"}\nLocal intent: aa bb', {"local_intent": "aa bb"}),
         (f'{JSON}\nOn second thought:\n{{"local_intent": "aa bb"}}', ALL | {"local_intent": "aa bb"}),
         (f'{JSON}\n{json.dumps(dict.fromkeys(FIELDS, "aa bb"))}\n{{"local_intent": "', dict.fromkeys(FIELDS, "aa bb")),
+        (f"{JSON}\nA wrong answer would be {OTHER_JSON}", ALL),
+        (f"{JSON}\nAlternatively:\n{OTHER_JSON}\n{OTHER_JSON}", ALL),
+        (f"{JSON}\n## A bad example\n{OTHER_JSON}", ALL),
+        (f'{{"right": {JSON}, "wrong": {OTHER_JSON}}}', ALL),
+        (f"{JSON}\nA wrong one: {OTHER_JSON}\nFinal answer:\n{LAST_JSON}", dict.fromkeys(FIELDS, "cc dd")),
+        (f"{JSON}\n```\n\n## Second pass\n```json\n{OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
+        (f"{JSON}\nHere is the revised JSON: {OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
+        (f"{JSON}\n{OTHER_JSON}\nThis would be wrong: {LAST_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}", ALL),
         ("Local intent: aa: bb global intent: cc", {"local_intent": "aa: bb global intent: cc"}),
         (f"{JSON}\nI am done. Final answer: see above.", ALL),
