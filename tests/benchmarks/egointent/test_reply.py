@@ -90,6 +90,7 @@ def test_cut_off_field_is_read_to_the_end(text):
         (f'{JSON}\n{json.dumps(dict.fromkeys(FIELDS, "aa bb"))}\n{{"local_intent": "', dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\nA wrong answer would be {OTHER_JSON}", ALL),
         (f"{JSON}\nAlternatively:\n{OTHER_JSON}\n{OTHER_JSON}", ALL),
+        (f"{JSON}\nThis is not the final answer: {OTHER_JSON}", ALL),
         (f"{JSON}\n## A bad example\n{OTHER_JSON}", ALL),
         (f'{{"right": {JSON}, "wrong": {OTHER_JSON}}}', ALL),
         (f"{JSON}\nA wrong one: {OTHER_JSON}\nFinal answer:\n{LAST_JSON}", dict.fromkeys(FIELDS, "cc dd")),
