@@ -245,7 +245,6 @@ def test_questions_that_are_not_read_are_refused_by_record_and_field(tmp_path):
     for record, field in (
         ({"question": ASKED, "options": [*OPTIONS.values()], "answer": 1}, "answer"),
         ({"question": ASKED, "options": [*OPTIONS.values()], "answer": "1"}, "answer"),
-        ({"question": ASKED, "golden_choice_idx": "B"}, "golden_choice_idx"),
         ({"question": ASKED, "answer": ["grab onion", "cut onion"]}, "answer"),
         ({"question": ASKED, "choices": [*OPTIONS.values()], "label": 1}, "label"),
         ({"question": ASKED, "answers": ["grab onion"]}, "answers"),
