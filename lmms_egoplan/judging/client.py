@@ -202,7 +202,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             reply=judgement.reply and redactor.in_reply(judgement.reply),
             error=judgement.error and redactor.in_error(judgement.error),
             judge=judge_name(redactor.in_reply(judgement.judge)),
-            finish=redactor.in_reply(judgement.finish or ""),
+            finish=judgement.finish and redactor.in_reply(judgement.finish),
             endpoint=self.settings.where,
             prompt=prompt.text,
             max_tokens=self.settings.max_tokens,

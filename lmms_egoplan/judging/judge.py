@@ -111,7 +111,7 @@ def judge_all(
               has no credit.
             - It refused all of the first ten answers with the same message.
             - Many requests in a row got no reply (twice `settings.concurrency`, at least 8).
-            - None of the first 20 replies can be read. The message quotes the last one.
+            - None of the first 20 replies can be read, not counting filtered ones. The message quotes the last one.
             - A limit on requests or cost is reached.
             - The cache cannot be used, or no client can be created.
 
@@ -468,7 +468,7 @@ class Run:
         if not verdicts.readable and any(starmap(self._is_readable, stored)):
             verdicts.readable += 1
         if verdicts.unreadable >= _UNREADABLE and not verdicts.readable:
-            raise self._unreadable("", "")
+            raise self._unreadable()
 
     def _stop(self, error: EndpointError) -> None:
         """Send nothing more. Requests in flight are finished."""
@@ -527,7 +527,8 @@ class Run:
             error = None if is_good else self._problem(reply, attempt + 1, is_at_limit=is_at_limit)
             finish = "length" if is_at_limit else reply.finish
             judgement = replace(reply, rating=rating, error=error, finish=finish)
-            if reply.reply is not None and (is_at_limit or is_ended(reply.finish) is not False):
+            is_filtered = is_ended(reply.finish) is False and not is_at_limit
+            if reply.finish is not None and not is_filtered:
                 self._count_verdict(prompt, judgement, is_cut=is_at_limit)
             if is_good:
                 break
@@ -564,17 +565,14 @@ class Run:
         verdicts.unreadable += not is_readable
         verdicts.cut += is_cut
         if verdicts.unreadable >= _UNREADABLE and not verdicts.readable and self._stopped is None:
-            self._stop(self._unreadable(judgement.reply or "", answer))
+            self._stop(self._unreadable(f". The last one, about {answer}: {_excerpt(judgement)}"))
 
-    def _unreadable(self, reply: str, answer: str) -> "UnreadableError":
-        """Return the error about replies that cannot be read, with one of them as an example if it is not empty."""
+    def _unreadable(self, example: str = "") -> "UnreadableError":
+        """Return the error about replies that cannot be read, with a sentence about one of them."""
         verdicts, settings = self._verdicts, self._settings
         cut = f" ({verdicts.cut} of them were cut off at the limit of {settings.max_tokens} tokens)" * bool(
             verdicts.cut
         )
-        line = written_text(reply)
-        line = line if len(line) <= 2 * _SHOWN else f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}"
-        example = f". The last one, about {answer}: {line!r}" if answer else ""
         return UnreadableError(f"none of its first {verdicts.unreadable} replies can be read{cut}{example}")
 
     def _problem(self, reply: Judgement, attempts: int, *, is_at_limit: bool) -> str:
@@ -716,6 +714,14 @@ def _estimated(missing: Sequence[Prompt], settings: JudgeSettings, cache: Judgem
 
 def _unrated(settings: JudgeSettings, error: str) -> Judgement:
     return Judgement(None, None, settings.model, error=error, endpoint=settings.where, max_tokens=settings.max_tokens)
+
+
+def _excerpt(judgement: Judgement) -> str:
+    """Return the beginning and the end of a reply in quotation marks; its error if it has no text."""
+    if judgement.reply is None:
+        return judgement.error or ""
+    line = written_text(judgement.reply)
+    return repr(line if len(line) <= 2 * _SHOWN else f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}")
 
 
 def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:

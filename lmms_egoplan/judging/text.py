@@ -47,16 +47,23 @@ def read_reply(body: str, model: str) -> Judgement:
         model: the requested model; the judge's name if the endpoint reports none.
 
     Returns:
-        Judgement without a rating; with an `error` if the body has no text.
+        Judgement without a rating; with an `error` if the body has no text. `finish` is None if it is no completion.
     """
-    unread = Judgement(None, None, model, finish="")
+    unread = Judgement(None, None, model)
     try:
         completion = decode_objects(body)
     except ValueError:
         return replace(unread, error=f"its body is not JSON: {clean_text(body[:80])!r}")
+    choice, usage = _get(_get(completion, "choices"), 0), _get(completion, "usage")
+    unread = replace(
+        unread,
+        prompt_tokens=_count(_get(usage, "prompt_tokens")),
+        completion_tokens=_reply_tokens(usage),
+        stated_tokens=_count(_get(usage, "completion_tokens")),
+    )
     if keys := repeated_keys(completion):
-        return replace(unread, error=f"its body repeats the keys {clean_text(', '.join(keys))[:80]}")
-    choice = _get(_get(completion, "choices"), 0)
+        error = f"its body repeats the keys {clean_text(', '.join(keys))[:80]}"
+        return replace(unread, error=error, finish=None if choice is None else "")
     if error := _get(completion, "error") or _get(choice, "error"):
         words = _get(error, "message") or error
         return replace(unread, error=f"it has an error: {clean_text(str(words))[:_LONGEST_ERROR]}")
@@ -67,7 +74,6 @@ def read_reply(body: str, model: str) -> Judgement:
     problem = "it has no choices" if choice is None else NO_TEXT
     if choice is not None and not isinstance(_get(choice, "message"), dict):
         problem = "it has no message"
-    usage = _get(completion, "usage")
     finish = _get(choice, "finish_reason")
     if not isinstance(finish, str | None):  # nobody knows whether the reply ended
         problem, text = f"its finish_reason is no text: {clean_text(repr(finish))[:80]}", None
@@ -76,10 +82,7 @@ def read_reply(body: str, model: str) -> Judgement:
         reply=_text(text),
         error=None if isinstance(text, str) else problem,
         judge=_text(_get(completion, "model")) or model,
-        prompt_tokens=_count(_get(usage, "prompt_tokens")),
-        completion_tokens=_reply_tokens(usage),
-        stated_tokens=_count(_get(usage, "completion_tokens")),
-        finish=_text(finish) or "",
+        finish=None if choice is None else _text(finish) or "",
     )
 
 

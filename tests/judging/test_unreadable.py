@@ -53,6 +53,46 @@ def test_a_judge_that_is_never_readable_is_asked_no_further(finish):
     assert all(judgement.error for judgement in error.judgements)
 
 
+def body(content='"[[1]]"', finish='"stop"', before=""):
+    """Return a completion with this content and finish reason, as JSON."""
+    choice = f'{{"message": {{"content": {content}}}, "finish_reason": {finish}}}'
+    return Reply(body=f'{{{before}"choices": [{choice}], {TOKENS.decode()}}}'.encode())
+
+
+WITHOUT_TEXT = {
+    "only thinking": body("null", '"length"'),
+    "nothing": body("null"),
+    "empty": body('""'),
+    "a number as finish reason": body(finish="0"),
+    "an object as finish reason": body(finish='{"type": "stop"}'),
+    "repeated keys": body(before='"model": "a", "model": "b", '),
+}
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
+    monkeypatch.setattr("lmms_egoplan.judging.judge._UNREADABLE", 6)
+    wrong = {}
+    for name, reply in WITHOUT_TEXT.items():
+        if batch and name == "repeated keys":  # the server writes batches without them
+            continue
+        with JudgeServer(lambda *_, reply=reply: reply) as server:
+            error = stopped(server, PROMPTS[:12], asking=Asking(batch=batch))
+            asked = len(server.prompts)
+        # Without a limit, each prompt is asked three times. A batch may be sent again before the limit is reached.
+        if asked > (18 if batch else 12) or "replies can be read" not in str(error):
+            wrong[name] = asked, str(error)
+    assert not wrong
+
+
+def test_filtered_replies_and_failures_do_not_count_as_unreadable():
+    replies = [body(finish='"content_filter"'), Reply(choices=0), Reply(body=b'{"error": {"message": "overloaded"}}')]
+    for reply in replies:
+        with JudgeServer(lambda *_, reply=reply: reply) as server:
+            judge(server.url, PROMPTS[:10], CONCURRENCY)
+            assert len(server.prompts) == 30
+
+
 @pytest.mark.parametrize("first", [0, 18])
 def test_one_readable_verdict_lets_judging_continue(first):
     with JudgeServer(lambda prompt, _: Reply("no idea" if prompt != PROMPTS[first // 3] else "[[1]]")) as server:
