@@ -215,10 +215,10 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
             reply = await send(settings.max_tokens)
         finally:
             waiting.cancel()
-        if reply.error not in (None, NO_TEXT):
-            raise NoAnswerError(f"its reply cannot be used: {reply.error}")
         if cost := asking.cost(settings.model, reply.prompt_tokens, reply.completion_tokens):
             asking.limits.pay(cost, is_typical=False)
+        if reply.error not in (None, NO_TEXT):
+            raise NoAnswerError(f"its reply cannot be used: {reply.error}")
         return settings.name(reply.judge)
 
     try:
@@ -550,11 +550,12 @@ class Run:
         except LimitError as error:
             self._stop(error)
             return None
-        if reply.reply is not None:
-            try:
-                limits.pay(asking.cost(model, reply.prompt_tokens, reply.completion_tokens))
-            except LimitError as error:
-                self._stop(error)
+        try:
+            cost = asking.cost(model, reply.prompt_tokens, reply.completion_tokens)
+            if cost is not None or reply.finish is not None:
+                limits.pay(cost)
+        except LimitError as error:
+            self._stop(error)
         return reply
 
     def _count_verdict(self, prompt: Prompt, judgement: Judgement, *, is_cut: bool) -> None:

@@ -150,6 +150,17 @@ def prices(folder, number=1.0):
     return path
 
 
+def test_replies_without_text_cost_as_much_as_others(tmp_path):
+    wrong = {}
+    for name, reply in (WITHOUT_TEXT | {"filtered": body("null", '"content_filter"')}).items():
+        with JudgeServer(lambda *_, reply=reply: reply) as server:
+            asking = Asking(prices=prices(tmp_path), max_cost=10.5 * 0.0011)
+            error = stopped(server, asking=asking, max_tokens=10)
+        if (len(server.prompts), round(asking.limits.cost, 6)) != (10, 0.011) or "--max-cost" not in str(error):
+            wrong[name] = len(server.prompts), asking.limits.cost, str(error)
+    assert not wrong
+
+
 @pytest.mark.parametrize("max_tokens", [10, 100_000])
 def test_the_cost_stays_below_its_limit(tmp_path, max_tokens):
     cost = 0.0011
