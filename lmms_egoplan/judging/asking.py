@@ -76,7 +76,8 @@ MaxCost = Annotated[
         metavar="AMOUNT",
         envvar=MAX_COST,
         show_envvar=False,
-        help="Stop before the price exceeds this amount. Requires --prices.",
+        help="Stop before the price is expected to exceed this amount. If replies grow, those in flight can exceed it. "
+        "Requires --prices.",
     ),
 ]
 Out = Annotated[
@@ -199,6 +200,10 @@ class Asking:
             return None
         price = self.price(model)
         return (prompt_tokens * price.input + reply_tokens * price.output) / (2e6 if self.batch else 1e6)
+
+    def highest_cost(self, model: str, prompt: Prompt, max_tokens: int) -> float:
+        """Return the cost of a request whose reply reaches its token limit; 0 without a limit on the cost."""
+        return (self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0) if self.max_cost is not None else 0.0
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.

@@ -184,7 +184,7 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
 
     Raises:
         JudgeError: the endpoint refuses, is unreachable, or does not return a chat completion; or no client can be
-            created.
+            created; or a limit on requests or cost is reached.
         LmmsEgoplanError: the cost has a limit, but the file of prices lacks the judge.
 
     >>> probe(JudgeSettings("demo"))
@@ -201,9 +201,13 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
         from lmms_egoplan.judging.client import Client
 
         async def send(max_tokens: int) -> Judgement:
-            asking.limits.retry()
-            async with Client(replace(settings, max_tokens=max_tokens), asking.limits.retry, PROBING) as client:
-                return await client.ask(form)
+            bound = asking.highest_cost(settings.model, form, max_tokens)
+            await asking.limits.reserve(bound)
+            try:
+                async with Client(replace(settings, max_tokens=max_tokens), asking.limits.retry, PROBING) as client:
+                    return await client.ask(form)
+            finally:
+                asking.limits.release(bound)
 
         waiting = asyncio.create_task(_announce_wait(settings))
         try:
@@ -541,12 +545,12 @@ class Run:
         """Send a request within the limits; return None, and stop the run, if one of them is reached."""
         asking, model, limits = self._settings.asking, self._settings.model, self._limits
         try:
-            most = asking.cost(model, prompt_tokens(prompt), self._settings.max_tokens) if asking.max_cost else 0.0
-            assumed = await limits.reserve(most or 0.0, waits=not asking.batch)
+            bound = asking.highest_cost(model, prompt, self._settings.max_tokens)
+            await limits.reserve(bound, waits=not asking.batch)
             try:
                 reply = await client.ask(prompt)
             finally:
-                limits.release(assumed)
+                limits.release(bound)
         except LimitError as error:
             self._stop(error)
             return None

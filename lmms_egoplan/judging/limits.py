@@ -22,7 +22,7 @@ class Limits:
     """The requests and the cost so far, and their limits.
 
     The cost of a request is known after its reply. Until then, it is assumed to be the highest cost of a request so
-    far, or before the first reply its upper bound. The first request is sent even if that bound exceeds the limit.
+    far, or before the first reply its upper bound. Costs that grow can exceed the limit by the requests in flight.
 
     Attributes:
         requests: Number of requests, with repeats and retries.
@@ -33,11 +33,11 @@ class Limits:
         self.requests, self.cost = 0, 0.0
         self._max_requests, self._max_cost = max_requests, max_cost
         self._highest: float | None = None
-        self._reserved = 0.0
+        self._bounds = 0.0  # of the requests in flight
         self._in_flight = 0
 
-    async def reserve(self, bound: float, *, waits: bool = True) -> float:
-        """Count a request as soon as it fits into the limits; return the cost to assume for it.
+    async def reserve(self, bound: float, *, waits: bool = True) -> None:
+        """Count a request as soon as it fits into the limits.
 
         Args:
             bound: upper bound of its cost; 0 without a limit on the cost.
@@ -48,26 +48,25 @@ class Limits:
         """
         while True:
             self._check_requests()
-            assumed = bound if self._highest is None or not waits else self._highest
-            most = self._max_cost
-            is_first = waits and self._highest is None and not self._in_flight and most is not None and self.cost < most
-            if most is None or is_first or self.cost + self._reserved + assumed <= most:
+            is_known = waits and self._highest is not None
+            expected = (self._highest or 0.0) if is_known else bound
+            in_flight = self._in_flight * expected if is_known else self._bounds
+            if self._max_cost is None or self.cost + in_flight + expected <= self._max_cost:
                 break
             if not (waits and self._in_flight):
                 raise LimitError(
-                    f"{self.cost:.4g} of {most:g} is spent, and another request is expected to cost {assumed:.2g} "
+                    f"{self.cost:.4g} of {self._max_cost:g} is spent, and another request may cost {expected:.2g} "
                     f"(--max-cost or {MAX_COST})"
                 )
             await asyncio.sleep(_TICK_S)
         self.requests += 1
         self._in_flight += 1
-        self._reserved += assumed
-        return assumed
+        self._bounds += bound
 
-    def release(self, assumed: float) -> None:
-        """End a request for which this cost was reserved."""
+    def release(self, bound: float) -> None:
+        """End a request with this upper bound."""
         self._in_flight -= 1
-        self._reserved = self._reserved - assumed if self._in_flight else 0.0
+        self._bounds = self._bounds - bound if self._in_flight else 0.0
 
     def pay(self, cost: float | None, *, is_typical: bool = True) -> None:
         """Add the cost of a reply; None if the endpoint does not report its tokens.

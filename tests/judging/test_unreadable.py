@@ -1,5 +1,6 @@
 """Judges whose replies can never be read, and limits on requests and cost."""
 
+import asyncio
 import json
 
 import pytest
@@ -13,6 +14,7 @@ from lmms_egoplan.judging.asking import Asking, prompt_tokens
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judge import JudgeError, judge_all
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.limits import Limits
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -161,13 +163,38 @@ def test_replies_without_text_cost_as_much_as_others(tmp_path):
     assert not wrong
 
 
-@pytest.mark.parametrize("max_tokens", [10, 100_000])
-def test_the_cost_stays_below_its_limit(tmp_path, max_tokens):
+def test_the_cost_stays_below_its_limit(tmp_path):
     cost = 0.0011
     with JudgeServer(lambda *_: ANSWER) as server:
-        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=max_tokens)
+        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10)
         assert len(server.prompts) == 10
     assert "--max-cost" in str(error)
+
+
+@pytest.mark.parametrize(("max_cost", "max_tokens"), [(0.0, 10), (0.02, 100_000)])
+def test_a_limit_below_the_bound_of_one_request_sends_none(tmp_path, max_cost, max_tokens):
+    for probes in (False, True):
+        with JudgeServer(lambda *_: ANSWER) as server:
+            asking = Asking(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
+            settings = JudgeSettings("judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, asking=asking)
+            with pytest.raises(JudgeError, match="--max-cost"):
+                judge_all([request(prompt) for prompt in PROMPTS], SCALE, settings)
+            assert len(server.prompts) == (probes and max_cost > 0)
+
+
+def test_the_requests_in_flight_are_expected_to_cost_as_much_as_the_dearest_so_far():
+    asyncio.run(reserve_until_full())
+
+
+async def reserve_until_full():
+    limits = Limits(None, 10.0)
+    for _ in range(4):
+        await limits.reserve(0.5)
+    limits.release(0.5)
+    limits.pay(2.0)  # the other three may cost as much
+    await limits.reserve(0.5)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(limits.reserve(0.5), 0.1)
 
 
 def test_the_upper_bounds_of_a_batch_stay_below_the_limit_on_the_cost(tmp_path):
