@@ -17,7 +17,7 @@ from urllib.request import getproxies
 
 import openai
 from anyio import CancelScope, current_time, fail_after
-from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
@@ -238,19 +238,27 @@ class Client(AbstractAsyncContextManager["Client"]):
         patience, failures, known = self._patience, list[NoAnswerError](), [first]
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
         loading_end = started + patience.loading_s
+        last_start = loading_end - _LONGEST_WAIT_S  # leaves time for a last attempt
+
+        def is_loading(error: NoAnswerError) -> bool:
+            return error.is_loading and patience.loading_s > 0
 
         def is_retried(error: BaseException) -> bool:
             if not (isinstance(error, NoAnswerError) and error.may_pass):
                 return False
             failures.append(error)
-            if error.is_loading and patience.loading_s:
-                scope.deadline = min(current_time() + patience.total_s, loading_end)
-                return current_time() + max(error.wait_s, _LONGEST_WAIT_S) < loading_end
-            counted = [failure for failure in failures if not (failure.is_loading and patience.loading_s)]
+            if is_loading(error):
+                scope.deadline = min(current_time() + error.wait_s + patience.total_s, loading_end)
+                return current_time() < last_start
+            counted = [failure for failure in failures if not is_loading(failure)]
             long_waits = [failure.wait_s for failure in counted if failure.wait_s > patience.retry_after_s]
             retries, timeouts = len(counted) - len(long_waits), sum(failure.is_late for failure in counted)
             is_over = retries > patience.retries or timeouts > patience.timeouts or sum(long_waits) > patience.longer_s
             return not is_over
+
+        def wait(state: RetryCallState) -> float:
+            wait_s = failures[-1].wait_s or backoff(state) * (1 - random.random() / 4)
+            return min(wait_s, max(0.0, last_start - current_time())) if is_loading(failures[-1]) else wait_s
 
         async def attempt() -> Answer:
             if known:
@@ -259,7 +267,7 @@ class Client(AbstractAsyncContextManager["Client"]):
 
         retrying = AsyncRetrying(
             retry=retry_if_exception(is_retried),
-            wait=lambda state: failures[-1].wait_s or backoff(state) * (1 - random.random() / 4),
+            wait=wait,
             before_sleep=lambda _: self._on_retry(),
         )
         return await retrying(attempt)

@@ -21,7 +21,8 @@ class Patience:
         timeouts: Maximum number of retries after a timeout.
         total_s: Maximum seconds for a request with its retries.
         loading_s: The same while the endpoint replies 503, because it may be loading its model; 0 to treat 503 like
-            other failures. After the last such reply, `total_s` applies again.
+            other failures. After the last such reply and its ``Retry-After``, `total_s` applies again. A longer
+            ``Retry-After`` is cut so that one more attempt fits.
     """
 
     retries: int

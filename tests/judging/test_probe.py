@@ -47,7 +47,6 @@ NO_CREDIT = json.dumps({"error": {"message": "no credit", "code": "insufficient_
         (Reply("unknown field", status=400), "refuses: HTTP 400: unknown field", 1),
         (Reply(status=429, body=NO_CREDIT), r"refuses: HTTP 429: no credit\.", 1),
         (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "HTTP 500: busy", 1 + PROBING.retries),
-        (Reply("down", status=503, headers={"Retry-After": "600"}), r"HTTP 503: down \(Retry-After: 600 s\)", 1),
         (Reply(body=b"<html>hello</html>"), "not JSON: '<html>", 1),
     ],
 )
@@ -140,6 +139,16 @@ def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monke
             assert len(server.prompts) < 12
     assert f"Waiting for judge at {server.url}" in "".join(log)
     assert f"{patience.total_s:.0f} s" in "".join(log)
+
+
+def test_a_long_wait_of_a_loading_model_is_cut(monkeypatch):
+    # After a wait of 1 s, which is longer than `total_s`, 4 s remain for the last attempt.
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.9, loading_s=5.0))
+    monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 4.0)
+    loading = Reply("loading", status=503, headers={"Retry-After": "600"})
+    with JudgeServer(lambda _, before: Reply(model="loaded") if before else loading) as server:
+        assert probe(JudgeSettings("judge", server.url)) == "loaded"
+    assert len(server.prompts) == 2
 
 
 def test_the_probe_ends(monkeypatch):
