@@ -5,10 +5,10 @@ prompt. The project's own are in ``judge_protocol.yaml``: one with the paper's d
 of the release of August 2026.
 """
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
@@ -104,9 +104,15 @@ PAPER, RELEASE = PROTOCOLS[JUDGE_VERSION], PROTOCOLS[RELEASE_JUDGE_VERSION]
 def scale_of(fields: Sequence[str]) -> RatingScale:
     """Return the scale for verdicts on these fields.
 
-    One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are rated.
+    One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are rated. The scales of
+    equal fields are the same object, because replies are counted by scale.
     """
-    return SCALE if len(fields) == 1 else RatingScale(partial(_mean_rating, fields), best=_BEST)
+    return SCALE if len(fields) == 1 else _mean_scale(tuple(fields))
+
+
+@functools.cache
+def _mean_scale(fields: tuple[str, ...]) -> RatingScale:
+    return RatingScale(functools.partial(_mean_rating, fields), best=_BEST)
 
 
 def _mean_rating(fields: Sequence[str], verdict: str) -> float | None:
