@@ -109,7 +109,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 class Client(AbstractAsyncContextManager["Client"]):
     """A client of one endpoint, as an async context manager. `settings` are its settings.
 
-    `on_retry` is called before every retry. Error messages and replies never contain the key.
+    `on_retry` is called before every retry of a chat completion. Error messages and replies never contain the key.
 
     Raises:
         EndpointError: no client can be created. The message names the exception or the wrong header.
@@ -171,12 +171,12 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     async def models(self) -> str:
         """Return the body of the list of models. Raises the same errors as `post`."""
-        response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
+        response: Any = await self.call(lambda client: client.get("/models", cast_to=object, options=_RAW))
         return response.http_response.text
 
     async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
-        """Call the openai library with the retries of `post`. Raises the same errors as `post`."""
-        return await self._patiently(lambda: function(self._client))
+        """Call the openai library with the retries of `post`, uncounted. Raises the same errors as `post`."""
+        return await self._patiently(lambda: function(self._client), lambda: None)
 
     def body(self, prompt: Prompt, limit_name: str | None = None) -> dict[str, Any]:
         """Return the body of a request, by default with the name of the token limit that is known so far."""
@@ -215,17 +215,24 @@ class Client(AbstractAsyncContextManager["Client"]):
     def _limit_name(self) -> str:
         return self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
 
-    async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _patiently(
+        self, send: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None] | None = None
+    ) -> Answer:
         started = current_time()
         with CancelScope(deadline=started + self._patience.total_s) as scope:
             try:
                 return await self._send_once(send)
             except NoAnswerError as error:
-                return await self._retry(send, error, scope, started)
+                return await self._retry(send, error, scope, started, on_retry or self._on_retry)
         raise NoAnswerError(f"No answer within {self._patience.total_s:g} s", is_late=True)
 
     async def _retry(
-        self, send: Callable[[], Awaitable[Answer]], first: NoAnswerError, scope: CancelScope, started: float
+        self,
+        send: Callable[[], Awaitable[Answer]],
+        first: NoAnswerError,
+        scope: CancelScope,
+        started: float,
+        on_retry: Callable[[], None],
     ) -> Answer:
         """Repeat a request after its first failure. Most requests have none, and do not need the time for this.
 
@@ -234,6 +241,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             first: the first failure.
             scope: contains all attempts; its deadline moves while the endpoint replies 503.
             started: time of the first attempt, on the clock of `scope`.
+            on_retry: called before every retry.
         """
         patience, failures, known = self._patience, list[NoAnswerError](), [first]
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
@@ -268,7 +276,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         retrying = AsyncRetrying(
             retry=retry_if_exception(is_retried),
             wait=wait,
-            before_sleep=lambda _: self._on_retry(),
+            before_sleep=lambda _: on_retry(),
         )
         return await retrying(attempt)
 

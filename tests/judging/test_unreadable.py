@@ -9,6 +9,8 @@ from judge_server import JudgeServer, Reply
 from judgement_rows import select
 from judging.asked import KEY, SCALE, judge, request
 from judging.test_batches import shorten
+from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking, prompt_tokens
 from lmms_egoplan.judging.json_replies import ask_json
@@ -76,7 +78,7 @@ def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
     monkeypatch.setattr("lmms_egoplan.judging.judge._UNREADABLE", 6)
     wrong = {}
     for name, reply in WITHOUT_TEXT.items():
-        if batch and name == "repeated keys":  # the server writes batches without them
+        if batch and name not in ("only thinking", "nothing"):
             continue
         with JudgeServer(lambda *_, reply=reply: reply) as server:
             error = stopped(server, PROMPTS[:12], asking=Asking(batch=batch))
@@ -91,8 +93,8 @@ def test_filtered_replies_and_failures_do_not_count_as_unreadable():
     replies = [body(finish='"content_filter"'), Reply(choices=0), Reply(body=b'{"error": {"message": "overloaded"}}')]
     for reply in replies:
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            judge(server.url, PROMPTS[:10], CONCURRENCY)
-            assert len(server.prompts) == 30
+            judge(server.url, PROMPTS[:8], CONCURRENCY)
+            assert len(server.prompts) == 24
 
 
 @pytest.mark.parametrize("first", [0, 18])
@@ -112,6 +114,15 @@ def test_the_tasks_of_a_run_count_together(monkeypatch):
         for start in range(0, 30, 5):
             with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
                 judge_all([request(prompt) for prompt in PROMPTS[start : start + 5]], SCALE, judge_settings("judge"))
+        assert len(server.prompts) < 2 * 15
+
+
+def test_the_tasks_of_egointent_count_together():
+    asking = Asking()
+    with JudgeServer(lambda *_: Reply("no idea")) as server:
+        for start in range(0, 30, 5):
+            with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
+                judge(server.url, PROMPTS[start : start + 5], CONCURRENCY, scale=scale_of(list(FIELDS)), asking=asking)
         assert len(server.prompts) < 2 * 15
 
 
@@ -137,6 +148,23 @@ def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
         stopped(server, asking=limited(12))
         judge(server.url, PROMPTS, asking=limited(12))
     assert len(server.prompts) == len(PROMPTS)
+
+
+def test_requests_about_batches_do_not_count(monkeypatch):
+    monkeypatch.setattr("lmms_egoplan.judging.client._FIRST_WAIT_S", 0.01)
+    failing = {"/batches", "/files", "batch_1", "content"}
+
+    def fail_once(_, path):
+        for end in failing:
+            if path.endswith(end):
+                failing.remove(end)
+                raise ConnectionError
+
+    with JudgeServer(lambda *_: Reply()) as server:
+        server.on_batch = fail_once
+        judgements = judge(server.url, PROMPTS[:12], asking=Asking(batch=True, max_requests=12))
+    assert not failing
+    assert [judgement.rating for judgement in judgements] == [1] * 12
 
 
 def test_repeats_and_retries_count_as_requests():
