@@ -162,7 +162,7 @@ class Asking:
 
     Raises:
         LmmsEgoplanError: the price file is unreadable or malformed, and the message names file and field; or it is
-            missing, although the cost has a limit.
+            missing, although the cost has a limit; or the limit on requests allows only the test request.
     """
 
     retry_rejected: bool = False
@@ -182,6 +182,8 @@ class Asking:
     def __post_init__(self) -> None:
         self._prices: dict[str, _Price] = {}
         self.limits = Limits(self.max_requests, self.max_cost)
+        if self.probes and self.max_requests == 1:
+            raise LmmsEgoplanError(f"--max-requests ({MAX_REQUESTS}) is 1; set at least 2: one is the test request")
         if self.max_cost is not None and not self.prices:
             raise LmmsEgoplanError(f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})")
         if self.prices:

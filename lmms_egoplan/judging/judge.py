@@ -315,18 +315,23 @@ class Judge:
         self._title, self._settings, self._hint = title, settings, hint
 
     def rate(self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = "") -> list[Judgement]:
-        """Judge like `judge_all`, but log errors. Judgements without a rating then contain the error.
+        """Judge like `judge_all`, but log errors, except those of the test request. Judgements then contain the error.
 
         Args:
             requests: the answers to judge.
             scale: reads the ratings.
             part: short name of this batch, for the progress bar.
+
+        Raises:
+            JudgeError: the test request of `settings.asking` failed.
         """
         if self.failure is not None or not requests:
             return [_unrated(self._settings, f"not judged: {self.failure}")] * len(requests)
         try:
             return judge_all(requests, scale, self._settings, title=f"{self._title} {part}".rstrip())
         except JudgeError as error:
+            if not error.judgements:  # the test request failed
+                raise
             self.failure = str(error)
             logger.error(f"{self._title}: {error}\n{self._hint}")
             return error.judgements

@@ -324,6 +324,11 @@ def _asking(prices: str, requests: str, cost: str) -> Asking:
     """Return the limits that all tasks of this process share: its part of those of the run."""
     processes = num_processes()
     max_requests = _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes if requests else None
+    if max_requests is not None and max_requests < 2:
+        raise LmmsEgoplanError(
+            f"{MAX_REQUESTS} is {requests}; set at least {2 * processes}: 2 for each process ({processes}), since one "
+            "is the test request"
+        )
     try:
         max_cost = float(cost) / processes if cost else None
     except ValueError:

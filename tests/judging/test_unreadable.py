@@ -150,6 +150,18 @@ def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
     assert len(server.prompts) == len(PROMPTS)
 
 
+@pytest.mark.parametrize(("processes", "requests"), [("8", "7"), ("8", "15"), ("1", "1")])
+def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processes, requests):
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", requests)
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"JUDGE_MAX_REQUESTS is {requests};.* {2 * int(processes)}"
+    ):
+        judge_settings("judge")
+    with pytest.raises(LmmsEgoplanError, match="--max-requests"):
+        Asking(probes=True, max_requests=1)
+
+
 def test_requests_about_batches_do_not_count(monkeypatch):
     monkeypatch.setattr("lmms_egoplan.judging.client._FIRST_WAIT_S", 0.01)
     failing = {"/batches", "/files", "batch_1", "content"}

@@ -27,7 +27,6 @@ from lmms_egoplan.judging.asking import (
     end,
     written_path,
 )
-from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
@@ -148,12 +147,10 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    asking = Asking(retry_rejected, estimate, prices, batch, max_requests=max_requests, max_cost=max_cost)
+    asking = Asking(retry_rejected, estimate, prices, batch, probes=True, max_requests=max_requests, max_cost=max_cost)
     settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)
-    if not estimate:
-        probe(settings)
     judged = judge_stored(stored, rows, settings)
     settings.asking.finish_estimate()
     unjudged = sum(None in step.rated.values() for step in judged)

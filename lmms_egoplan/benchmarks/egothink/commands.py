@@ -19,7 +19,7 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly, probe_form
+from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -37,7 +37,6 @@ from lmms_egoplan.judging.asking import (
     end,
     written_path,
 )
-from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.paths import module_yaml
@@ -100,13 +99,11 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    asking = Asking(retry_rejected, estimate, prices, batch, max_requests=max_requests, max_cost=max_cost)
+    asking = Asking(retry_rejected, estimate, prices, batch, probes=True, max_requests=max_requests, max_cost=max_cost)
     settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
     settings = replace(settings, protocol=chosen_judge_protocol(protocol).name)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
-    if not estimate:
-        probe(*probe_form(settings))
     repeated = grade_repeatedly(answers, settings, repeats)
     settings.asking.finish_estimate()
     judged = repeated[0]
