@@ -109,6 +109,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 class Client(AbstractAsyncContextManager["Client"]):
     """A client of one endpoint, as an async context manager. `settings` are its settings.
 
+    `rest` is the patience that the last request has left over, for a request that continues it.
     `on_retry` is called before every retry of a chat completion. Error messages and replies never contain the key.
 
     Raises:
@@ -116,7 +117,7 @@ class Client(AbstractAsyncContextManager["Client"]):
     """
 
     def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
-        self.settings, self._on_retry, self._patience = settings, on_retry, patience
+        self.settings, self._on_retry, self._patience, self.rest = settings, on_retry, patience, patience
         self._read_s = min(patience.read_s, settings.timeout)
         self._target = (settings.where, settings.model)
         self._client: openai.AsyncOpenAI
@@ -224,7 +225,11 @@ class Client(AbstractAsyncContextManager["Client"]):
                 return await self._send_once(send)
             except NoAnswerError as error:
                 return await self._retry(send, error, scope, started, on_retry or self._on_retry)
-        raise NoAnswerError(f"No answer within {self._patience.total_s:g} s", is_late=True)
+            finally:
+                now, loading_s = current_time(), self._patience.loading_s
+                left = {"total_s": scope.deadline - now, "loading_s": started + loading_s - now}
+                self.rest = replace(self._patience, **{name: max(0.0, left_s) for name, left_s in left.items()})
+        raise NoAnswerError(f"No answer within {self._patience.total_s:.3g} s", is_late=True)
 
     async def _retry(
         self,

@@ -175,8 +175,8 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
 
     Any chat completion passes, even if it is cut off. If the endpoint refuses the limit, the request is repeated with
     that of `settings`. An endpoint that is too busy (429) passes, because it accepts the key. A warning is logged, and
-    the requested name is returned. The probe waits up to 60 s, or up to 300 s while the endpoint replies 503, and logs
-    after 10 s that it is waiting.
+    the requested name is returned. The probe waits up to 60 s, or up to 300 s while the endpoint replies 503, for both
+    requests together, and logs after 10 s that it is waiting.
 
     Args:
         settings: the judge.
@@ -200,12 +200,18 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
     async def ask() -> str:
         from lmms_egoplan.judging.client import Client
 
+        patience = PROBING
+
         async def send(max_tokens: int) -> Judgement:
+            nonlocal patience
             bound = asking.highest_cost(settings.model, form, max_tokens)
             await asking.limits.reserve(bound)
             try:
-                async with Client(replace(settings, max_tokens=max_tokens), asking.limits.retry, PROBING) as client:
-                    return await client.ask(form)
+                async with Client(replace(settings, max_tokens=max_tokens), asking.limits.retry, patience) as client:
+                    try:
+                        return await client.ask(form)
+                    finally:
+                        patience = client.rest
             finally:
                 asking.limits.release(bound)
 

@@ -122,6 +122,21 @@ def test_a_refused_limit_is_replaced_by_that_of_the_judge():
             probe(JudgeSettings("judge", server.url, max_tokens=900))
 
 
+def test_both_requests_of_the_probe_share_its_time(monkeypatch):
+    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.6, read_s=60.0))
+    ended = threading.Event()
+
+    def reply(*_):
+        if len(server.prompts) == 1:
+            return Reply("too few tokens", status=400, delay=0.3)
+        return ended.wait(FOREVER_S) and Reply()
+
+    with JudgeServer(reply) as server:
+        with pytest.raises(JudgeError, match=r"No answer within 0\.[0-2]"):
+            probe(JudgeSettings("judge", server.url))
+        ended.set()
+
+
 @pytest.mark.parametrize("loading_s", [60, 1])
 def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monkeypatch):
     patience = replace(PROBING, total_s=2.0, loading_s=loading_s)

@@ -154,9 +154,7 @@ def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
 def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processes, requests):
     monkeypatch.setenv("WORLD_SIZE", processes)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", requests)
-    with pytest.raises(
-        LmmsEgoplanError, match=rf"JUDGE_MAX_REQUESTS is {requests};.* {2 * int(processes)}"
-    ):
+    with pytest.raises(LmmsEgoplanError, match=rf"JUDGE_MAX_REQUESTS is {requests};.* {2 * int(processes)}"):
         judge_settings("judge")
     with pytest.raises(LmmsEgoplanError, match="--max-requests"):
         Asking(probes=True, max_requests=1)

@@ -291,6 +291,14 @@ def test_answers_not_judged_in_every_repeat_are_counted(judge, tmp_path):
     result = run(samples, "--out", out, "--repeats", 3)
 
 
+def test_a_refused_test_request_ends_the_command(judge, tmp_path):
+    samples, out = write_lines(tmp_path / "answers.jsonl", RIGHT), tmp_path / "judged.jsonl"
+    judge.reply = lambda *_: Reply("no such key", status=401)
+    result = run(samples, "--out", out, code=1)
+    assert "no such key" in result.output
+    assert (len(judge.prompts), out.exists()) == (1, False)
+
+
 def test_a_refusal_affects_one_answer_only(judge, tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS])
     steady = judge.reply
