@@ -226,9 +226,9 @@ class Client(AbstractAsyncContextManager["Client"]):
             except NoAnswerError as error:
                 return await self._retry(send, error, scope, started, on_retry or self._on_retry)
             finally:
-                now, loading_s = current_time(), self._patience.loading_s
-                left = {"total_s": scope.deadline - now, "loading_s": started + loading_s - now}
-                self.rest = replace(self._patience, **{name: max(0.0, left_s) for name, left_s in left.items()})
+                total_s = max(0.0, scope.deadline - current_time())
+                loading_s = max(0.0, started + self._patience.loading_s - current_time())
+                self.rest = replace(self._patience, total_s=total_s, loading_s=loading_s)
         raise NoAnswerError(f"No answer within {self._patience.total_s:.3g} s", is_late=True)
 
     async def _retry(
