@@ -83,7 +83,7 @@ def test_a_larger_limit_accepts_a_large_body():
 
 @pytest.mark.parametrize(("wait", "abbreviated"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
 def test_long_waits_are_abbreviated(wait, abbreviated):
-    server = JudgeServer(lambda *_: Reply("busy", status=503, headers={"Retry-After": wait}))
+    server = JudgeServer(lambda *_: Reply("busy", status=500, headers={"Retry-After": wait}))
     with server, pytest.raises(JudgeError, match=abbreviated) as raised:
         probe(JudgeSettings("judge", server.url))
     assert len(str(raised.value)) < 400
