@@ -183,6 +183,25 @@ def plan(store: Store) -> Iterator[str]:
         yield f"In all: {sum(all_hours):,.1f} hours of labelling"
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on a host and port, and send every response at once.
+
+    Without TCP_NODELAY, a response that is written in two parts waits for the client's delayed acknowledgement, 40 ms.
+    asyncio sets it only on sockets that were created with the protocol TCP, which `create_server` does not name.
+
+    Raises:
+        LmmsEgoplanError: The address cannot be used.
+    """
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise LmmsEgoplanError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port or --host"
+        ) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int = HEIGHT) -> None:
     """Print all personal links and serve the page until the process is stopped.
 
@@ -201,12 +220,7 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
         raise LmmsEgoplanError(
             f"{error.name} is not installed. Install it with: pip install 'lmms-egoplan[annotate]'"
         ) from error
-    try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise LmmsEgoplanError(
-            f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port or --host"
-        ) from error
+    listening = listen(host, port)
     folder = media_folder(store.database.path, height)
     if cuts:
         first = store.database.study.rounds[0].name

@@ -1,7 +1,6 @@
 """Serve the page on the loopback, and act as its users."""
 
 import re
-import socket
 import threading
 from contextlib import contextmanager
 from html import unescape
@@ -11,7 +10,7 @@ import uvicorn
 from typer.testing import CliRunner
 
 from lmms_egoplan.annotation.app import make_app
-from lmms_egoplan.annotation.serve import media_folder
+from lmms_egoplan.annotation.serve import listen, media_folder
 from lmms_egoplan.cli import app
 from patience import FOREVER_S
 
@@ -19,7 +18,7 @@ from patience import FOREVER_S
 @contextmanager
 def served(store, port=0, hosts=()):
     """Serve a store and yield the address."""
-    listening = socket.create_server(("127.0.0.1", port))
+    listening = listen("127.0.0.1", port)
     page = make_app(store, media_folder(store.database.path), hosts)
     server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

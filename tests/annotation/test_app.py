@@ -1,4 +1,5 @@
 import re
+import socket
 from dataclasses import replace
 
 import httpx
@@ -8,6 +9,7 @@ from annotation.rating import Rating, new_store
 from annotation.serving import Client, enter, form_in, post, served
 from lmms_egoplan.annotation.clips import Still
 from lmms_egoplan.annotation.forms import Picture
+from lmms_egoplan.annotation.serve import listen
 
 
 class Seen(Rating):
@@ -33,6 +35,15 @@ def make(tmp_path):
     for context, store in contexts:
         context.__exit__(None, None, None)
         store.close()
+
+
+def test_responses_do_not_wait_for_acknowledgements():
+    with (
+        listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_requests_without_a_link_are_refused(make):
