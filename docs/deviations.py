@@ -1,10 +1,11 @@
-"""Compute how this project's tasks deviate from the published pipelines: `python docs/deviations.py`.
+"""Compute how this project's tasks deviate from the published pipelines:
+`python docs/deviations.py`.
 
-The table replaces the lines between the marks in comparing.md. The published side comes from the slow references in the
-tests, which test_pipelines.py compares with the pipelines' own code; that of the presets from presets.yaml, which the
-tests compare with such references. The questions are the
-official annotation files in ../shared/data/egoplan. If they are absent, questions in the same format are made from the
-annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
+The table replaces the lines between the marks in comparing.md. The published side comes from the
+slow references in the tests, which test_pipelines.py compares with the pipelines' own code; that of
+the presets from presets.yaml, which the tests compare with such references. The questions are the
+official annotation files in ../shared/data/egoplan. If they are absent, questions in the same
+format are made from the annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
 """
 
 import json
@@ -51,12 +52,19 @@ def questions() -> tuple[list[Record], list[Record], str]:
     origin = "the official annotation files"
     if first is None or second is None:
         derived = derive(DERIVED)
-        origin = "questions made from annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step, and the published examples"
+        origin = (
+            "questions made from annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step, and "
+            "the published examples"
+        )
         examples = json.loads((DATA / "egoplan" / "examples.json").read_text(encoding="utf-8"))
         first = first or [*derived, *examples["EgoPlan_validation"]]
         ego4d = [record for record in derived if record["video_source"] == "Ego4D"]
         second = second or [*map(as_bench2, ego4d), *examples["EgoPlan_Bench2"]]
-    return first, [{"video_source": "Ego4D", "video_id": "v", **record} for record in second], origin
+    return (
+        first,
+        [{"video_source": "Ego4D", "video_id": "v", **record} for record in second],
+        origin,
+    )
 
 
 def as_bench2(record: Record) -> Record:
@@ -77,7 +85,9 @@ def doc_of(record: Record) -> Record:
 
 
 def frames(task: str, record: Record) -> list[int]:
-    """Return the numbers of the frames that a task of this project shows to models that take images."""
+    """Return the numbers of the frames that a task of this project shows to models that take
+    images.
+    """
     numbers: list[int] = []
 
     class Reader(visuals.Visuals):
@@ -85,7 +95,9 @@ def frames(task: str, record: Record) -> list[int]:
             numbers.extend(requested)
             return list(requested)
 
-    Reader("egoplan").visual_input(doc_of(record), task_file(task)["lmms_eval_specific_kwargs"]["default"])
+    Reader("egoplan").visual_input(
+        doc_of(record), task_file(task)["lmms_eval_specific_kwargs"]["default"]
+    )
     return numbers
 
 
@@ -96,7 +108,11 @@ def task_file(task: str) -> dict[str, Any]:
 
 def text(task: str, record: Record) -> str:
     """Return a task's prompt."""
-    return protocol.bench2_published_prompt(doc_of(record)) if "generate" in task else doc_of(record)["question"]
+    return (
+        protocol.bench2_published_prompt(doc_of(record))
+        if "generate" in task
+        else doc_of(record)["question"]
+    )
 
 
 def differing_prompts(task: str, records: list[Record], reference: Any) -> str:
@@ -116,7 +132,9 @@ def differing(task: str, records: list[Record], reference: Any) -> str:
     for record in records:
         expected, actual = reference(record), frames(task, record)
         total += len(expected)
-        different += sum(index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected))
+        different += sum(
+            index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected)
+        )
     return share(different, total)
 
 
@@ -127,7 +145,10 @@ def share(count: int, total: int) -> str:
 
 def clip_frames(record: Record) -> list[int]:
     """Return the published frames of the clips, and the observation."""
-    return [*(frame for clip in published.clips(record) for frame in clip), record["current_observation_frame"]]
+    return [
+        *(frame for clip in published.clips(record) for frame in clip),
+        record["current_observation_frame"],
+    ]
 
 
 def actions_of(record: Record) -> list[Record]:
@@ -136,8 +157,14 @@ def actions_of(record: Record) -> list[Record]:
 
 
 def after_observation(records: list[Record]) -> str:
-    """Return the share of the questions that show a frame after the observation, if it can be known."""
-    ends = [(x["stop_frame"], record["current_observation_frame"]) for record in records for x in actions_of(record)]
+    """Return the share of the questions that show a frame after the observation, if it can be
+    known.
+    """
+    ends = [
+        (x["stop_frame"], record["current_observation_frame"])
+        for record in records
+        for x in actions_of(record)
+    ]
     if not any(stop > observation for stop, observation in ends):
         return "not known: these questions have no action that ends after the observation"
     return share(sum(map(published.runs_past, records)), len(records))
@@ -147,7 +174,10 @@ def letters() -> str:
     """Return the share of the tests' replies that this project's reader reads differently."""
     corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
     replies = [*corpus["claims"], *corpus["unclear"]]
-    return share(sum((parse_letter(reply) or "") != published.bench2_letter(reply) for reply in replies), len(replies))
+    return share(
+        sum((parse_letter(reply) or "") != published.bench2_letter(reply) for reply in replies),
+        len(replies),
+    )
 
 
 def preset_frames(preset: Preset, record: Record) -> list[int]:
@@ -167,22 +197,33 @@ def preset_frames(preset: Preset, record: Record) -> list[int]:
     return numbers
 
 
-def preset_column(preset: Preset, task: str, records: list[Record], replies: list[str]) -> tuple[str, ...]:
+def preset_column(
+    preset: Preset, task: str, records: list[Record], replies: list[str]
+) -> tuple[str, ...]:
     """Return the column of a preset, compared with a default task."""
     total = different = prompts = 0
     for record in records:
         expected, actual = preset_frames(preset, record), frames(task, record)
         total += len(expected)
-        different += sum(index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected))
+        different += sum(
+            index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected)
+        )
         prompts += prompt_of(preset, doc_of(record)) != text(task, record)
     letters = "-" if preset.parser == LIKELIHOOD else "not stated"
     if "parser" not in preset.unknown and preset.parser != LIKELIHOOD:
         read = READERS[preset.parser]
-        letters = share(sum((read(reply) or "") != (parse_letter(reply) or "") for reply in replies), len(replies))
+        letters = share(
+            sum((read(reply) or "") != (parse_letter(reply) or "") for reply in replies),
+            len(replies),
+        )
     return (
         f"`{preset.benchmark}__{preset.name}`",
         f"{len(records):,}",
-        "not stated" if "media" in preset.unknown else "a file" if not total else share(different, total),
+        "not stated"
+        if "media" in preset.unknown
+        else "a file"
+        if not total
+        else share(different, total),
         "not stated" if "prompt" in preset.unknown else share(prompts, len(records)),
         letters,
         ", ".join(preset.open_fields) or "none",
@@ -197,7 +238,12 @@ def preset_table(task: str, records: list[Record]) -> str:
     presets = load_presets(benchmark)
     columns = [preset_column(preset, task, records, replies) for preset in presets.values()]
     labels = (
-        *("task", "questions", f"frames that differ from `{task}`", f"prompts that differ from `{task}`"),
+        *(
+            "task",
+            "questions",
+            f"frames that differ from `{task}`",
+            f"prompts that differ from `{task}`",
+        ),
         "replies of the tests that `acc_clear` reads differently",
         "unknown fields",
     )
@@ -207,7 +253,9 @@ def preset_table(task: str, records: list[Record]) -> str:
 
 
 def table() -> str:
-    """Return the table with one column per published pipeline, and the sentence that says what was compared."""
+    """Return the table with one column per published pipeline, and the sentence that says what was
+    compared.
+    """
     first, second, origin = questions()
     names = ("egoplan_val", "egoplan_val_clips", "egoplan_bench2")
     new = ("egoplan_val_published", "egoplan_val_clips_published", "egoplan_bench2_generate")
@@ -235,20 +283,31 @@ def table() -> str:
             (
                 f"prompts that differ, {label}",
                 differing_prompts(single, first, lambda record: record["question"]),
-                f"{differing_prompts(clips, first, lambda record: record['question'])}; from the tuned model's: "
+                f"{differing_prompts(clips, first, lambda record: record['question'])}; from the "
+                "tuned model's: "
                 f"{differing_prompts(clips, first, published.tuned_question)}",
                 differing_prompts(bench2, second, published.bench2_prompt),
             ),
         ]
     rows += [
-        ("questions that show a frame after the observation, as published", "none", after_observation(first), "none"),
+        (
+            "questions that show a frame after the observation, as published",
+            "none",
+            after_observation(first),
+            "none",
+        ),
         (
             "questions on which the authors' code fails",
             share(sum(map(published.video_fails, first)), len(first)),
             share(sum(map(published.authors_fail, first)), len(first)),
             "none",
         ),
-        ("replies of the tests in which `acc_clear` reads another letter than `acc`", "-", "-", letters()),
+        (
+            "replies of the tests in which `acc_clear` reads another letter than `acc`",
+            "-",
+            "-",
+            letters(),
+        ),
     ]
     lines = [f"| {' | '.join(row)} |" for row in rows]
     presets = ["Presets of EgoPlan-Bench:", preset_table("egoplan_val", first)]

@@ -20,7 +20,8 @@ def set_of(*, has_counts: bool, digest: str, published: str | None) -> str:
     """Name the question set of a whole file, even if only some of its questions are prepared.
 
     Args:
-        has_counts: True if the file has the published number of records, and the published counts by source.
+        has_counts: True if the file has the published number of records, and the published counts
+            by source.
         digest: Digest of the file's records, see `records_digest`.
         published: Digest of the published records; None if it is unknown.
 
@@ -41,15 +42,17 @@ def is_official(name: str) -> bool:
     return name in (OFFICIAL, BY_COUNTS)
 
 
-def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None) -> dict[str, Any]:
+def covered(
+    doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None
+) -> dict[str, Any]:
     """Return the values ``coverage``, ``split_size`` and ``question_set`` of one question.
 
     If questions without a partner are skipped (`with_partners`), also ``without_partner``.
 
     Args:
-        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file,
-            ``question_set`` (`OWN` if it is absent), and in a compact run ``subset``, the subset's design, which is
-            copied to ``coverage``.
+        doc: A row of the prepared dataset, with ``split_size``, the number of questions in the
+            prepared file, ``question_set`` (`OWN` if it is absent), and in a compact run
+            ``subset``, the subset's design, which is copied to ``coverage``.
         official: Number of the benchmark's questions for the task.
         scored: Fraction of the question that the main score includes; usually 0 or 1.
         origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
@@ -57,7 +60,8 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
     >>> covered({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
     >>> covered({"split_size": 6, "question_set": "own", "origin": "built"}, 3355, 1)
-    {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size': {'split_size': 6}}
+    {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size':
+    {'split_size': 6}}
     """
     size = doc.get("split_size") or official
     name = origin or doc.get("origin") or doc.get("question_set") or OWN
@@ -66,12 +70,17 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
         "coverage": {"scored": scored, "of": official if is_official(name) else size, **subset},
         "question_set": {"name": name},
         **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
-        **({"without_partner": {"skipped": doc["without_partner"]}} if "without_partner" in doc else {}),
+        **(
+            {"without_partner": {"skipped": doc["without_partner"]}}
+            if "without_partner" in doc
+            else {}
+        ),
     }
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the scored fraction of the official questions, or of the prepared ones if these have another source.
+    """Return the scored fraction of the official questions, or of the prepared ones if these have
+    another source.
 
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25

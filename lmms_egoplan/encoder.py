@@ -22,7 +22,8 @@ _TIMEOUT_S = 4
 _NO_ENCODER = f"the folder has no {_MODULES}, which sentence-transformers writes for every encoder"
 _NOT_FOUND = "not a folder, and the hub has no sentence encoder of this name or is unreachable"
 _HOW = (
-    f"Set {ENCODER_VARIABLE} to the folder of a local copy. To download one on a machine with network access: "
+    f"Set {ENCODER_VARIABLE} to the folder of a local copy. To download one on a machine with "
+    "network access: "
     f"hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2"
 )
 
@@ -33,14 +34,17 @@ def encoder_name(name: str = DEFAULT_ENCODER) -> str:
 
 
 def load_encoder(name: str | None = None) -> "SentenceTransformer":
-    """Load a sentence encoder on this process's GPU (see `default_device`), once per process and name.
+    """Load a sentence encoder on this process's GPU (see `default_device`), once per process and
+    name.
 
     Args:
-        name: a folder that sentence-transformers saved, or a name on the hub. None: see `encoder_name`.
+        name: a folder that sentence-transformers saved, or a name on the hub. None: see
+            `encoder_name`.
 
     Raises:
-        LmmsEgoplanError: the encoder does not exist, the hub is unreachable, the folder is incomplete, or it contains a
-            plain language model, which sentence-transformers would accept.
+        LmmsEgoplanError: the encoder does not exist, the hub is unreachable, the folder is
+            incomplete, or it contains a plain language model, which sentence-transformers would
+            accept.
     """
     with _LOADING:
         return _load(name or encoder_name())
@@ -64,7 +68,9 @@ def _load(name: str) -> "SentenceTransformer":
     except Exception as error:  # A missing or truncated file may raise anything, such as TypeError or SafetensorError.
         raise LmmsEgoplanError(_message(name, f"{type(error).__name__}: {error}")) from error
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
-        raise LmmsEgoplanError(_message(name, "it encodes different words alike; weights or vocabulary are damaged"))
+        raise LmmsEgoplanError(
+            _message(name, "it encodes different words alike; weights or vocabulary are damaged")
+        )
     return encoder
 
 
@@ -72,7 +78,8 @@ def check_files(name: str) -> None:
     """Check that an encoder's files exist, without loading it or its library.
 
     Raises:
-        LmmsEgoplanError: the folder is no sentence encoder, or the hub's cache lacks it and the hub cannot be reached.
+        LmmsEgoplanError: the folder is no sentence encoder, or the hub's cache lacks it and the hub
+            cannot be reached.
     """
     from huggingface_hub import hf_hub_download
 

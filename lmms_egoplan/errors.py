@@ -2,4 +2,7 @@
 
 
 class LmmsEgoplanError(ValueError):
-    """An error that the user can correct. The message names file, record and field, and says what to do."""
+    """An error that the user can correct.
+
+    The message names file, record and field, and says what to do.
+    """

@@ -11,7 +11,8 @@ _KINDS: list[dict[str, Any]] = module_yaml(__file__)
 
 
 def kind_of(record: Any) -> dict[str, Any]:
-    """Return the entry of ``file_kinds.yaml`` for a file's first record; an empty one for an unknown kind.
+    """Return the entry of ``file_kinds.yaml`` for a file's first record; an empty one for an
+    unknown kind.
 
     >>> kind_of({"doc_id": 0, "resps": []})["name"]
     'samples of a harness; pass their folder, or the results file next to them'

@@ -15,7 +15,8 @@ _LOCK = ".lock"
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
-    """Join a folder with identifiers from untrusted data, and check that the path stays inside the folder.
+    """Join a folder with identifiers from untrusted data, and check that the path stays inside the
+    folder.
 
     Args:
         root: the folder. It may be a symlink, or below one.
@@ -29,16 +30,25 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
     """
     for part in parts:
         pure = Path(part)
-        if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
+        if (
+            not part.strip()
+            or not pure.parts
+            or "\0" in part
+            or pure.is_absolute()
+            or ".." in pure.parts
+        ):
             raise LmmsEgoplanError(f"{part!r} must be a relative path inside {root}")
     try:
         base = Path(root).resolve()
         path = base.joinpath(*parts).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise LmmsEgoplanError(f"{'/'.join(parts)!r} must be a relative path inside {root}: {error}") from error
+        raise LmmsEgoplanError(
+            f"{'/'.join(parts)!r} must be a relative path inside {root}: {error}"
+        ) from error
     if not path.is_relative_to(base):
         raise LmmsEgoplanError(
-            f"{'/'.join(parts)!r} leads out of {root}, to {path}; replace the symlink with the data itself"
+            f"{'/'.join(parts)!r} leads out of {root}, to {path}; replace the symlink "
+            "with the data itself"
         )
     return path
 
@@ -52,7 +62,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     check_own(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path), tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder:
+    with (
+        naming(path),
+        tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder,
+    ):
         unfinished = Path(folder) / path.name
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         unfinished.replace(path)
@@ -79,7 +92,9 @@ def lock_file(path: Path) -> sqlite3.Connection | None:
 
 @contextmanager
 def only_process(folder: Path, doing: str) -> Iterator[None]:
-    """Create a folder and lock it against other processes. The lock ends with the process, even if it is killed.
+    """Create a folder and lock it against other processes.
+
+    The lock ends with the process, even if it is killed.
 
     The folder is removed at the end if nothing else was written to it.
 
@@ -94,7 +109,8 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
     guard = lock_file(folder / _LOCK)
     if guard is None:
         raise LmmsEgoplanError(
-            f"{folder} is in use: another process {doing} there. Wait until it has finished, or set another --out."
+            f"{folder} is in use: another process {doing} there. Wait until it has "
+            "finished, or set another --out."
         )
     try:
         yield

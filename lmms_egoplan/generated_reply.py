@@ -30,5 +30,7 @@ class GeneratedReply(str):
 
 
 def is_truncated(reply: str) -> bool | None:
-    """Return whether the limit on new tokens ended a reply; None if that is unknown, as for a plain text."""
+    """Return whether the limit on new tokens ended a reply; None if that is unknown, as for a plain
+    text.
+    """
     return reply.truncated if isinstance(reply, GeneratedReply) else None

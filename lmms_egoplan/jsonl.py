@@ -53,7 +53,9 @@ def parse(where: str, text: str, how: str | None = None) -> Any:
     try:
         return decode_objects(text)
     except ValueError as error:
-        raise LmmsEgoplanError(f"{where}: invalid JSON: {error}{f'; {how}' if how else ''}") from error
+        raise LmmsEgoplanError(
+            f"{where}: invalid JSON: {error}{f'; {how}' if how else ''}"
+        ) from error
 
 
 def parse_record(where: str, text: str, how: str | None = None) -> Any:
@@ -109,10 +111,14 @@ def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
         LmmsEgoplanError: the file cannot be read, or is not UTF-8.
     """
     lines = read_text(path, what).split("\n")
-    return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [
+        (f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()
+    ]
 
 
-def read_csv(path: Path, what: str | None = None, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+def read_csv(
+    path: Path, what: str | None = None, *, strict: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and cells of the non-blank lines of a CSV file.
 
     Args:
@@ -149,13 +155,19 @@ def repeated_keys(value: Any) -> list[str]:
         path, part = pending.pop()
         if isinstance(part, JsonObject):
             keys += [f"{path}.{key}".lstrip(".") for key in part.repeated]
-            pending += [(f"{path}.{key}", member) for key, member in part.items() if isinstance(member, dict | list)]
+            pending += [
+                (f"{path}.{key}", member)
+                for key, member in part.items()
+                if isinstance(member, dict | list)
+            ]
         elif isinstance(part, list):
             pending += [(f"{path}[{index}]", member) for index, member in enumerate(part)]
     return sorted(keys)
 
 
-def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Kind | None, list[str]]:
+def check_record(
+    kind: type[Kind], record: Any, context: Any = None
+) -> tuple[Kind | None, list[str]]:
     """Validate a record from `decode_objects`; return the model, or None, and all problems.
 
     Args:

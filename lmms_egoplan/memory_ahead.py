@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda _num_bytes, **_is_known: None)
+RESERVE: ContextVar[Callable[..., None]] = ContextVar(
+    "RESERVE", default=lambda _num_bytes, **_is_known: None
+)
 """A function to call before pixels are decoded, with their size in bytes. It may pause a thread that reads ahead.
 
 Calls with ``is_known`` are ignored if the same item was already announced, because its bytes are then counted.
@@ -20,4 +22,6 @@ PEAK = SimpleNamespace(num_bytes=0)
 
 def reserve_for(images: Iterable["Image.Image"], count: int = 1, *, is_known: bool = False) -> None:
     """Reserve memory for ``count`` RGB images of each image's size."""
-    RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known=is_known)
+    RESERVE.get()(
+        3 * count * sum(image.width * image.height for image in images), is_known=is_known
+    )

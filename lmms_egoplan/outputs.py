@@ -1,6 +1,8 @@
-"""Check ``--out`` of commands: the folder or file must be new, or from an earlier run of the same command.
+"""Check ``--out`` of commands: the folder or file must be new, or from an earlier run of the same
+command.
 
-A manifest in the folder, `MANIFEST`, lists the files that commands wrote. Other files are never replaced or deleted.
+A manifest in the folder, `MANIFEST`, lists the files that commands wrote. Other files are never
+replaced or deleted.
 """
 
 import errno
@@ -52,7 +54,9 @@ class _Manifest(Checked):
 
 @dataclass
 class _Output:
-    """A running command's output: its files from earlier runs, and foreign files, which it must not change."""
+    """A running command's output: its files from earlier runs, and foreign files, which it must not
+    change.
+    """
 
     root: Path
     listed: set[str] = field(default_factory=set)
@@ -64,9 +68,11 @@ _running: list[_Output] = []
 
 
 def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or a file (FILE).
+    """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or
+    a file (FILE).
 
-    In a run with several processes, only the first one checks: it may already write while another one starts.
+    In a run with several processes, only the first one checks: it may already write while another
+    one starts.
 
     Raises:
         TypeError: the parameter has another metavar.
@@ -84,11 +90,19 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
         if out is None or not is_first_process():
             return run(*args, **kwargs)
         arguments = (value for name, value in kwargs.items() if name not in ("out", "config"))
-        values = [value for argument in arguments for value in (argument if isinstance(argument, list) else [argument])]
+        values = [
+            value
+            for argument in arguments
+            for value in (argument if isinstance(argument, list) else [argument])
+        ]
         inputs = [path.resolve() for path in values if isinstance(path, Path)]
         try:
             also = vars(run).get("also", ())
-            with claimed_folder(out, command, inputs) if kind == "DIR" else claimed_file(out, command, inputs, also):
+            with (
+                claimed_folder(out, command, inputs)
+                if kind == "DIR"
+                else claimed_file(out, command, inputs, also)
+            ):
                 return run(*args, **kwargs)
         except Exception as error:
             if _is_full(error):
@@ -116,20 +130,28 @@ def check_own(path: Path) -> None:
     """Check that a command may replace a file.
 
     Raises:
-        LmmsEgoplanError: the file is in the output folder of the running command, but no command wrote it.
+        LmmsEgoplanError: the file is in the output folder of the running command, but no command
+            wrote it.
     """
     if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
-        raise LmmsEgoplanError(f"{path}: this run would replace a file that no earlier run wrote; move it away")
+        raise LmmsEgoplanError(
+            f"{path}: this run would replace a file that no earlier run wrote; move it away"
+        )
 
 
 def delete(paths: Iterable[Path]) -> None:
-    """Delete files and folders that an earlier run of the running command wrote. Keep all other files."""
+    """Delete files and folders that an earlier run of the running command wrote.
+
+    Keep all other files.
+    """
     output = _running[-1] if _running else _Output(Path())
     for path in paths:
         for file in [*path.rglob("*")] if path.is_dir() else [path]:
             if _name(file, output.root) in output.listed:
                 file.unlink(missing_ok=True)
-        for folder in sorted((part for part in (*path.rglob("*"), path) if part.is_dir()), reverse=True):
+        for folder in sorted(
+            (part for part in (*path.rglob("*"), path) if part.is_dir()), reverse=True
+        ):
             if not any(folder.iterdir()):
                 folder.rmdir()
 
@@ -157,40 +179,61 @@ def check_folder(out: Path, command: str) -> _Manifest:
         raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
     manifest = _read(out)
     if manifest.command != command and out.is_dir() and any(out.iterdir()):
-        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it contains other files"
+        owner = (
+            f"`lmms-egoplan {manifest.command}` wrote it"
+            if manifest.command
+            else "it contains other files"
+        )
         raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
     return manifest
 
 
 @contextmanager
 def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iterator[None]:
-    """Create a folder, or reuse one of the same command. At the end, list its new files in the manifest.
+    """Create a folder, or reuse one of the same command.
+
+    At the end, list its new files in the manifest.
 
     Args:
         inputs: paths that the command reads.
 
     Raises:
-        LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input would be replaced.
+        LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input
+            would be replaced.
     """
     manifest = check_folder(out, command)
     before = _versions(out)
     listed = before.keys() & {*manifest.files}
     for path in inputs:
         name = _name(path, out)
-        if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
-            raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another folder")
+        if name and any(
+            name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")
+        ):
+            raise LmmsEgoplanError(
+                f"--out {out} would replace the input {path}; set another folder"
+            )
     foreign = (
-        before.keys() - listed - {*manifest.left} if manifest.theirs is None else before.keys() & {*manifest.theirs}
+        before.keys() - listed - {*manifest.left}
+        if manifest.theirs is None
+        else before.keys() & {*manifest.theirs}
     )
     with _writable(out, out) as is_new:
-        _write(out, manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}))
+        _write(
+            out,
+            manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}),
+        )
 
         def finish() -> None:
             after = _versions(out)
             files = {name for name in after if name in listed or before.get(name) != after[name]}
             if files or not is_new:
                 left = sorted(after.keys() - files - foreign)
-                _write(out, manifest.model_copy(update={"files": sorted(files), "theirs": None, "left": left}))
+                _write(
+                    out,
+                    manifest.model_copy(
+                        update={"files": sorted(files), "theirs": None, "left": left}
+                    ),
+                )
             else:
                 (out / MANIFEST).unlink(missing_ok=True)
 
@@ -203,16 +246,20 @@ def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iter
 
 
 @contextmanager
-def claimed_file(out: Path, command: str, inputs: Sequence[Path] = (), also: Sequence[str] = ()) -> Iterator[None]:
-    """Check that a file is new, or that the same command wrote it. At the end, record its command in the manifest.
+def claimed_file(
+    out: Path, command: str, inputs: Sequence[Path] = (), also: Sequence[str] = ()
+) -> Iterator[None]:
+    """Check that a file is new, or that the same command wrote it.
+
+    At the end, record its command in the manifest.
 
     Args:
         inputs: paths that the command reads.
         also: see `also_writes`.
 
     Raises:
-        LmmsEgoplanError: the path is a folder or a file of another origin, a parent is a file, or an input would be
-            replaced.
+        LmmsEgoplanError: the path is a folder or a file of another origin, a parent is a file, or
+            an input would be replaced.
     """
     names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
     paths = [out, *(out.with_name(name.format(**names)) for name in also)]
@@ -224,17 +271,25 @@ def claimed_file(out: Path, command: str, inputs: Sequence[Path] = (), also: Seq
             raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another file")
         if path.exists() and path.name not in earlier_files:
             raise LmmsEgoplanError(
-                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; set another file, or move "
+                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; set "
+                "another file, or move "
                 "this one"
             )
     with _writable(out.parent, out):
         before = {path: _version(path) for path in paths}
 
         def finish() -> None:
-            if written := {path.name: command for path in paths if path.is_file() and _version(path) != before[path]}:
+            if written := {
+                path.name: command
+                for path in paths
+                if path.is_file() and _version(path) != before[path]
+            }:
                 with _locked(out.parent):
                     manifest = _read(out.parent)
-                    _write(out.parent, manifest.model_copy(update={"single": manifest.single | written}))
+                    _write(
+                        out.parent,
+                        manifest.model_copy(update={"single": manifest.single | written}),
+                    )
 
         with _finishing(finish):
             yield
@@ -254,14 +309,18 @@ def _finishing(finish: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _writable(folder: Path, out: Path) -> Iterator[bool]:
-    """Create a folder and check that it is writable. At the end, remove new folders that are still empty.
+    """Create a folder and check that it is writable.
+
+    At the end, remove new folders that are still empty.
 
     Yields:
         True if the folder did not exist.
     """
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     if new_folders and not new_folders[-1].parent.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: {new_folders[-1].parent} is a file, not a folder; set another path")
+        raise LmmsEgoplanError(
+            f"--out {out}: {new_folders[-1].parent} is a file, not a folder; set another path"
+        )
     try:
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -304,7 +363,11 @@ def _write(folder: Path, manifest: _Manifest) -> None:
 def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
     """Return the version of each file below a folder, by relative path, without the manifest."""
     files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    return {str(path.relative_to(folder)): _version(path) for path in files if path.parent / MANIFEST != path}
+    return {
+        str(path.relative_to(folder)): _version(path)
+        for path in files
+        if path.parent / MANIFEST != path
+    }
 
 
 def _version(path: Path) -> tuple[int, int] | None:
@@ -322,7 +385,9 @@ def _name(path: Path, root: Path) -> str | None:
 
 
 def _is_full(error: Exception) -> bool:
-    """Return whether an error means a full or read-only volume, by its number or a library's message."""
+    """Return whether an error means a full or read-only volume, by its number or a library's
+    message.
+    """
     return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
 
 
@@ -331,6 +396,7 @@ def _full(error: Exception, out: Path) -> str:
     mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
     free = shutil.disk_usage(mount).free
     return (
-        f"{file}: cannot be written: {getattr(error, 'strerror', None) or error}. The volume {mount} has {free:,} "
+        f"{file}: cannot be written: {getattr(error, 'strerror', None) or error}. The volume "
+        f"{mount} has {free:,} "
         "bytes free. Free some space, or set another --out."
     )

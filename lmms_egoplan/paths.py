@@ -22,7 +22,9 @@ TASK_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 
 def data_root() -> Path:
-    """Return the root folder of the prepared data: ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``."""
+    """Return the root folder of the prepared data:
+    ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``.
+    """
     configured = os.environ.get("LMMS_EGOPLAN_DATA")
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lmms_egoplan"
 
@@ -37,9 +39,13 @@ def module_yaml(module: str) -> Any:
 
 
 def module_rows(module: str) -> list[dict[str, str]]:
-    """Read the CSV file next to a module that has the module's name. Each row maps columns to cells.
+    """Read the CSV file next to a module that has the module's name.
+
+    Each row maps columns to cells.
 
     Args:
         module: ``__file__`` of the module.
     """
-    return list(csv.DictReader(Path(module).with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
+    return list(
+        csv.DictReader(Path(module).with_suffix(".csv").read_text(encoding="utf-8").splitlines())
+    )

@@ -13,21 +13,34 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.storage import split_dir, summary_path
 
 SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Skip items with missing or damaged files instead of failing.")
+    bool,
+    typer.Option(
+        "--skip-missing", help="Skip items with missing or damaged files instead of failing."
+    ),
 ]
 Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
+        help=(
+            "Decode every frame that a task may read (minutes to hours). Damaged frames "
+            "count as missing."
+        ),
     ),
 ]
 _QUESTION_SETS = {
     OFFICIAL: "The records are the published ones.",
-    BY_COUNTS: "The numbers are the published ones. The records were not compared with the published ones.",
-    OWN: "The records are not the published ones. Coverage is the share of these. Results name their origin, if known.",
+    BY_COUNTS: (
+        "The numbers are the published ones. The records were not compared with the published ones."
+    ),
+    OWN: (
+        "The records are not the published ones. Coverage is the share of these. Results "
+        "name their origin, if known."
+    ),
 }
-Figures = Annotated[bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")]
+Figures = Annotated[
+    bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")
+]
 
 
 def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str]) -> None:
@@ -41,14 +54,19 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     print_question_sets(summary)
     if summary["missing"]:
         state = "missing or damaged" if summary.get("verified") else "missing"
-        num_skipped = summary.get("copy", {}).get("matched", summary["split_size"]) - summary["questions"]
+        num_skipped = (
+            summary.get("copy", {}).get("matched", summary["split_size"]) - summary["questions"]
+        )
         typer.echo(
-            f"Skipped {num_skipped} {unit}: frames of {len(summary['missing'])} videos are {state}. They are listed "
+            f"Skipped {num_skipped} {unit}: frames of {len(summary['missing'])} videos are "
+            f"{state}. They are listed "
             f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"
             f"Results will cover {summary['questions']} of {summary['split_size']} {unit}."
         )
     if summary.get("verified"):
-        typer.echo(f"Verified {summary['questions']} {unit}: decoded every frame that a task may read.")
+        typer.echo(
+            f"Verified {summary['questions']} {unit}: decoded every frame that a task may read."
+        )
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 
@@ -61,7 +79,9 @@ def print_question_sets(*summaries: Mapping[str, Any]) -> None:
         typer.echo(f"Question set: {name}{part}. {_QUESTION_SETS[name]}")
 
 
-def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:
+def print_counts(
+    counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str
+) -> None:
     """Print the prepared counts next to the source's and the paper's.
 
     Args:
@@ -71,11 +91,25 @@ def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], k
         origin: noun for the source, such as ``file``.
     """
     prepared = Column("prepared", no_wrap=True)
-    table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)
+    table = Table(
+        "",
+        prepared,
+        f"in the {origin}",
+        "in the paper",
+        f"{origin} as in the paper",
+        pad_edge=False,
+    )
     for name, count in counts.items():
-        numbers = ["" if number is None else str(number) for number in (count["prepared"], count[key], count["paper"])]
+        numbers = [
+            "" if number is None else str(number)
+            for number in (count["prepared"], count[key], count["paper"])
+        ]
         off = "" if "" in numbers[1:] else f", {count[key] - count['paper']:+g}"
-        table.add_row(labels.get(name, name), *numbers, {True: "yes", False: f"no{off}", None: ""}[count["matches"]])
+        table.add_row(
+            labels.get(name, name),
+            *numbers,
+            {True: "yes", False: f"no{off}", None: ""}[count["matches"]],
+        )
     Console().print(table)
 
 

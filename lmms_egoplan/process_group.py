@@ -10,8 +10,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 def leave() -> None:
     """Stop gloo's threads before Python exits.
 
-    A thread that still releases a tensor when Python begins to finalize waits for the GIL, is ended, and aborts the
-    process (``terminate called without an active exception``).
+    A thread that still releases a tensor when Python begins to finalize waits for the GIL, is
+    ended, and aborts the process (``terminate called without an active exception``).
     """
     if _has_gloo():
         dist.destroy_process_group()
@@ -20,11 +20,12 @@ def leave() -> None:
 def wait_and_leave() -> None:
     """Wait until all processes have saved and printed their results; then leave.
 
-    Neither the harness nor the trainer waits after its last collective, and a launcher stops all processes as soon as
-    one fails.
+    Neither the harness nor the trainer waits after its last collective, and a launcher stops all
+    processes as soon as one fails.
 
     Raises:
-        LmmsEgoplanError: Another process ended first, or did not finish within the time limit of the process group.
+        LmmsEgoplanError: Another process ended first, or did not finish within the time limit of
+            the process group.
     """
     if not _has_gloo():
         return
@@ -33,10 +34,14 @@ def wait_and_leave() -> None:
     try:
         dist.barrier()
     except RuntimeError as error:
-        raise LmmsEgoplanError(f"another process ended or did not finish in time: {error}") from error
+        raise LmmsEgoplanError(
+            f"another process ended or did not finish in time: {error}"
+        ) from error
     leave()
 
 
 def _has_gloo() -> bool:
-    """Look at the group's configuration: `get_backend` returns ``undefined`` if nobody has named a backend."""
+    """Look at the group's configuration:
+    `get_backend` returns ``undefined`` if nobody has named a backend.
+    """
     return dist.is_available() and dist.is_initialized() and "gloo" in dist.get_backend_config()

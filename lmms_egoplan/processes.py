@@ -17,7 +17,10 @@ import psutil
 _GRACE_S = 2.0
 _Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
 # Python's default handlers.
-_DEFAULTS: dict[signal.Signals, _Handler] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+_DEFAULTS: dict[signal.Signals, _Handler] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
 
 
 def num_processes() -> int:
@@ -32,15 +35,18 @@ def is_first_process() -> bool:
 
 @cache
 def end_on_signals() -> None:
-    """End this process and its children after Ctrl-C or SIGTERM. Call this function in the main thread.
+    """End this process and its children after Ctrl-C or SIGTERM. Call this function in the main
+    thread.
 
-    The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later signals do not
-    interrupt the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is
-    blocked. A signal that is already ignored, as with nohup, is still ignored.
+    The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later
+    signals do not interrupt the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the
+    process ends even if a thread is blocked. A signal that is already ignored, as with nohup, is
+    still ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    # Python writes each signal's number to this pipe immediately, even while the main thread runs foreign code.
+    # Python writes each signal's number to this pipe immediately, even while the main thread runs
+    # foreign code.
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in _DEFAULTS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -59,14 +65,18 @@ def end_children() -> None:
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """Return the exit code of a command that a signal ended, by the convention of shells: 130 after Ctrl-C."""
+    """Return the exit code of a command that a signal ended, by the convention of shells:
+    130 after Ctrl-C.
+    """
     return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
     for handled in _DEFAULTS:
         if signal.getsignal(handled) == _interrupt:
-            signal.signal(handled, lambda *_: None)  # Not SIG_IGN: the watching thread must still receive the signal.
+            signal.signal(
+                handled, lambda *_: None
+            )  # Not SIG_IGN: the watching thread must still receive the signal.
     atexit.register(_finish)
     with suppress(OSError):
         os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end immediately\n")
@@ -74,14 +84,19 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 
 def _finish() -> None:
-    """End all children. Ignore further signals, which could change the exit code during interpreter shutdown."""
+    """End all children.
+
+    Ignore further signals, which could change the exit code during interpreter shutdown.
+    """
     end_children()
     for number in _DEFAULTS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _restore_signals() -> None:
-    """Restore Python's default handlers in a forked process, and detach it from this process's signals."""
+    """Restore Python's default handlers in a forked process, and detach it from this process's
+    signals.
+    """
     signal.set_wakeup_fd(-1)
     for number, handler in _DEFAULTS.items():
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -17,8 +17,13 @@ def track(items: Collection[Item], description: str) -> Iterator[Item]:
 
 
 def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
-    """Return a progress bar, which is a context manager. Call its `update` after each of `total` items."""
-    return tqdm(total=total, desc=description, unit=unit, leave=None, disable=not is_first_process())
+    """Return a progress bar, which is a context manager.
+
+    Call its `update` after each of `total` items.
+    """
+    return tqdm(
+        total=total, desc=description, unit=unit, leave=None, disable=not is_first_process()
+    )
 
 
 def notify(remark: str) -> None:

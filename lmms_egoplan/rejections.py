@@ -29,7 +29,11 @@ def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
 
 
 def none_left(rejections: Sequence[Rejection]) -> str:
-    """Explain why a construction made nothing: the number of rejected items for each reason, and the first items."""
+    """Explain why a construction made nothing: the number of rejected items for each reason, and
+    the first items.
+    """
     reasons = "; ".join(f"{reason}: {count}" for reason, count in counted(rejections))
-    examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
+    examples = [
+        f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections
+    ]
     return f"All items were rejected: {reasons}. The first:\n{listing(examples, 3)}"

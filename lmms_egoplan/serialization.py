@@ -48,16 +48,25 @@ class TextRecord:
 
 
 def _problem(kind: type[TextRecord], error: ValidationError) -> str:
-    """Describe a problem. Missing or unknown fields come first, since they may cause the other problems."""
+    """Describe a problem.
+
+    Missing or unknown fields come first, since they may cause the other problems.
+    """
     expected = f"expected an object with {', '.join(field.name for field in fields(kind))}"
     fields_by_problem: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         fields_by_problem.setdefault(detail["type"], []).extend(detail["loc"][:1])
     if missing := fields_by_problem.get("missing"):
-        return f"{expected}; missing: {', '.join(missing)} (an earlier version of lmms-egoplan may have omitted it)"
+        return (
+            f"{expected}; missing: {', '.join(missing)} (an earlier version of lmms-egoplan "
+            "may have omitted it)"
+        )
     if unknown_names := fields_by_problem.get("unexpected_keyword_argument"):
         names = ", ".join(map(quoted, unknown_names))
-        return f"{expected}; unknown: {names} (a newer version may have written it); update lmms-egoplan"
+        return (
+            f"{expected}; unknown: {names} (a newer version may have written it); update "
+            "lmms-egoplan"
+        )
     if "dataclass_type" in fields_by_problem:
         return expected
     return f"wrong value: {'; '.join(problems_in(error))}"

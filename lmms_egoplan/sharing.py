@@ -24,7 +24,8 @@ def shared(key: Hashable, compute: Callable[[], Any], *sources: Any) -> Any:
 
 
 def outline(value: Any) -> tuple[str, list[Any]]:
-    """Return a text that describes nested values except the content of images and arrays, and these, in order.
+    """Return a text that describes nested values except the content of images and arrays, and
+    these, in order.
 
     >>> from PIL import Image
     >>> text, media = outline({"images": [Image.new("RGB", (4, 2))], "text": "next?"})
@@ -38,7 +39,9 @@ def outline(value: Any) -> tuple[str, list[Any]]:
             return {name: described(item) for name, item in value.items()}
         if isinstance(value, list | tuple):
             items = [described(item) for item in value]
-            return [items, rate] if (rate := getattr(value, "fps", None)) else items  # a clip has a rate
+            return (
+                [items, rate] if (rate := getattr(value, "fps", None)) else items
+            )  # a clip has a rate
         if (size := getattr(value, "shape", getattr(value, "size", None))) is None:
             return value
         media.append(value)
@@ -48,13 +51,18 @@ def outline(value: Any) -> tuple[str, list[Any]]:
 
 
 def encode_together(
-    conditions: Sequence[Any], load: Callable[[Any], tuple[Any, str]], encode: Callable[[Any, str], Any]
+    conditions: Sequence[Any],
+    load: Callable[[Any], tuple[Any, str]],
+    encode: Callable[[Any, str], Any],
 ) -> list[tuple[Any, list[Any]]]:
-    """Return a question's encoded conditions. They share decoding and encoding, and equal ones are encoded once.
+    """Return a question's encoded conditions.
+
+    They share decoding and encoding, and equal ones are encoded once.
 
     Args:
         conditions: The conditions, in order.
-        load: Loads everything that a condition's result depends on, and the question's ID for error messages.
+        load: Loads everything that a condition's result depends on, and the question's ID for error
+            messages.
         encode: Encodes the loaded content.
 
     Returns:
@@ -70,7 +78,11 @@ def encode_together(
             content, question_id = load(condition)
             description, media = outline(content)
             if (key := (description, *map(id, media))) not in encoded:
-                encoded[key] = encode(content, question_id), [], media  # the media, so that no other gets their ids
+                encoded[key] = (
+                    encode(content, question_id),
+                    [],
+                    media,
+                )  # the media, so that no other gets their ids
             encoded[key][1].append(condition)
     finally:
         STORE.reset(token)
@@ -78,7 +90,8 @@ def encode_together(
 
 
 def shown_question(doc: Any, default: Any) -> Any:
-    """Return a key of the question whose media a document shows: its partner's, if it has one, else its own.
+    """Return a key of the question whose media a document shows: its partner's, if it has one, else
+    its own.
 
     Without an ID, this is the default.
 

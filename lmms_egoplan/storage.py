@@ -38,7 +38,9 @@ class DataMissingError(LmmsEgoplanError, FileNotFoundError):
 
 
 def split_dir(benchmark: str, split: str) -> Path:
-    """Return the folder of a split, ``<data root>/<benchmark>/<split>``, even if it is not prepared."""
+    """Return the folder of a split, ``<data root>/<benchmark>/<split>``, even if it is not
+    prepared.
+    """
     return data_root() / benchmark / split
 
 
@@ -78,7 +80,8 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         `PreparedData.save` adds ``datasets``, the version of that library.
 
     Raises:
-        LmmsEgoplanError: the summary cannot be read, or one of these fields is missing or of another type.
+        LmmsEgoplanError: the summary cannot be read, or one of these fields is missing or of
+            another type.
     """
     path = summary_path(benchmark, split)
     try:
@@ -92,7 +95,8 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], **features: Any) -> "Dataset":
-    """Make a dataset with one column per value of the first row: a bool, a number, or otherwise a text.
+    """Make a dataset with one column per value of the first row: a bool, a number, or otherwise a
+    text.
 
     Args:
         features: features of further columns, by name.
@@ -131,7 +135,8 @@ def compare_counts(
         counted: counts of the whole source.
         key: name of the source in the result.
         paper: counts that the paper prints. Other names get None in the result.
-        ranges: lowest and highest count that agrees with the paper's. Default: only the printed count.
+        ranges: lowest and highest count that agrees with the paper's. Default: only the printed
+            count.
     """
 
     def agrees(name: str, number: float | None) -> bool:
@@ -149,7 +154,9 @@ def compare_counts(
     }
 
 
-def refusal(overview: str, problems: Sequence[str], how: str, item: str, *, skip_missing: bool) -> str:
+def refusal(
+    overview: str, problems: Sequence[str], how: str, item: str, *, skip_missing: bool
+) -> str:
     """Explain why a split is not prepared: an overview, at most 20 problems, and what to do.
 
     Args:
@@ -172,21 +179,23 @@ def prepared_splits() -> list[tuple[str, str]]:
 class PreparedData:
     """The prepared splits of a benchmark.
 
-    `folder`, `fingerprint` and `load` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its
-    summary is damaged or of another format. `folder` and `load` also raise it if the rows cannot be read.
+    `folder`, `fingerprint` and `load` raise `DataMissingError` if the split is missing, and
+    `LmmsEgoplanError` if its summary is damaged or of another format. `folder` and `load` also
+    raise it if the rows cannot be read.
 
     title: name of a split in messages; ``{}`` is the split's name.
-    how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and ``{tasks}`` are the split's name,
-        its entry in `files`, and the folder of lmms-eval's tasks.
+    how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and ``{tasks}``
+        are the split's name, its entry in `files`, and the folder of lmms-eval's tasks.
     data_format: number of the format. Increase it when the prepared data change.
     oldest_format: oldest readable format. Older and newer formats are refused.
     official: number of questions of each split in the paper.
-    digests: digest of the published records by split, as ``tools/record_digests.py`` prints it; without a split whose
-        published records nobody has compared.
+    digests: digest of the published records by split, as ``tools/record_digests.py`` prints it;
+        without a split whose published records nobody has compared.
     files: names of the published files by split, without the suffix.
-    substitutes: other data that a split may contain instead of the benchmark's own, by a name under ``counts`` in its
-        summary.
-    question_id: for compact runs, the column of a question's id; empty if the benchmark has no compact runs.
+    substitutes: other data that a split may contain instead of the benchmark's own, by a name under
+        ``counts`` in its summary.
+    question_id: for compact runs, the column of a question's id; empty if the benchmark has no
+    compact runs.
     """
 
     benchmark: str
@@ -201,29 +210,38 @@ class PreparedData:
     question_id: str = ""
 
     def substitute(self, summary: Mapping[str, Any]) -> str | None:
-        """Return the name of the data that a split contains instead of the benchmark's own; None for its own data."""
+        """Return the name of the data that a split contains instead of the benchmark's own; None
+        for its own data.
+        """
         counts = summary.get("counts")
         names = counts if isinstance(counts, dict) else {}
         return next((data for name, data in self.substitutes.items() if name in names), None)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
-        """Check the format of a split with this summary, and that the split from which it was made is still the same.
+        """Check the format of a split with this summary, and that the split from which it was made
+        is still the same.
 
         Raises:
-            LmmsEgoplanError: this version does not read the format, or the other split was prepared from other data.
-                The message says how to prepare the split again.
+            LmmsEgoplanError: this version does not read the format, or the other split was prepared
+                from other data. The message says how to prepare the split again.
         """
-        if (made_from := summary.get("made_from")) and self.fingerprint(made_from[0]) != made_from[1]:
+        if (made_from := summary.get("made_from")) and self.fingerprint(made_from[0]) != made_from[
+            1
+        ]:
             other = f"made from other data than {made_from[0]} now has; prepare it again, too"
-            raise LmmsEgoplanError(f"{split_dir(self.benchmark, split)}: {other}. {self._how(split)}")
+            raise LmmsEgoplanError(
+                f"{split_dir(self.benchmark, split)}: {other}. {self._how(split)}"
+            )
         data_format = summary.get("format", 1)
         if self.oldest_format <= data_format <= self.data_format:
             return
         writer = "a newer" if data_format > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"
         raise LmmsEgoplanError(
-            f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version of lmms-egoplan "
-            f"prepared it from {source}, in format {data_format}; this version reads format {self.data_format}. "
+            f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version "
+            "of lmms-egoplan "
+            f"prepared it from {source}, in format {data_format}; this version reads format "
+            f"{self.data_format}. "
             f"{self._how(split)}"
         )
 
@@ -239,16 +257,23 @@ class PreparedData:
     def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
         """Write a split with its summary, replace earlier data, and return the summary.
 
-        The folder contains ``summary.json`` and a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``.
-        All files are first written next to the target, so a failure does not damage the earlier data.
+        The folder contains ``summary.json`` and a ``DatasetDict`` with the one split, for
+        ``datasets.load_from_disk``. All files are first written next to the target, so a failure
+        does not damage the earlier data.
 
         Args:
-            summary: the fields of `load_summary` except ``prepared``, and the benchmark's own fields.
+            summary: the fields of `load_summary` except ``prepared``, and the benchmark's own
+                fields.
         """
         from datasets import DatasetDict, __version__
 
         prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
+        common = {
+            "benchmark": self.benchmark,
+            "format": self.data_format,
+            "split": split,
+            "prepared": prepared,
+        }
         common["datasets"] = __version__
         text = json.dumps(common | summary, indent=2, ensure_ascii=False) + "\n"
         target = split_dir(self.benchmark, split)
@@ -272,24 +297,34 @@ class PreparedData:
         """Load the split's rows."""
         from datasets import __version__, load_from_disk
 
-        writer, folder = self._summary(split).get("datasets", __version__), split_dir(self.benchmark, split)
+        writer, folder = (
+            self._summary(split).get("datasets", __version__),
+            split_dir(self.benchmark, split),
+        )
         try:
             return load_from_disk(str(folder))[split]
         except (KeyError, OSError, TypeError, ValueError) as error:
             problem = "damaged"
             if writer != __version__:
-                problem = f"datasets {writer} prepared it, and datasets {__version__} cannot read it"
+                problem = (
+                    f"datasets {writer} prepared it, and datasets {__version__} cannot read it"
+                )
             how = f"prepare the split again. {self._how(split)}"
-            raise LmmsEgoplanError(f"{folder}: {problem} ({type(error).__name__}: {error}); {how}") from error
+            raise LmmsEgoplanError(
+                f"{folder}: {problem} ({type(error).__name__}: {error}); {how}"
+            ) from error
 
     def _how(self, split: str) -> str:
-        return self.how.format(split=split, file=self.files.get(split, split), tasks=LMMS_EVAL_TASKS)
+        return self.how.format(
+            split=split, file=self.files.get(split, split), tasks=LMMS_EVAL_TASKS
+        )
 
     def _summary(self, split: str) -> dict[str, Any]:
         summary = load_summary(self.benchmark, split)
         if summary is None:
             raise DataMissingError(
-                f"{self.title.format(split)} is not prepared in {split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
+                f"{self.title.format(split)} is not prepared in "
+                f"{split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
                 f"sets the root). {self._how(split)}"
             )
         self.check(split, summary)

@@ -20,7 +20,8 @@ class Mark(str):
 
 
 def clean_text(text: str) -> str:
-    """Repair halves of surrogate pairs, which JSON files may contain but which cannot be sent or stored.
+    """Repair halves of surrogate pairs, which JSON files may contain but which cannot be sent or
+    stored.
 
     Two halves in a row become their character. A single half becomes ``?``.
 
@@ -34,10 +35,12 @@ def clean_text(text: str) -> str:
 
 
 def written_text(text: str, *, keep_lines: bool = False) -> str:
-    r"""Clean a text that a person wrote: remove control characters, and make other whitespace one space.
+    r"""Clean a text that a person wrote: remove control characters, and make other whitespace one
+    space.
 
-    Removes the characters of categories C0 and C1, bidirectional embeddings, overrides and isolates, and U+FEFF.
-    Characters that scripts and emoji need, such as joiners and directional marks, stay.
+    Removes the characters of categories C0 and C1, bidirectional embeddings, overrides and
+    isolates, and U+FEFF. Characters that scripts and emoji need, such as joiners and directional
+    marks, stay.
 
     Args:
         keep_lines: Keep tabs and spaces, and make all line breaks newlines.
@@ -57,16 +60,20 @@ def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNames
     """
     expanded: dict[str, str] = {}
     for name, pattern in patterns.items():
-        expanded[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda reference: f"(?:{expanded[reference[1]]})", pattern)
-    return SimpleNamespace(**{name: re.compile(pattern, flags) for name, pattern in expanded.items()})
+        expanded[name] = re.sub(
+            r"(?<!\?P)<([a-z_]+)>", lambda reference: f"(?:{expanded[reference[1]]})", pattern
+        )
+    return SimpleNamespace(
+        **{name: re.compile(pattern, flags) for name, pattern in expanded.items()}
+    )
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     r"""Format rows as CSV that is safe to open in a spreadsheet.
 
-    A text that a spreadsheet would read as a formula gets the prefix ``'``, which `cell_text` removes. Formulas begin
-    with ``=``, ``+``, ``-`` or ``@`` and are not numbers, or begin with a tab or a line break. Halves of surrogate
-    pairs are replaced, and line breaks are ``\n``.
+    A text that a spreadsheet would read as a formula gets the prefix ``'``, which `cell_text`
+    removes. Formulas begin with ``=``, ``+``, ``-`` or ``@`` and are not numbers, or begin with a
+    tab or a line break. Halves of surrogate pairs are replaced, and line breaks are ``\n``.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -101,11 +108,16 @@ def cell_text(cell: str) -> str:
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = clean_text(value).replace("\r\n", "\n").replace("\r", "\n")  # A lone carriage return would end the row.
+    text = (
+        clean_text(value).replace("\r\n", "\n").replace("\r", "\n")
+    )  # A lone carriage return would end the row.
     return f"'{text}" if _is_formula(text) else text
 
 
 def _is_formula(text: str) -> bool:
-    """Recognise a formula after any number of ``'``. Without this, `cell_text` would not restore every text."""
+    """Recognise a formula after any number of ``'``.
+
+    Without this, `cell_text` would not restore every text.
+    """
     bare = text.lstrip("'")
     return _FORMULA.match(bare) is not None and _NUMBER.fullmatch(bare) is None

@@ -7,7 +7,15 @@ from functools import cache
 from typing import Annotated, Any, TypeGuard, TypeVar
 
 from annotated_types import Predicate
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -31,8 +39,12 @@ Kind = TypeVar("Kind")
 
 
 def is_text(value: Any) -> TypeGuard[str]:
-    """Return true for a non-blank text without halves of surrogate pairs, which JSON files may contain."""
-    return isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
+    """Return true for a non-blank text without halves of surrogate pairs, which JSON files may
+    contain.
+    """
+    return (
+        isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
+    )
 
 
 def quoted(value: Any) -> str:
@@ -50,7 +62,9 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
 
 
 def refuse(problems: Sequence[str], one: str, several: str) -> None:
-    """Raise `LmmsEgoplanError` if there are problems: `one` with the only problem, or `several` with their list."""
+    """Raise `LmmsEgoplanError` if there are problems:
+    `one` with the only problem, or `several` with their list.
+    """
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{one}{problems[0]}")
     if problems:
@@ -58,7 +72,10 @@ def refuse(problems: Sequence[str], one: str, several: str) -> None:
 
 
 def expected(what: str) -> PydanticCustomError:
-    """Return an error for validators that names the expected value. `problems_in` adds the actual value."""
+    """Return an error for validators that names the expected value.
+
+    `problems_in` adds the actual value.
+    """
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
 
 
@@ -88,7 +105,9 @@ class Expected:
 Text = Annotated[Any, Predicate(is_text), Expected("a text")]
 """A text that passes `is_text`."""
 
-Seconds = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False), Expected("seconds, a number from 0")]
+Seconds = Annotated[
+    float, Field(strict=True, ge=0, allow_inf_nan=False), Expected("seconds, a number from 0")
+]
 
 AnyText = InstanceOf[str]
 """Any text, even blank or with halves of surrogate pairs."""
@@ -104,7 +123,11 @@ class Checked(BaseModel):
     def _fill(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             raise expected("an object")
-        required = (field.validation_alias or name for name, field in cls.model_fields.items() if field.is_required())
+        required = (
+            field.validation_alias or name
+            for name, field in cls.model_fields.items()
+            if field.is_required()
+        )
         return dict.fromkeys(required) | values
 
 
@@ -127,28 +150,40 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
         where: name of the file, and of the record if the file has several.
 
     Raises:
-        LmmsEgoplanError: the value is invalid. The message contains the first three problems and the number of others.
+        LmmsEgoplanError: the value is invalid. The message contains the first three problems and
+            the number of others.
     """
     try:
         return validate(kind, value)
     except ValidationError as error:
         problems = problems_in(error)
-        rest = f", and {len(problems) - 3} more problem{'s' * (len(problems) > 4)}" if len(problems) > 3 else ""
+        rest = (
+            f", and {len(problems) - 3} more problem{'s' * (len(problems) > 4)}"
+            if len(problems) > 3
+            else ""
+        )
         raise LmmsEgoplanError(f"{where}: {'; '.join(problems[:3])}{rest}") from error
 
 
 def problems_in(error: ValidationError) -> list[str]:
     """Describe the problems of a value, one line each: field, expected value, actual value.
 
-    An example is ``task_progress_metadata[0].start_frame: expected a frame number from 1, found 0``.
+    An example is ``task_progress_metadata[0].start_frame: expected a frame number from 1, found
+    0``.
     """
     lines = []
     for detail in error.errors(include_url=False, include_context=False):
-        text = f"expected {_EXPECTED[detail['type']]}" if detail["type"] in _EXPECTED else detail["msg"]
+        text = (
+            f"expected {_EXPECTED[detail['type']]}"
+            if detail["type"] in _EXPECTED
+            else detail["msg"]
+        )
         if detail["type"] != _PROBLEM_TYPE:
             text = f"{text}, found {quoted(detail['input'])}"
         parts = (part for part in detail["loc"] if part != "[key]")
-        field = "".join(f".{part}" if str(part).isidentifier() else f"[{quoted(part)}]" for part in parts).lstrip(".")
+        field = "".join(
+            f".{part}" if str(part).isidentifier() else f"[{quoted(part)}]" for part in parts
+        ).lstrip(".")
         lines.append(f"{field}: {text}" if field else text)
     return lines
 

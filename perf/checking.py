@@ -1,7 +1,9 @@
-"""Measure how long `lmms-egoplan run --check` takes to name each of a beginner's mistakes, and whether it is one line.
+"""Measure how long `lmms-egoplan run --check` takes to name each of a beginner's mistakes, and
+whether it is one line.
 
-Every mistake of ``tests/launch/mistakes.py`` is typed once, in a copy of a folder with the demo's sets and a tiny
-checkpoint. Nothing else may use the machine. The limit is 5 s each. No mistake may load torch or a harness.
+Every mistake of ``tests/launch/mistakes.py`` is typed once, in a copy of a folder with the demo's
+sets and a tiny checkpoint. Nothing else may use the machine. The limit is 5 s each. No mistake may
+load torch or a harness.
 
     python perf/checking.py
 """
@@ -32,10 +34,14 @@ def main() -> None:
             folder = Path(root, "copy")
             shutil.copytree(Path(root, "first"), folder)
             mistake.make(folder)
-            environment = environment_of(folder) | mistake.environment | {"PYTHONPROFILEIMPORTTIME": "1"}
+            environment = (
+                environment_of(folder) | mistake.environment | {"PYTHONPROFILEIMPORTTIME": "1"}
+            )
             command = [sys.executable, "-m", "lmms_egoplan", "run", *mistake.arguments, "--check"]
             start = time.perf_counter()
-            result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            result = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
             seconds[mistake.name] = time.perf_counter() - start
             imports, lines = [], []
             for line in result.stderr.splitlines():
@@ -43,7 +49,8 @@ def main() -> None:
             loaded = {line.rpartition("|")[2].strip() for line in imports}.intersection(HEAVY)
             if result.returncode != 1 or len(lines) != 1 or loaded:
                 flawed.append(
-                    f"{mistake.name}: exit code {result.returncode}, {len(lines)} lines, loads {loaded or 'nothing'}"
+                    f"{mistake.name}: exit code {result.returncode}, {len(lines)} lines, "
+                    f"loads {loaded or 'nothing'}"
                 )
             shutil.rmtree(folder)
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores\n")

@@ -1,10 +1,13 @@
-"""Measure the time to build EgoPlan's questions, relative to the time of the language model's replies.
+"""Measure the time to build EgoPlan's questions, relative to the time of the language model's
+replies.
 
-The language model is a server in a separate process. It takes the same time for each request, and finds goals and
-makes phrases by rule. `lmms-egoplan data build egoplan` runs with an empty cache, then again with a full cache:
+The language model is a server in a separate process. It takes the same time for each request, and
+finds goals and makes phrases by rule. `lmms-egoplan data build egoplan` runs with an empty cache,
+then again with a full cache:
 
 (a) EPIC-KITCHENS-100's 9,668 validation narrations: one request per video;
-(b) the same narrations in Ego4D's layout: requests for verb-object phrases, then one request per video.
+(b) the same narrations in Ego4D's layout: requests for verb-object phrases, then one request per
+video.
 
     python perf/construction.py                              # about four minutes
 """
@@ -22,14 +25,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-NARRATIONS = Path(__file__).parents[2] / "shared" / "data" / "epic-kitchens-100" / "EPIC_100_validation.csv"
+NARRATIONS = (
+    Path(__file__).parents[2] / "shared" / "data" / "epic-kitchens-100" / "EPIC_100_validation.csv"
+)
 SERVER = TESTS / "construction" / "egoplan" / "language_model.py"
 # The log line for each kind of request.
 REQUEST_LOG = re.compile(r"\d+ of (\d+) prompts answered by \S+ in ([\d.]+) s: (\d+) now")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--latency", type=float, default=2.0, help="Seconds per request.")
     parser.add_argument("--concurrency", type=int, default=8, help="Number of concurrent requests.")
     arguments = parser.parse_args()
@@ -50,21 +57,31 @@ def main() -> None:
             new_requests, _, cached = _build(narrations, source, folder / source, environment)
             assert new_requests == 0
             print(
-                f"{title} {requests} requests, ideal {ideal:.2f} s; asking {asking:.2f} s ({asking / ideal:.2f}), "
-                f"whole process {whole:.2f} s ({whole / ideal:.2f}, limit 1.3), everything cached {cached:.2f} s",
+                f"{title} {requests} requests, ideal {ideal:.2f} s; asking {asking:.2f} s "
+                f"({asking / ideal:.2f}), "
+                f"whole process {whole:.2f} s ({whole / ideal:.2f}, limit 1.3), everything cached "
+                f"{cached:.2f} s",
                 flush=True,
             )
 
 
-def _build(narrations: Path, source: str, out: Path, environment: dict[str, str]) -> tuple[int, float, float]:
-    """Run the command; return the number of requests, the seconds of asking, and the seconds of the process."""
+def _build(
+    narrations: Path, source: str, out: Path, environment: dict[str, str]
+) -> tuple[int, float, float]:
+    """Run the command; return the number of requests, the seconds of asking, and the seconds of the
+    process.
+    """
     arguments = [str(narrations), "--source", source, "--out", str(out), "--instruction-data"]
     start = time.perf_counter()
     command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egoplan", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     whole = time.perf_counter() - start
     logged = [match.groups() for match in REQUEST_LOG.finditer(done.stderr)]
-    return sum(int(now) for _, _, now in logged), sum(float(seconds) for _, seconds, _ in logged), whole
+    return (
+        sum(int(now) for _, _, now in logged),
+        sum(float(seconds) for _, seconds, _ in logged),
+        whole,
+    )
 
 
 def _as_ego4d(path: Path) -> Path:

@@ -1,14 +1,15 @@
 """Simulate the coverage and the width of the intervals of `lmms_egoplan.judging.correction`.
 
-Each study draws 700 answers from a population of ratings by people (0, 0.5, 1), in dimensions of EgoThink's sizes that
-differ in difficulty. A judge rates them, `draw` takes a sample by dimension and the judge's rating, and people rate it.
-The truth is the population's mean. The columns:
+Each study draws 700 answers from a population of ratings by people (0, 0.5, 1), in dimensions of
+EgoThink's sizes that differ in difficulty. A judge rates them, `draw` takes a sample by dimension
+and the judge's rating, and people rate it. The truth is the population's mean. The columns:
 
 corrected   share of studies whose corrected interval contains the truth
 people      share of studies whose interval from people alone contains the truth
 error       share of studies whose interval of the judge's error contains that error
-width       mean width of the corrected intervals, relative to Student's t interval from people alone
-formula     sqrt(1 - r² N / (n + N)) with the judge's true correlation r, n rated and N other answers; if r < 0, 1
+width       mean width of the corrected intervals, relative to Student's t interval from people
+alone formula     sqrt(1 - r² N / (n + N)) with the judge's true correlation r, n rated and N other
+answers; if r < 0, 1
 
     python perf/correction.py                               # 1 to 3 minutes on one core
 """
@@ -68,7 +69,11 @@ class Scenario:
     @cached_property
     def weights(self) -> np.ndarray:
         """Weight of each answer, with a sum of 1."""
-        return 1 / QUESTIONS[DIMENSION] / len(QUESTIONS) if self.weigh else np.full(len(DIMENSION), 1 / len(DIMENSION))
+        return (
+            1 / QUESTIONS[DIMENSION] / len(QUESTIONS)
+            if self.weigh
+            else np.full(len(DIMENSION), 1 / len(DIMENSION))
+        )
 
     @property
     def truth(self) -> float:
@@ -92,14 +97,17 @@ class Scenario:
     def draw(self, studies: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw the levels of the ratings by people and by the judge, shape (studies, answers)."""
         people = (rng.random((studies, len(DIMENSION), 1)) > self.ratings.cumsum(1)[:, :2]).sum(2)
-        judge = (rng.random((studies, len(DIMENSION), 1)) > self.judging.cumsum(1)[people][..., :2]).sum(2)
+        judge = (
+            rng.random((studies, len(DIMENSION), 1)) > self.judging.cumsum(1)[people][..., :2]
+        ).sum(2)
         return people, judge
 
 
 def judges(shares: np.ndarray) -> dict[str, np.ndarray]:
     """Return the judges: the probability of each rating by the judge, given that by people.
 
-    shares: share of each rating by people. A judge that guesses among them has an error of 0 on average.
+    shares: share of each rating by people. A judge that guesses among them has an error of 0 on
+    average.
     """
     return {
         "noise, r = 0.8": 0.8 * SAME + 0.2 * shares,
@@ -116,20 +124,27 @@ def judges(shares: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def simulate(scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 0) -> dict[str, float]:
+def simulate(
+    scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 0
+) -> dict[str, float]:
     """Return the columns of one scenario and sample size, as fractions."""
     rng = np.random.default_rng(seed)
     probabilities = np.full(len(DIMENSION), size / len(DIMENSION))
     quantile = stdtrit(size - 1, 0.975)
     covered, widths = np.zeros(3), np.zeros(2)
     for people, judge in zip(*scenario.draw(studies, rng), strict=True):
-        # The seed of `draw` depends only on the strata, so the answers of a stratum are in random order here.
+        # The seed of `draw` depends only on the strata, so the answers of a stratum are in random
+        # order here.
         order = rng.permutation(len(DIMENSION))
         sample = order[draw((3 * DIMENSION + judge)[order].tolist(), size)]
         rated = np.full(len(DIMENSION), np.nan)
         rated[sample] = LEVELS[people[sample]]
         result = corrected(LEVELS[judge], rated, probabilities, scenario.weights)
-        both = ((result.corrected, scenario.truth), (result.people, scenario.truth), (result.error, scenario.error))
+        both = (
+            (result.corrected, scenario.truth),
+            (result.people, scenario.truth),
+            (result.error, scenario.error),
+        )
         covered += [estimate.low <= truth <= estimate.high for estimate, truth in both]
         shares = scenario.weights[sample] / scenario.weights[sample].sum()
         deviations = shares * (rated[sample] - shares @ rated[sample])
@@ -144,24 +159,38 @@ def simulate(scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 
 
 
 def main() -> int:
-    """Print a table of all scenarios. Return 1 if a corrected interval contains the truth too rarely."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print a table of all scenarios.
+
+    Return 1 if a corrected interval contains the truth too rarely.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=STUDIES, help="number of studies per row")
     studies = parser.parse_args().studies
     begin = time.perf_counter()
     print(f"{studies:,} studies, scipy {scipy.__version__}, Python {platform.python_version()}:\n")
     print(f"Each cell has n = {', '.join(map(str, SIZES))}.\n")
-    print("| population | judge | r | corrected % | people % | error % | width | formula |\n|---|---|" + "---:|" * 6)
+    print(
+        "| population | judge | r | corrected % | people % | error % | width | formula |\n|---|---|"
+        + "---:|" * 6
+    )
     least = 1.0
     names = judges(np.array(POPULATIONS["middling"]))
     for scenario in (Scenario(name, judge, True) for name in POPULATIONS for judge in names):
         rows = [simulate(scenario, size, studies) for size in SIZES]
         least = min(least, *(row["corrected"] for row in rows))
-        cells = [", ".join(f"{100 * row[name]:.1f}" for row in rows) for name in ("corrected", "people", "error")]
+        cells = [
+            ", ".join(f"{100 * row[name]:.1f}" for row in rows)
+            for name in ("corrected", "people", "error")
+        ]
         cells += [", ".join(f"{row[name]:.2f}" for row in rows) for name in ("width", "formula")]
         start = f"| {scenario.population} | {scenario.judge} | {scenario.correlation:.2f} |"
         print(start, " | ".join(cells), "|", flush=True)
-    print(f"\nLowest coverage of the corrected interval: {100 * least:.1f} %. {time.perf_counter() - begin:.0f} s")
+    print(
+        f"\nLowest coverage of the corrected interval: {100 * least:.1f} %. "
+        f"{time.perf_counter() - begin:.0f} s"
+    )
     return int(least < LEAST)
 
 

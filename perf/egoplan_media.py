@@ -29,7 +29,9 @@ def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
     _write_epic_folders(folder / "epic")
     annotations = folder / "annotations.json"
     annotations.write_text(json.dumps(records), encoding="utf-8")
-    prepare_egoplan(annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    prepare_egoplan(
+        annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"})
+    )
 
 
 def record(number: int) -> dict[str, Any]:
@@ -44,15 +46,25 @@ def record(number: int) -> dict[str, Any]:
         "video_source": "EpicKitchens" if on_files else "Ego4D",
         "video_id": f"P01_{number % videos:02}" if on_files else f"video-{number % videos:03}",
         "task_goal": f"brew tea {number % 2407}",
-        "question": "Considering the progress shown and my current observation, what action should I take next in "
+        "question": "Considering the progress shown and my current observation, "
+        "what action should I take "
+        "next in "
         f"order to brew tea {number % 2407}?",
         **{f"choice_{letter}": choice for letter, choice in zip("abcd", choices, strict=True)},
         "golden_choice_idx": "ABCD"[number % 4],
         "answer": choices[number % 4],
         "current_observation_frame": first + span,
         "task_progress_metadata": [
-            {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": first + span // 2},
-            {"narration_text": "switch it on", "start_frame": first + span // 2, "stop_frame": first + span},
+            {
+                "narration_text": "fill the kettle",
+                "start_frame": first,
+                "stop_frame": first + span // 2,
+            },
+            {
+                "narration_text": "switch it on",
+                "start_frame": first + span // 2,
+                "stop_frame": first + span,
+            },
         ],
     }
 

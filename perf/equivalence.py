@@ -1,14 +1,17 @@
-"""Simulate the error rates and the power of the verdicts on two runs: `lmms_egoplan.report.equivalence`.
+"""Simulate the error rates and the power of the verdicts on two runs:
 
-Each scenario draws the differences of two runs 2,000 times. A question's difference is 0, or has a size of 1 (answers
-that are right or wrong) or of a half or 1 (graded answers). Within a video, the probabilities follow a Dirichlet
-distribution, so any two questions' differences have the stated correlation. The columns:
+`lmms_egoplan.report.equivalence`.
+
+Each scenario draws the differences of two runs 2,000 times. A question's difference is 0, or has a
+size of 1 (answers that are right or wrong) or of a half or 1 (graded answers). Within a video, the
+probabilities follow a Dirichlet distribution, so any two questions' differences have the stated
+correlation. The columns:
 
 changed        share of questions with a difference
 wrong different   share of draws that claim a difference, if the true difference is 0
-wrong equal       larger share of draws that claim equality, if the true difference is plus or minus the margin
-power equal       share of draws that claim equality, if the true difference is 0
-power different   share of draws that claim a difference, if the true difference is three times the margin
+wrong equal       larger share of draws that claim equality, if the true difference is plus or minus
+the margin power equal       share of draws that claim equality, if the true difference is 0 power
+different   share of draws that claim a difference, if the true difference is three times the margin
 
     python perf/equivalence.py                               # 3 to 10 minutes on one core
 """
@@ -23,7 +26,13 @@ import numpy as np
 import scipy
 from scipy.stats import binom
 
-from lmms_egoplan.report.equivalence import ERROR_RATE, decide, equality_p_value, family_p_values, weigh
+from lmms_egoplan.report.equivalence import (
+    ERROR_RATE,
+    decide,
+    equality_p_value,
+    family_p_values,
+    weigh,
+)
 from lmms_egoplan.report.statistics import PERMUTATIONS
 
 DRAWS = 2000
@@ -58,7 +67,9 @@ class Scenario:
         """The possible differences."""
         return np.array([0.5, 1, -0.5, -1, 0] if self.is_graded else [1, -1, 0])
 
-    def draw(self, difference: float, rng: np.random.Generator, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, difference: float, rng: np.random.Generator, draws: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw each video's sum of differences and of their sizes, for a true difference in points."""
         half = (len(self.values) - 1) // 2
         size = np.abs(self.values[:half]).mean()
@@ -73,21 +84,33 @@ class Scenario:
         return counts @ self.values, counts @ np.abs(self.values)
 
 
-def different_p_values(scenario: Scenario, sums: np.ndarray, changes: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """Compute the p-values of `statistics.compare` for all draws. The random sign flips are the same in all draws."""
+def different_p_values(
+    scenario: Scenario, sums: np.ndarray, changes: np.ndarray, signs: np.ndarray
+) -> np.ndarray:
+    """Compute the p-values of `statistics.compare` for all draws.
+
+    The random sign flips are the same in all draws.
+    """
     if scenario.sizes.max() == 1 and not scenario.is_graded:
         discordant = changes.sum(-1)
-        return np.minimum(1, 2 * binom.cdf((discordant - np.abs(sums.sum(-1))) / 2, discordant, 0.5))
+        return np.minimum(
+            1, 2 * binom.cdf((discordant - np.abs(sums.sum(-1))) / 2, discordant, 0.5)
+        )
     totals = sums.astype(np.float32) @ signs
     observed = sums.sum(-1, keepdims=True)
     tails = [
-        (1 + np.count_nonzero(sign * (totals - observed) >= -1e-4, axis=-1)) / (1 + len(signs.T)) for sign in (1, -1)
+        (1 + np.count_nonzero(sign * (totals - observed) >= -1e-4, axis=-1)) / (1 + len(signs.T))
+        for sign in (1, -1)
     ]
     return np.minimum(1, 2 * np.minimum(*tails))
 
 
-def p_values(scenario: Scenario, difference: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return each draw's p-values of "different" and "equal", and compare some draws with the package's verdicts."""
+def p_values(
+    scenario: Scenario, difference: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each draw's p-values of "different" and "equal", and compare some draws with the
+    package's verdicts.
+    """
     signs = rng.choice(np.array([-1, 1], np.float32), (len(scenario.sizes), PERMUTATIONS))
     different, equal = [], []
     for _ in range(DRAWS // BATCH):
@@ -99,7 +122,9 @@ def p_values(scenario: Scenario, difference: float, rng: np.random.Generator) ->
     return np.concatenate(different), np.concatenate(equal)
 
 
-def check(scenario: Scenario, sums: np.ndarray, changes: np.ndarray, different: float, equal: float) -> None:
+def check(
+    scenario: Scenario, sums: np.ndarray, changes: np.ndarray, different: float, equal: float
+) -> None:
     """Compare one draw with the package's result on scores by question."""
     if scenario.is_graded:
         return
@@ -108,7 +133,9 @@ def check(scenario: Scenario, sums: np.ndarray, changes: np.ndarray, different: 
         better, worse = int(changed + total) // 2, int(changed - total) // 2
         values += [(1, 0)] * better + [(0, 1)] * worse + [(1, 1)] * (int(size) - better - worse)
         clusters += [f"video {index}"] * int(size)
-    first, second = ({str(number): pair[run] for number, pair in enumerate(values)} for run in (0, 1))
+    first, second = (
+        {str(number): pair[run] for number, pair in enumerate(values)} for run in (0, 1)
+    )
     named = {str(number): cluster for number, cluster in enumerate(clusters)}
     evidence = weigh(first, second, named, scenario.margin, 1)
     assert abs(evidence.comparison.p_value - different) < 0.05, (evidence, different)
@@ -182,7 +209,8 @@ def rate(values: np.ndarray) -> float:
 def table(rows: list[Scenario], rng: np.random.Generator) -> list[float]:
     """Print a row per scenario, and return the rates of wrong claims."""
     print(
-        "| questions | changed % | correlation | margin | wrong different % | wrong equal % | power equal % | "
+        "| questions | changed % | correlation | margin | wrong different % | wrong equal % | "
+        "power equal % | "
         "power different % |\n|---|---:|---:|---:|---:|---:|---:|---:|"
     )
     errors = []
@@ -192,7 +220,10 @@ def table(rows: list[Scenario], rng: np.random.Generator) -> list[float]:
         power = rate(p_values(scenario, 3 * scenario.margin, rng)[0])
         errors += [rate(different), wrong]
         cells = (f"{100 * value:.1f}" for value in (rate(different), wrong, rate(equal), power))
-        name = f"| {scenario.name} | {100 * scenario.changed:g} | {scenario.correlation:g} | {scenario.margin:g} |"
+        name = (
+            f"| {scenario.name} | {100 * scenario.changed:g} | {scenario.correlation:g} | "
+            f"{scenario.margin:g} |"
+        )
         print(name, " | ".join(cells), "|", flush=True)
     return errors
 
@@ -217,42 +248,55 @@ def ladder(rng: np.random.Generator) -> None:
                 1,
             )
             (verdict,) = decide([evidence])
-            needed += [int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+)", verdict)]
+            needed += [
+                int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+)", verdict)
+            ]
         number = f"{np.median(needed):,.0f}" if needed else "-"
         print(f"| {count:,} | {100 * rate(equal):.1f} | {number} |", flush=True)
 
 
 def family(rng: np.random.Generator) -> float:
-    """Print and return the share of draws with at least one wrong claim about four tasks that are decided together."""
+    """Print and return the share of draws with at least one wrong claim about four tasks that are
+    decided together.
+    """
     tasks = [(p_values(scenario, difference, rng), difference) for scenario, difference in FAMILY]
     wrong = 0
     for draw in range(DRAWS):
-        corrected = family_p_values([(different[draw], equal[draw]) for (different, equal), _ in tasks])
+        corrected = family_p_values(
+            [(different[draw], equal[draw]) for (different, equal), _ in tasks]
+        )
         wrong += any(
             claims[1 if difference else 0] <= ERROR_RATE
             for claims, (_, difference) in zip(corrected, tasks, strict=True)
         )
     print(
-        f"\nFour tasks, two with a difference of 0, two with one of the margin: {100 * wrong / DRAWS:.1f} % of draws "
+        "\nFour tasks, two with a difference of 0, two with one of the margin: "
+        f"{100 * wrong / DRAWS:.1f} % of draws "
         "with a wrong claim of either kind."
     )
     return wrong / DRAWS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0, help="Random seed.")
     rng = np.random.default_rng(parser.parse_args().seed)
     started = time.monotonic()
     print(
-        f"{time.strftime('%Y-%m-%d')}, {DRAWS:,} draws, scipy {scipy.__version__}, Python {platform.python_version()}\n"
+        f"{time.strftime('%Y-%m-%d')}, {DRAWS:,} draws, scipy {scipy.__version__}, "
+        f"Python {platform.python_version()}\n"
     )
     errors = table(SCENARIOS, rng)
     print("\nFew large videos whose differences are strongly correlated:\n")
     table(STRONG, rng)
     ladder(rng)
     errors.append(family(rng))
-    print(f"\nLargest share of wrong claims: {100 * max(errors):.1f} %; {time.monotonic() - started:.0f} s")
+    print(
+        f"\nLargest share of wrong claims: {100 * max(errors):.1f} %; "
+        f"{time.monotonic() - started:.0f} s"
+    )
     assert max(errors) <= MOST_ERRORS, errors
 
 

@@ -1,9 +1,11 @@
-"""Simulate the coverage of the intervals of the information gain: `lmms_egoplan.benchmarks.egoplan.report.gain`.
+"""Simulate the coverage of the intervals of the information gain:
 
-A draw has questions in videos. A question's four choices have log-probabilities without the video, and with it. The
-video adds a video's effect and a question's effect to the right choice; the wrong choices only get noise. "Skewed"
-gains are log-normal: most are small, a few are large. The true mean is known for the right choice. For the
-margin, it is the mean of 4 million questions.
+`lmms_egoplan.benchmarks.egoplan.report.gain`.
+
+A draw has questions in videos. A question's four choices have log-probabilities without the video,
+and with it. The video adds a video's effect and a question's effect to the right choice; the wrong
+choices only get noise. "Skewed" gains are log-normal: most are small, a few are large. The true
+mean is known for the right choice. For the margin, it is the mean of 4 million questions.
 
 Each row has 2,000 draws. The error is one standard error of the coverage, in points.
 
@@ -41,13 +43,22 @@ def effects(rng: np.random.Generator, kind: str, size: int) -> np.ndarray:
     return rng.normal(size=size)
 
 
-def logprobs(rng: np.random.Generator, videos: np.ndarray, kind: str, correlation: float) -> np.ndarray:
-    """Draw log-probabilities with and without the video, shape (2, questions, choices). The first choice is right."""
+def logprobs(
+    rng: np.random.Generator, videos: np.ndarray, kind: str, correlation: float
+) -> np.ndarray:
+    """Draw log-probabilities with and without the video, shape (2, questions, choices).
+
+    The first choice is right.
+    """
     count = len(videos)
     unseen = rng.normal(-8, 2, (count, CHOICES))
     seen = unseen + rng.normal(0, 1, (count, CHOICES))
     of_video = effects(rng, kind, videos.max() + 1)[videos]
-    seen[:, 0] += MEAN + np.sqrt(correlation) * of_video + np.sqrt(1 - correlation) * effects(rng, kind, count)
+    seen[:, 0] += (
+        MEAN
+        + np.sqrt(correlation) * of_video
+        + np.sqrt(1 - correlation) * effects(rng, kind, count)
+    )
     return np.stack([seen, unseen])
 
 
@@ -69,7 +80,10 @@ def main() -> None:
         slow = [information_gain(*first[:, question], 0) for question in range(len(videos))]
         assert np.allclose(gains(first).T, slow)
         # Questions of their own videos have the same marginal distribution.
-        many = [gains(logprobs(rng, np.arange(CHUNK), kind, correlation))[1].mean() for _ in range(CHUNKS)]
+        many = [
+            gains(logprobs(rng, np.arange(CHUNK), kind, correlation))[1].mean()
+            for _ in range(CHUNKS)
+        ]
         true, names, covered = (MEAN, np.mean(many)), videos.astype(str), np.zeros(2)
         for _ in range(DRAWS):
             for measure, drawn in enumerate(gains(logprobs(rng, videos, kind, correlation))):
@@ -82,7 +96,10 @@ def main() -> None:
         print(f"| {len(sizes)} videos of {of} | {kind} | {correlation:g} | {cells} |", flush=True)
         low += [of] if len(sizes) >= 60 and shares.min() < LEAST else []
     seconds = time.monotonic() - started
-    print(f"\n{DRAWS:,} draws, scipy {scipy.__version__}, Python {platform.python_version()}, {seconds:.0f} s")
+    print(
+        f"\n{DRAWS:,} draws, scipy {scipy.__version__}, Python "
+        f"{platform.python_version()}, {seconds:.0f} s"
+    )
     if low:
         raise SystemExit("too low a coverage")
 

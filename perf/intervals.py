@@ -1,14 +1,17 @@
-"""Simulate the coverage and the width of the intervals of scores: `report.statistics.wilson_interval`.
+"""Simulate the coverage and the width of the intervals of scores:
 
-A draw has right-or-wrong answers to questions in videos. Videos have 8 questions on average; their numbers are equal,
-or log-normal with a standard deviation of the logarithm of 0.8 ("skewed") or 1.2 ("very skewed"). The chance of a
-right answer differs by video (beta distribution). "Correlation" is that of two answers in one video. The true score
-is the rate over the questions of all possible videos. The columns:
+`report.statistics.wilson_interval`.
 
-5, 95 %     coverage in % for these true scores; 10, 90 % as well; lowest and highest for 25, 50 and 75 %
-graded      lowest and highest coverage over all true scores for answers of 0, 0.5 or 1
-bootstrap   lowest and highest coverage of the percentiles of resampled videos
-width       mean width of the intervals, divided by that of the bootstrap, lowest and highest over the true scores
+A draw has right-or-wrong answers to questions in videos. Videos have 8 questions on average; their
+numbers are equal, or log-normal with a standard deviation of the logarithm of 0.8 ("skewed") or 1.2
+("very skewed"). The chance of a right answer differs by video (beta distribution). "Correlation" is
+that of two answers in one video. The true score is the rate over the questions of all possible
+videos. The columns:
+
+5, 95 %     coverage in % for these true scores; 10, 90 % as well; lowest and highest for 25, 50 and
+75 % graded      lowest and highest coverage over all true scores for answers of 0, 0.5 or 1
+bootstrap   lowest and highest coverage of the percentiles of resampled videos width       mean
+width of the intervals, divided by that of the bootstrap, lowest and highest over the true scores
 
     python perf/intervals.py                            # less than a minute on one core
     python perf/intervals.py --draws 200                # to try it
@@ -40,8 +43,13 @@ def draw_sizes(rng: np.random.Generator, videos: int, deviation: float, draws: i
     return np.maximum(1, np.rint(MEAN_SIZE * np.exp(logarithms))).astype(int)
 
 
-def draw_right(rng: np.random.Generator, sizes: np.ndarray, rate: float, correlation: float, grades: int) -> np.ndarray:
-    """Draw each video's sum of scores. A score is the mean of `grades` right-or-wrong answers with one chance."""
+def draw_right(
+    rng: np.random.Generator, sizes: np.ndarray, rate: float, correlation: float, grades: int
+) -> np.ndarray:
+    """Draw each video's sum of scores.
+
+    A score is the mean of `grades` right-or-wrong answers with one chance.
+    """
     if correlation == 0:
         chances = np.full(sizes.shape, rate)
     else:
@@ -93,7 +101,10 @@ def main() -> None:
     draws = parser.parse_args().draws
     started = time.monotonic()
     rng = np.random.default_rng(0)
-    print("| videos | sizes | correlation | 5, 95 % | 10, 90 % | 25 to 75 % | graded | bootstrap | width |")
+    print(
+        "| videos | sizes | correlation | 5, 95 % | 10, 90 % | 25 to 75 % | graded | "
+        "bootstrap | width |"
+    )
     print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for videos in VIDEOS:
         for kind in KINDS:
@@ -110,7 +121,10 @@ def main() -> None:
                 ]
                 print(f"| {videos} | {kind} | {correlation:g} | {' | '.join(cells)} |", flush=True)
     seconds = time.monotonic() - started
-    print(f"\n{draws:,} draws, scipy {scipy.__version__}, Python {platform.python_version()}, {seconds:.0f} s")
+    print(
+        f"\n{draws:,} draws, scipy {scipy.__version__}, Python "
+        f"{platform.python_version()}, {seconds:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 Every run is a separate process. The server is another process that takes 0.2 seconds per request:
 
 (a) the harness's way: one `requests.post` per answer, in 4 threads;
-(b) `judge_all` with 32 concurrent requests, three times with an empty cache; the median counts. The time includes
-    importing openai, which is also printed separately: on a slow machine it is a fifth of the total;
+(b) `judge_all` with 32 concurrent requests, three times with an empty cache; the median counts. The
+time includes
+    importing openai, which is also printed separately: on a slow machine it is a fifth of the
+    total;
 (c) `judge_all` again after each run of (b), with a full cache.
 
     python perf/judging.py                                   # 700 answers, about a minute
@@ -48,7 +50,9 @@ PROMPTS = [PROMPT.format(number=number) for number in range(ANSWERS)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arm", choices=["posts", "judge_all", "cached"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.arm:
@@ -70,7 +74,10 @@ def main() -> None:
             "LMMS_EGOPLAN_JUDGE_API_KEY": "none",
             "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
         }
-        print("run                     judging, s      importing openai, s  whole process, s", flush=True)
+        print(
+            "run                     judging, s      importing openai, s  whole process, s",
+            flush=True,
+        )
         posts, *_ = _run("(a) 4 threads of posts", "posts", environment)
         judged, imported, cached = [], [], []
         for repeat in range(REPEATS):
@@ -82,16 +89,22 @@ def main() -> None:
     ideal, ours = ANSWERS * LATENCY / CONCURRENCY, statistics.median(judged)
     asking = ours - statistics.median(imported)
     print(
-        f"medians: (a) / (b) {posts / ours:.2f} (target: at least 6); (b) / {ideal:.3f} s {ours / ideal:.2f} "
-        f"(limit 1.25), {asking / ideal:.2f} without the import; whole process of (c) {statistics.median(cached):.2f} "
+        f"medians: (a) / (b) {posts / ours:.2f} (target: at least 6); (b) / {ideal:.3f} s "
+        f"{ours / ideal:.2f} "
+        f"(limit 1.25), {asking / ideal:.2f} without the import; whole process of (c) "
+        f"{statistics.median(cached):.2f} "
         "s (limit 2)"
     )
 
 
 def _run(title: str, arm: str, environment: dict[str, str]) -> tuple[float, float, float]:
-    """Return the seconds of judging (imports included), of importing openai, and of the whole process."""
+    """Return the seconds of judging (imports included), of importing openai, and of the whole
+    process.
+    """
     start = time.perf_counter()
-    printed = subprocess.check_output([sys.executable, __file__, "--arm", arm], env=environment, text=True)
+    printed = subprocess.check_output(
+        [sys.executable, __file__, "--arm", arm], env=environment, text=True
+    )
     whole = time.perf_counter() - start
     inside, importing = map(float, printed.split())
     print(f"{title:22}{inside:12.2f}  {importing:23.2f}  {whole:16.2f}", flush=True)
@@ -116,7 +129,9 @@ def _posts() -> list[float]:
     def rate(prompt: str) -> float:
         message = {"role": "user", "content": prompt}
         body = {"model": "judge", "messages": [message], "temperature": 0}
-        response = requests.post(url, json=body, headers={"Authorization": "Bearer none"}, timeout=60)
+        response = requests.post(
+            url, json=body, headers={"Authorization": "Bearer none"}, timeout=60
+        )
         response.raise_for_status()
         return _read(response.json()["choices"][0]["message"]["content"])
 
@@ -129,7 +144,9 @@ def _judge_all() -> list[float | None]:
     from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
     from lmms_egoplan.judging.settings import judge_settings
 
-    requests = [JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)]
+    requests = [
+        JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)
+    ]
     judgements = judge_all(requests, RatingScale(_read, best=1.0), judge_settings("judge"))
     return [judgement.rating for judgement in judgements]
 

@@ -1,7 +1,9 @@
-"""Measure the response time to a label: ten concurrent people and 500 items, over HTTP, with a separate server process.
+"""Measure the response time to a label: ten concurrent people and 500 items, over HTTP, with a
+separate server process.
 
-With ``--labels N``, measure an empty database and one with N existing labels. With ``--study``, seven people label in a
-study with a quota and gold items, and three review a sample and all final values.
+With ``--labels N``, measure an empty database and one with N existing labels. With ``--study``,
+seven people label in a study with a quota and gold items, and three review a sample and all final
+values.
 """
 
 import argparse
@@ -36,7 +38,8 @@ def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
     """Label items of a person, at most this many.
 
     Returns:
-        For each label, the seconds from sending it to the response that confirms it, and those of the next page.
+        For each label, the seconds from sending it to the response that confirms it, and those of
+        the next page.
     """
     times = []
     with httpx.Client(base_url=address, timeout=60) as client:
@@ -55,27 +58,48 @@ def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
 
 def study_for(people: int, items: int, labels: int) -> Study:
     """Return the study of the tests, with numbers for many items."""
-    groups = {"annotator": Group(count=people - 3, quota=items + labels), "reviewer": Group(count=3)}
+    groups = {
+        "annotator": Group(count=people - 3, quota=items + labels),
+        "reviewer": Group(count=3),
+    }
     rounds = [one.model_copy(update={"sample": one.sample and items // 2}) for one in STUDY.rounds]
-    return STUDY.model_copy(update={"people": groups, "rounds": rounds, "gold": Gold(labels="known.jsonl", every=10)})
+    return STUDY.model_copy(
+        update={"people": groups, "rounds": rounds, "gold": Gold(labels="known.jsonl", every=10)}
+    )
 
 
 def fill(path: Path, people: Sequence[str], labels: int) -> None:
     """Write labels of the first items in their first round, two per item, directly to the database."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        free = connection.execute("SELECT item FROM places WHERE stage = 'rate' ORDER BY item").fetchall()
+        free = connection.execute(
+            "SELECT item FROM places WHERE stage = 'rate' ORDER BY item"
+        ).fetchall()
         for number in range(labels):
             person, at = people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
             row = (free[number // 2][0], Rating.stages[0].name, person, at)
-            slot = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row)
-            row = (slot.lastrowid, f"form {number}", json.dumps({"rating": random.choice("01")}), "", 10.0, at)
+            slot = connection.execute(
+                "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row
+            )
+            row = (
+                slot.lastrowid,
+                f"form {number}",
+                json.dumps({"rating": random.choice("01")}),
+                "",
+                10.0,
+                at,
+            )
             connection.execute(
-                "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES (?, ?, ?, ?, ?, ?)", row
+                (
+                    "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES "
+                    "(?, ?, ?, ?, ?, ?)"
+                ),
+                row,
             )
 
 
 def measure(folder: Path, people: int, items: int, labels: int, *, is_study: bool) -> list[float]:
-    """Measure and print the response times with this many existing labels; return them sorted, in seconds.
+    """Measure and print the response times with this many existing labels; return them sorted, in
+    seconds.
 
     Also prints the seconds of the lead's pages.
     """
@@ -92,13 +116,17 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-c", _SERVER, path, str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1] / "tests")
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1] / "tests"
+    )
     while b"Stop with" not in server.stdout.readline():
         pass
     most = 2 * (items - labels // 2) // people if is_study else items
     try:
         with ThreadPoolExecutor(people) as pool:
-            times_by_person = pool.map(lambda token: label_all(address, token, most), tokens.values())
+            times_by_person = pool.map(
+                lambda token: label_all(address, token, most), tokens.values()
+            )
             label_times, page_times = zip(
                 *(both for person_times in times_by_person for both in person_times), strict=True
             )
@@ -106,7 +134,8 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
         with httpx.Client(base_url=address, timeout=600, follow_redirects=True) as client:
             base = str(client.get(f"/enter/{lead}").url)
             lead_s = {
-                page or "lead": seconds_of(lambda page=page: client.get(base + page)) for page in ("", "agreement")
+                page or "lead": seconds_of(lambda page=page: client.get(base + page))
+                for page in ("", "agreement")
             }
     finally:
         server.kill()
@@ -115,7 +144,8 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
     print(
         f"{labels} existing labels: {len(times)} new labels, median {median:.0f} ms, 95 % under "
         f"{percentile_95:.0f} ms, all under {1000 * times[-1]:.0f} ms; next page: median "
-        f"{1000 * page_times[len(times) // 2]:.0f} ms, 95 % under {1000 * page_times[int(0.95 * len(times))]:.0f} ms, "
+        f"{1000 * page_times[len(times) // 2]:.0f} ms, 95 % under "
+        f"{1000 * page_times[int(0.95 * len(times))]:.0f} ms, "
         f"all under {1000 * page_times[-1]:.0f} ms; "
         + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
     )
@@ -133,25 +163,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=10, help="Number of concurrent people.")
     parser.add_argument(
-        "--items", type=int, default=500, help="Number of items to label over HTTP, two people per item."
+        "--items",
+        type=int,
+        default=500,
+        help="Number of items to label over HTTP, two people per item.",
     )
     parser.add_argument(
-        "--labels", type=int, default=0, help="Number of existing labels to compare with an empty database."
+        "--labels",
+        type=int,
+        default=0,
+        help="Number of existing labels to compare with an empty database.",
     )
-    parser.add_argument("--study", action="store_true", help="Label in rounds, with a quota, a sample and gold items.")
+    parser.add_argument(
+        "--study",
+        action="store_true",
+        help="Label in rounds, with a quota, a sample and gold items.",
+    )
     arguments = parser.parse_args()
     items = arguments.items + arguments.labels // 2
     with tempfile.TemporaryDirectory() as folder:
         counts = dict.fromkeys((0, arguments.labels))
         times = [
             measure(
-                Path(folder), arguments.people, items if count else arguments.items, count, is_study=arguments.study
+                Path(folder),
+                arguments.people,
+                items if count else arguments.items,
+                count,
+                is_study=arguments.study,
             )
             for count in counts
         ]
     if arguments.labels:
         empty, full = (seconds[int(0.95 * len(seconds))] for seconds in times)
-        print(f"95th percentile, {arguments.labels} existing labels / empty database: {full / empty:.2f}")
+        print(
+            f"95th percentile, {arguments.labels} existing labels / empty database: "
+            f"{full / empty:.2f}"
+        )
 
 
 if __name__ == "__main__":

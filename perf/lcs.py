@@ -1,12 +1,14 @@
 """Compare the speed of `lcs_lengths` with a direct implementation of the reference procedure.
 
-Both use the same published plans and gold plans, and one encoder that is loaded and used before timing starts:
+Both use the same published plans and gold plans, and one encoder that is loaded and used before
+timing starts:
 
 (a) a memoised recursion, with two encoder calls and a cosine for each comparison of two steps;
 (b) `lcs_lengths`, three times; the median counts.
 
-The values must be equal on every pair. The time of (a) depends on the number of comparisons, and the time of (b) on the
-number of distinct steps. The ratio therefore depends on the pairs (``--choose``):
+The values must be equal on every pair. The time of (a) depends on the number of comparisons, and
+the time of (b) on the number of distinct steps. The ratio therefore depends on the pairs
+(``--choose``):
 
 first   both models' plans with both gold plans, as in a run, for the first instances in the file
 spread  the same, for instances spread evenly over the file
@@ -39,17 +41,25 @@ if TYPE_CHECKING:
 
 PAIRS = 50
 REPEATS = 3
-PLANS = Path(__file__).resolve().parents[2] / "shared" / "data" / "actplan" / "plans_train_val.jsonl"
+PLANS = (
+    Path(__file__).resolve().parents[2] / "shared" / "data" / "actplan" / "plans_train_val.jsonl"
+)
 
 Pair = tuple[list[str], list[str]]
 Result = TypeVar("Result")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="Number of pairs of plans.")
-    parser.add_argument("--plans", type=Path, default=PLANS, help="JSON Lines file of published plans.")
-    parser.add_argument("--choose", choices=["first", "spread", "single"], default="first", help="Pairs to compare.")
+    parser.add_argument(
+        "--plans", type=Path, default=PLANS, help="JSON Lines file of published plans."
+    )
+    parser.add_argument(
+        "--choose", choices=["first", "spread", "single"], default="first", help="Pairs to compare."
+    )
     arguments = parser.parse_args()
     instances = read_labelled_plans(arguments.plans)
     if arguments.choose == "single":
@@ -68,10 +78,15 @@ def main() -> None:
         processor.append(used)
     sys.setrecursionlimit(10_000 + 10 * max(len(first) + len(second) for first, second in pairs))
     procedure = _Reference(encoder)
-    expected, wall, used = _timed("(a) the reference", lambda: [procedure.lcs(*pair) for pair in track(pairs, "(a)")])
-    assert lengths == expected, [pair for pair in zip(lengths, expected, strict=True) if pair[0] != pair[1]]
+    expected, wall, used = _timed(
+        "(a) the reference", lambda: [procedure.lcs(*pair) for pair in track(pairs, "(a)")]
+    )
+    assert lengths == expected, [
+        pair for pair in zip(lengths, expected, strict=True) if pair[0] != pair[1]
+    ]
     print(
-        f"{procedure.comparisons} comparisons, {1000 * wall / procedure.comparisons:.1f} ms each; equal on every pair\n"
+        f"{procedure.comparisons} comparisons, {1000 * wall / procedure.comparisons:.1f} ms each; "
+        "equal on every pair\n"
         f"(a) / median of (b): {wall / statistics.median(ours):.0f}; "
         f"CPU time: {used / statistics.median(processor):.0f}"
     )
@@ -99,8 +114,12 @@ class _Reference:
         from sentence_transformers.util import cos_sim
 
         self.comparisons += 1
-        first_embedding = self._encoder.encode(first, convert_to_tensor=True, show_progress_bar=False)
-        second_embedding = self._encoder.encode(second, convert_to_tensor=True, show_progress_bar=False)
+        first_embedding = self._encoder.encode(
+            first, convert_to_tensor=True, show_progress_bar=False
+        )
+        second_embedding = self._encoder.encode(
+            second, convert_to_tensor=True, show_progress_bar=False
+        )
         return cos_sim(first_embedding, second_embedding).item() >= THRESHOLD
 
 
@@ -115,7 +134,11 @@ def _single_pairs(instances: list[LabelledInstance], count: int) -> list[Pair]:
 
 
 def _pairs_of_instances(instances: list[LabelledInstance], count: int, spread: bool) -> list[Pair]:
-    complete = [instance for instance in instances if len(instance.plans) == 2 and instance.gold_1 and instance.gold_2]
+    complete = [
+        instance
+        for instance in instances
+        if len(instance.plans) == 2 and instance.gold_1 and instance.gold_2
+    ]
     num_chosen = math.ceil(count / 4)
     chosen = (
         [complete[number * len(complete) // num_chosen] for number in range(num_chosen)]
@@ -139,7 +162,8 @@ def _describe(pairs: list[Pair], encoder: "SentenceTransformer") -> None:
 
     steps = [step for pair in pairs for plan in pair for step in plan]
     print(
-        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, {torch.get_num_threads()} threads, load "
+        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, {torch.get_num_threads()} threads, "
+        "load "
         f"{os.getloadavg()[0]:.1f}, Python {platform.python_version()}, torch {torch.__version__}; "
         f"{encoder_name()} on {encoder.device}\n"
         f"{len(pairs)} pairs, {len(steps)} steps, {len(set(steps))} distinct, "

@@ -1,10 +1,11 @@
-"""Tune a tiny model on a rendered EgoPlan-IT, for several seeds, with the ablations of the paper's Table 3.
+"""Tune a tiny model on a rendered EgoPlan-IT, for several seeds, with the ablations of the paper's
+Table 3.
 
-Each seed has its own scenes, weights and folder, and runs the steps of `lmms-egoplan train demo`. lmms-eval measures
-the accuracies in `egoplan_val`.
+Each seed has its own scenes, weights and folder, and runs the steps of `lmms-egoplan train demo`.
+lmms-eval measures the accuracies in `egoplan_val`.
 
-    python perf/learning.py --out learning                # 3 seeds with 4 ablations each, about 30 minutes on 2 cores
-    python perf/learning.py --out learning --no-ablations
+    python perf/learning.py --out learning                # 3 seeds with 4 ablations each, about 30
+    minutes on 2 cores python perf/learning.py --out learning --no-ablations
 """
 
 import argparse
@@ -34,8 +35,12 @@ ABLATIONS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="Output folder, with a subfolder per seed.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="Output folder, with a subfolder per seed."
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="Seeds to run.")
     parser.add_argument("--no-ablations", action="store_true", help="Skip the ablations.")
     arguments = parser.parse_args()
@@ -52,7 +57,9 @@ def main() -> None:
     console.print(accuracies_table({"chance": CHANCE} | means, f"mean of {len(measured)} seeds"))
 
 
-def learn(out: Path, seed: int, console: Console, ablations: dict[str, str]) -> dict[str, Accuracies]:
+def learn(
+    out: Path, seed: int, console: Console, ablations: dict[str, str]
+) -> dict[str, Accuracies]:
     """Return the accuracies before and after tuning, without the video, and for each ablation."""
     steps = [
         f"seed {seed}: model, scenes, and {TASK} before tuning",

@@ -1,4 +1,6 @@
-"""Build LLaVA-1.5-, Qwen2.5-VL- and InternVL-shaped models with seeded random weights, and their processors."""
+"""Build LLaVA-1.5-, Qwen2.5-VL- and InternVL-shaped models with seeded random weights, and their
+processors.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,27 +36,36 @@ Put down the cereal box, open the cupboard, wash the spoon, take a bowl of milk.
 LLAVA_TEMPLATE = (
     "{% for message in messages %}{{ message['role'] | upper + ': ' }}"
     "{% for item in message['content'] if item['type'] == 'image' %}{{ '<image>\n' }}{% endfor %}"
-    "{% for item in message['content'] if item['type'] == 'text' %}{{ item['text'] + ' ' }}{% endfor %}"
+    "{% for item in message['content'] if item['type'] == 'text' %}{{ item['text'] + ' ' }}{% "
+    "endfor %}"
     "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
 QWEN_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% for item in message['content'] %}{% if item['type'] == 'image' %}"
     "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% elif item['type'] == 'video' %}"
-    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
-    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% "
+    "endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "}}{% endif %}"
 )
 
 INTERNVL_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% for item in message['content'] %}{% if item['type'] == 'image' %}{{ '<IMG_CONTEXT>\n' }}"
-    "{% elif item['type'] == 'video' %}{{ '<video>\n' }}{% else %}{{ item['text'] }}{% endif %}{% endfor %}"
-    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    "{% elif item['type'] == 'video' %}{{ '<video>\n' }}{% else %}{{ item['text'] }}{% endif %}{% "
+    "endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "}}{% endif %}"
 )
 
 
-def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel, ProcessorMixin, int]:
-    """Return the model in evaluation mode, its processor, and the number of tokens per image (see `IMAGE_SIZE`)."""
+def build(
+    shape: str, device: str, dtype: torch.dtype
+) -> tuple[PreTrainedModel, ProcessorMixin, int]:
+    """Return the model in evaluation mode, its processor, and the number of tokens per image (see
+    `IMAGE_SIZE`).
+    """
     config, processor, image_tokens = _SHAPES[shape]()
     torch.manual_seed(0)
     default = torch.get_default_dtype()
@@ -74,13 +85,19 @@ def build_small(shape: str) -> tuple[PreTrainedModel, ProcessorMixin, int]:
         for name, value in _SMALL.items():
             if hasattr(part, name):
                 setattr(part, name, [value] * 2 if isinstance(getattr(part, name), list) else value)
-    return AutoModelForImageTextToText.from_config(config, dtype=torch.float32).eval(), processor, image_tokens
+    return (
+        AutoModelForImageTextToText.from_config(config, dtype=torch.float32).eval(),
+        processor,
+        image_tokens,
+    )
 
 
 def build_qwen(
     width: int, layers: int, vision_width: int, vision_depth: int
 ) -> tuple[PreTrainedModel, ProcessorMixin, int]:
-    """Build a Qwen2.5-VL-shaped model of a custom size, with 64-dimensional heads, in float32 on the CPU."""
+    """Build a Qwen2.5-VL-shaped model of a custom size, with 64-dimensional heads, in float32 on
+    the CPU.
+    """
     config, processor, image_tokens = _qwen_7b()
     text, vision = config.text_config, config.vision_config
     text.hidden_size, text.intermediate_size, text.num_hidden_layers = width, 3 * width, layers
@@ -88,7 +105,11 @@ def build_qwen(
     text.layer_types = text.layer_types[:layers]
     text.vocab_size, text.max_position_embeddings = 32000, 8192
     text.rope_parameters["mrope_section"] = [8, 12, 12]
-    vision.hidden_size, vision.intermediate_size, vision.depth = vision_width, 3 * vision_width, vision_depth
+    vision.hidden_size, vision.intermediate_size, vision.depth = (
+        vision_width,
+        3 * vision_width,
+        vision_depth,
+    )
     vision.num_heads, vision.out_hidden_size = vision_width // 64, width
     vision.fullatt_block_indexes = [vision_depth - 1]
     torch.manual_seed(0)
@@ -137,7 +158,9 @@ def _llava_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
 def _llava(text: LlamaConfig, vision: CLIPVisionConfig, image_size: int) -> LlavaConfig:
     image_token = _tokenizer(["<image>"]).convert_tokens_to_ids("<image>")
     tokens = (image_size // 14) ** 2
-    return LlavaConfig(vision_config=vision, text_config=text, image_token_id=image_token, image_seq_length=tokens)
+    return LlavaConfig(
+        vision_config=vision, text_config=text, image_token_id=image_token, image_seq_length=tokens
+    )
 
 
 def _llava_processor(image_size: int) -> LlavaProcessor:
@@ -171,7 +194,11 @@ def _qwen_7b() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
             "num_key_value_heads": 4,
             "vocab_size": 152064,
             "max_position_embeddings": 128000,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e6,
+                "mrope_section": [16, 24, 24],
+            },
         },
         vision_config={"hidden_size": 1280, "intermediate_size": 3420, "out_hidden_size": 3584},
         image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),

@@ -1,7 +1,8 @@
-"""Measure how long the model waits in the `hf_vlm` backend, which reads frames and encodes questions ahead.
+"""Measure how long the model waits in the `hf_vlm` backend, which reads frames and encodes
+questions ahead.
 
-On a CPU, the model only waits `COMPUTE_S` and uses no CPU time, like a model on a GPU. On a GPU, it is a
-model of the given shape.
+On a CPU, the model only waits `COMPUTE_S` and uses no CPU time, like a model on a GPU. On a GPU, it
+is a model of the given shape.
 """
 
 import argparse
@@ -36,11 +37,15 @@ ENCODINGS = 24
 def measure_pipeline(arguments: argparse.Namespace) -> None:
     cores = len(os.sched_getaffinity(0))
     print(
-        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms per question, load and encode in CPU "
+        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms per question, "
+        "load and encode in CPU "
         "time; '1 to N threads': speedup of encoding with one thread per core"
     )
     print(
-        "shape          media  load  encode  1 to N threads  compute  bound  2 threads load  now  now / bound",
+        (
+            "shape          media  load  encode  1 to N threads  compute  bound  2 threads "
+            "load  now  now / bound"
+        ),
         flush=True,
     )
     with tempfile.TemporaryDirectory() as temporary:
@@ -69,7 +74,10 @@ def _measure(
     encode = partial(_encode, ranker)
     with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         pool.submit(encode, questions[0]).result()
-        loading = _cpu_seconds(lambda: list(pool.map(load, requests[:: len(CANDIDATES)][:ENCODINGS]))) / ENCODINGS
+        loading = (
+            _cpu_seconds(lambda: list(pool.map(load, requests[:: len(CANDIDATES)][:ENCODINGS])))
+            / ENCODINGS
+        )
         encoding = _cpu_seconds(lambda: list(pool.map(encode, questions))) / ENCODINGS
         alone = _seconds(lambda: list(pool.map(encode, questions))) / ENCODINGS
     with ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -78,17 +86,22 @@ def _measure(
     compute = COMPUTE_S
     if arguments.device != "cpu":
         encoded = [encode(question) for question in questions]
-        compute = _seconds(lambda: [ranker.score_encoded(question) for question in encoded]) / ENCODINGS
+        compute = (
+            _seconds(lambda: [ranker.score_encoded(question) for question in encoded]) / ENCODINGS
+        )
     before, now = [], []
     for _ in range(arguments.repeats):
         before.append(_seconds(lambda: _load_ahead_only(backend, requests)) / arguments.questions)
         now.append(_seconds(lambda: list(backend.loglikelihood(requests))) / arguments.questions)
     bound = max((loading + encoding) / cores, compute)
     figures = [loading, encoding, compute, bound, statistics.median(before), statistics.median(now)]
-    loading, encoding, compute, bound, earlier, latest = (f"{1000 * value:.1f}" for value in figures)
+    loading, encoding, compute, bound, earlier, latest = (
+        f"{1000 * value:.1f}" for value in figures
+    )
     speedup = alone / several
     print(
-        f"{shape:14} {media:6} {loading:>5} {encoding:>6} {speedup:>12.2f} {compute:>8} {bound:>6} {earlier:>15} "
+        f"{shape:14} {media:6} {loading:>5} {encoding:>6} {speedup:>12.2f} {compute:>8} "
+        f"{bound:>6} {earlier:>15} "
         f"{latest:>6} {figures[-1] / figures[3]:>8.2f}",
         flush=True,
     )
@@ -100,10 +113,14 @@ def _encode(ranker: Any, question: tuple[list[dict[str, Any]], str]) -> Any:
 
 
 def _load_ahead_only(backend: Any, requests: list[Any]) -> None:
-    """Run the earlier version: two threads read frames, and the model waits while a question is encoded."""
+    """Run the earlier version: two threads read frames, and the model waits while a question is
+    encoded.
+    """
     from lmms_egoplan.harnesses.prefetch import prefetch
 
-    with closing(prefetch(requests[:: len(CANDIDATES)], backend._load, workers=2, ahead=4)) as loaded:
+    with closing(
+        prefetch(requests[:: len(CANDIDATES)], backend._load, workers=2, ahead=4)
+    ) as loaded:
         for _, (messages, question_id) in loaded:
             backend._ranker.score(messages, CANDIDATES, question_id)
 
@@ -176,9 +193,14 @@ def _videos(folder: Path) -> Callable[[int], list[Image.Image]]:
 def _views(seed: int, size: tuple[int, int]) -> Iterator[Image.Image]:
     """Return 15 seconds of a moving textured scene, at 24 frames per second."""
     width, height = size
-    coarse = np.random.default_rng(seed).integers(0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8)
+    coarse = np.random.default_rng(seed).integers(
+        0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8
+    )
     scene = Image.fromarray(coarse).resize((width + 400, height + 40), Image.Resampling.BICUBIC)
-    return (scene.crop((index, index // 10, index + width, index // 10 + height)) for index in range(360))
+    return (
+        scene.crop((index, index // 10, index + width, index // 10 + height))
+        for index in range(360)
+    )
 
 
 def _cpu_seconds(call: Callable[[], Any]) -> float:

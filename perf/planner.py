@@ -1,12 +1,15 @@
-"""Measure how often planners reach goals in the simulated kitchen, with goals and pictures that tuning did not see.
+"""Measure how often planners reach goals in the simulated kitchen, with goals and pictures that
+tuning did not see.
 
-A seed sets the camera, slightly off its usual position, and which other elements are open or on at the start. Training
-uses separate seeds. First, all weights of a tiny LLaVA are trained to describe the possible actions in a view, without
-any goal. Then `lmms_egoplan.training` tunes it on rendered episodes, one frame per step.
+A seed sets the camera, slightly off its usual position, and which other elements are open or on at
+the start. Training uses separate seeds. First, all weights of a tiny LLaVA are trained to describe
+the possible actions in a view, without any goal. Then `lmms_egoplan.training` tunes it on rendered
+episodes, one frame per step.
 
-The goals are split into three parts. Each part is tested with a model tuned on the other two ("new goals"), and with a
-model tuned on this part and another ("known goals"). The goal-only model is tuned on the same episodes and tested, both
-without pictures. Planners rank all actions of the kitchen.
+The goals are split into three parts. Each part is tested with a model tuned on the other two ("new
+goals"), and with a model tuned on this part and another ("known goals"). The goal-only model is
+tuned on the same episodes and tested, both without pictures. Planners rank all actions of the
+kitchen.
 
     MUJOCO_GL=osmesa python perf/planner.py      # 2 CPU cores, about 30 minutes
 """
@@ -47,14 +50,21 @@ CAPTION_PROMPT = "What can be done now?"
 SIDE, PATCH = 128, 16
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 # Maximum offsets of a seed's camera from the kitchen's own: metres, metres, degrees and degrees.
-MAX_TARGET_OFFSET, MAX_DISTANCE_OFFSET, MAX_AZIMUTH_OFFSET, MAX_ELEVATION_OFFSET = 0.05, 0.15, 5.0, 3.0
+MAX_TARGET_OFFSET, MAX_DISTANCE_OFFSET, MAX_AZIMUTH_OFFSET, MAX_ELEVATION_OFFSET = (
+    0.05,
+    0.15,
+    5.0,
+    3.0,
+)
 
 State = frozenset[str]
 Pictures = dict[tuple[int, State], Image.Image]
 
 
 def draw_pictures(kitchen: Kitchen, folder: Path) -> Pictures:
-    """Return the picture of every state for every seed; missing pictures are drawn and saved in the folder."""
+    """Return the picture of every state for every seed; missing pictures are drawn and saved in the
+    folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     camera = kitchen._camera
     usual_camera = camera.lookat.copy(), camera.distance, camera.azimuth, camera.elevation
@@ -62,13 +72,23 @@ def draw_pictures(kitchen: Kitchen, folder: Path) -> Pictures:
     for seed in (*TRAINING_SEEDS, *SEEDS):
         generator = random.Random(f"camera {seed}")
         camera.lookat[:] = [
-            value + generator.uniform(-MAX_TARGET_OFFSET, MAX_TARGET_OFFSET) for value in usual_camera[0]
+            value + generator.uniform(-MAX_TARGET_OFFSET, MAX_TARGET_OFFSET)
+            for value in usual_camera[0]
         ]
-        camera.distance = usual_camera[1] + generator.uniform(-MAX_DISTANCE_OFFSET, MAX_DISTANCE_OFFSET)
-        camera.azimuth = usual_camera[2] + generator.uniform(-MAX_AZIMUTH_OFFSET, MAX_AZIMUTH_OFFSET)
-        camera.elevation = usual_camera[3] + generator.uniform(-MAX_ELEVATION_OFFSET, MAX_ELEVATION_OFFSET)
+        camera.distance = usual_camera[1] + generator.uniform(
+            -MAX_DISTANCE_OFFSET, MAX_DISTANCE_OFFSET
+        )
+        camera.azimuth = usual_camera[2] + generator.uniform(
+            -MAX_AZIMUTH_OFFSET, MAX_AZIMUTH_OFFSET
+        )
+        camera.elevation = usual_camera[3] + generator.uniform(
+            -MAX_ELEVATION_OFFSET, MAX_ELEVATION_OFFSET
+        )
         for state in all_states():
-            path = folder / f"{seed} {' '.join(str(int(element in state)) for element in ELEMENTS)}.png"
+            path = (
+                folder
+                / f"{seed} {' '.join(str(int(element in state)) for element in ELEMENTS)}.png"
+            )
             if not path.exists():
                 kitchen.set(state)
                 kitchen.observe().save(path)
@@ -77,18 +97,35 @@ def draw_pictures(kitchen: Kitchen, folder: Path) -> Pictures:
 
 
 def all_states() -> list[State]:
-    return [frozenset(state) for count in range(len(ELEMENTS) + 1) for state in combinations(ELEMENTS, count)]
+    return [
+        frozenset(state)
+        for count in range(len(ELEMENTS) + 1)
+        for state in combinations(ELEMENTS, count)
+    ]
 
 
 class StillKitchen:
-    """An environment with a goal: the kitchen's simulation and success check, and one stored picture per state."""
+    """An environment with a goal: the kitchen's simulation and success check, and one stored
+    picture per state.
+    """
 
     name = Kitchen.name
 
     def __init__(self, kitchen: Kitchen, pictures: Pictures, goal: str, seed: int) -> None:
-        self._kitchen, self._pictures, self._goal, self._seed = kitchen, pictures, set(GOALS[goal]), seed
+        self._kitchen, self._pictures, self._goal, self._seed = (
+            kitchen,
+            pictures,
+            set(GOALS[goal]),
+            seed,
+        )
         generator = random.Random(f"{goal} {seed}")
-        kitchen.set([element for element in ELEMENTS if element not in self._goal and generator.random() < 0.3])
+        kitchen.set(
+            [
+                element
+                for element in ELEMENTS
+                if element not in self._goal and generator.random() < 0.3
+            ]
+        )
 
     def observe(self) -> Image.Image:
         return self._pictures[self._seed, self.state()]
@@ -105,7 +142,9 @@ class StillKitchen:
         return not self._goal & self._kitchen.unreached
 
     def state(self) -> State:
-        return frozenset(element for element, is_reached in self._kitchen.state().items() if is_reached)
+        return frozenset(
+            element for element, is_reached in self._kitchen.state().items() if is_reached
+        )
 
 
 class Oracle:
@@ -149,21 +188,35 @@ class GoalOnly:
 def needed_action(goal: str, state: State) -> str:
     """Return the next action towards the goal."""
     element = next(element for element in GOALS[goal] if element not in state)
-    return next(action for action, effect in ACTIONS.items() if effect == {"element": element, "to": "done"})
+    return next(
+        action for action, effect in ACTIONS.items() if effect == {"element": element, "to": "done"}
+    )
 
 
 def possible_actions(state: State) -> list[str]:
     """Return the actions that change something."""
-    return [action for action, effect in ACTIONS.items() if (effect["to"] == "done") != (effect["element"] in state)]
+    return [
+        action
+        for action, effect in ACTIONS.items()
+        if (effect["to"] == "done") != (effect["element"] in state)
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--caption-updates", type=int, default=800, help="Updates of the first training.")
-    parser.add_argument("--tuning-updates", type=int, default=400, help="Updates of each tuning.")
-    parser.add_argument("--goals", type=int, default=len(GOALS), help="Test only the first N goals of each part.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--pictures", type=Path, help="Folder for drawn views, reused if it exists. Default: a temporary folder."
+        "--caption-updates", type=int, default=800, help="Updates of the first training."
+    )
+    parser.add_argument("--tuning-updates", type=int, default=400, help="Updates of each tuning.")
+    parser.add_argument(
+        "--goals", type=int, default=len(GOALS), help="Test only the first N goals of each part."
+    )
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        help="Folder for drawn views, reused if it exists. Default: a temporary folder.",
     )
     arguments = parser.parse_args()
     parts = [list(GOALS)[part::PARTS] for part in range(PARTS)]
@@ -174,14 +227,18 @@ def main() -> None:
         print(f"{len(pictures)} views", flush=True)
         results: dict[str, dict[str, list[Episode]]] = {}
 
-        def run_planner(name: str, goals: list[str], make_planner: Callable[[StillKitchen, str, int], Any]) -> None:
+        def run_planner(
+            name: str, goals: list[str], make_planner: Callable[[StillKitchen, str, int], Any]
+        ) -> None:
             """Run a planner's episodes on these goals with every seed, and print a summary."""
             for goal in goals:
                 episodes = results.setdefault(name, {}).setdefault(goal, [])
                 for seed in SEEDS:
                     environment = StillKitchen(kitchen, pictures, goal, seed)
                     planner = make_planner(environment, goal, seed)
-                    episodes.append(run_episode(planner, environment, goal, MAX_STEPS, frames_per_clip=1))
+                    episodes.append(
+                        run_episode(planner, environment, goal, MAX_STEPS, frames_per_clip=1)
+                    )
             print_summary(name, results[name])
 
         tested_goals = [goal for part in tested_parts for goal in part]
@@ -192,7 +249,9 @@ def main() -> None:
         print(f"captions: {time.monotonic() - started:.0f} s", flush=True)
         run_planner("not tuned", tested_goals, with_model(base, None, has_pictures=True))
         for number, new_goals in enumerate(tested_parts):
-            training_goals = [goal for part in parts[:number] + parts[number + 1 :] for goal in part]
+            training_goals = [
+                goal for part in parts[:number] + parts[number + 1 :] for goal in part
+            ]
             known_goals = tested_parts[(number + 1) % PARTS]
             for name, has_pictures in (("tuned", True), ("goal only", False)):
                 started, adapter = time.monotonic(), Path(folder) / f"{name} {number}"
@@ -207,22 +266,41 @@ def main() -> None:
                 )  # fmt: skip
                 mix = Mix({"episodes": samples}, seed=settings.seed)
                 tune(str(base), mix, [], settings, adapter, {"data": "rendered kitchen"})
-                print(f"part {number}, {name}: tuning {time.monotonic() - started:.0f} s", flush=True)
+                print(
+                    f"part {number}, {name}: tuning {time.monotonic() - started:.0f} s", flush=True
+                )
                 make_planner = with_model(base, adapter, has_pictures)
                 run_planner(f"{name}, new goals", new_goals, make_planner)
                 run_planner(f"{name}, known goals", known_goals, make_planner)
-    models = ("tuned, new goals", "goal only, new goals", "tuned, known goals", "goal only, known goals")
-    for name, baseline in (*((name, "chance") for name in ("not tuned", *models)), models[:2], models[2:]):
-        rates = [[np.mean(successes(results[arm][goal])) for goal in tested_goals] for arm in (name, baseline)]
+    models = (
+        "tuned, new goals",
+        "goal only, new goals",
+        "tuned, known goals",
+        "goal only, known goals",
+    )
+    for name, baseline in (
+        *((name, "chance") for name in ("not tuned", *models)),
+        models[:2],
+        models[2:],
+    ):
+        rates = [
+            [np.mean(successes(results[arm][goal])) for goal in tested_goals]
+            for arm in (name, baseline)
+        ]
         difference = np.subtract(*rates)
-        low, high = bootstrap((difference,), np.mean, method="percentile", rng=0).confidence_interval
+        low, high = bootstrap(
+            (difference,), np.mean, method="percentile", rng=0
+        ).confidence_interval
         print(
-            f"{name} minus {baseline}: {np.mean(difference):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, over goals"
+            f"{name} minus {baseline}: {np.mean(difference):+.3f}, 95 % interval "
+            f"{low:+.3f} to {high:+.3f}, over goals"
         )
 
 
 def with_model(base: Path, adapter: Path | None, has_pictures: bool) -> Callable[..., Any]:
-    """Load a model, and return a function that returns the same planner, which ranks all actions, for every episode."""
+    """Load a model, and return a function that returns the same planner, which ranks all actions,
+    for every episode.
+    """
     model = AutoModelForImageTextToText.from_pretrained(base).eval()
     model = load_adapter(model, adapter) if adapter else model
     proposer = Proposer(model, AutoProcessor.from_pretrained(base), len(ACTIONS), "rank")
@@ -242,28 +320,43 @@ def print_summary(name: str, episodes_by_goal: Mapping[str, Sequence[Episode]]) 
     steps = [len(episode.steps) for episode in episodes if episode.is_success]
     seconds = [step.model_seconds for episode in episodes for step in episode.steps]
     print(
-        f"{name}: success {rate:.3f} in {len(episodes)} episodes, {statistics.fmean(steps or [0]):.2f} steps to "
+        f"{name}: success {rate:.3f} in {len(episodes)} episodes, "
+        f"{statistics.fmean(steps or [0]):.2f} steps to "
         f"success, {statistics.median(seconds):.3f} s per step",
         flush=True,
     )
 
 
 def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
-    """Train all weights of a toy-sized LLaVA to list each state's possible actions, in the training cameras' views."""
+    """Train all weights of a toy-sized LLaVA to list each state's possible actions, in the training
+    cameras' views.
+    """
     set_seed(0)
     texts = [CAPTION_PROMPT, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
     images = CLIPImageProcessor(size={"height": SIDE, "width": SIDE}, do_center_crop=False)
-    processor = llava_processor(images, train_tokenizer([f" {text}" for text in texts], 1024), PATCH)
-    model = llava(processor, SIDE, {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 128})
+    processor = llava_processor(
+        images, train_tokenizer([f" {text}" for text in texts], 1024), PATCH
+    )
+    model = llava(
+        processor, SIDE, {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 128}
+    )
     model.config.vision_feature_layer = -1
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, updates, pct_start=0.1)
-    message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": CAPTION_PROMPT}]}
+    message = {
+        "role": "user",
+        "content": [{"type": "image"}, {"type": "text", "text": CAPTION_PROMPT}],
+    }
     prompt = processor.apply_chat_template([message], add_generation_prompt=True)
     views = [(seed, state) for seed in TRAINING_SEEDS for state in all_states()]
-    answers = [f" {', '.join(possible_actions(state))}{processor.tokenizer.eos_token}" for _, state in views]
+    answers = [
+        f" {', '.join(possible_actions(state))}{processor.tokenizer.eos_token}"
+        for _, state in views
+    ]
     rows = [f"{prompt}{answer}" for answer in answers]
-    inputs = processor(images=[pictures[view] for view in views], text=rows, padding=True, return_tensors="pt")
+    inputs = processor(
+        images=[pictures[view] for view in views], text=rows, padding=True, return_tensors="pt"
+    )
     labels = torch.full_like(inputs["input_ids"], -100)
     for row, answer in enumerate(answers):  # padding is on the left
         count = len(processor.tokenizer(answer, add_special_tokens=False).input_ids)
@@ -305,7 +398,9 @@ def sample(number: int, goals: Sequence[str], pictures: Pictures | None) -> Samp
         f"episode {number}",
         ((QUESTION.format(goal=goal), answer),),
         tuple(action for action in ACTIONS if action != answer),
-        partial(sample_media, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else list,
+        partial(sample_media, generator.choice(TRAINING_SEEDS), states, pictures)
+        if pictures
+        else list,
         len(states) if pictures else 0,
     )
 

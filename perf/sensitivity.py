@@ -1,8 +1,9 @@
 """Simulate how often a sensitivity run reports an effect for a model that has none.
 
-Each model answers 300 questions by their content. For each prompt, video and order of the options, it draws a fifth of
-its answers anew, with the same probability of being right. Redrawn are single questions, or all questions of some
-videos. In the latter case, the probability also differs between videos. The columns:
+Each model answers 300 questions by their content. For each prompt, video and order of the options,
+it draws a fifth of its answers anew, with the same probability of being right. Redrawn are single
+questions, or all questions of some videos. In the latter case, the probability also differs between
+videos. The columns:
 
 factors      share of models for which some factor has a corrected p-value below 0.05
 presets      the same for the presets, which are a family of their own
@@ -39,32 +40,48 @@ def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[Asked, str
     def drawn(asked: Asked, key: str) -> str:
         video = docs[key]["video_id"]
         chance = random.Random(f"{seed} {asked} {key}")
-        accuracy = random.Random(f"{seed} {video}").choice((0.2, 0.4, 0.6, 0.8)) if kind == KINDS[1] else 0.5
+        accuracy = (
+            random.Random(f"{seed} {video}").choice((0.2, 0.4, 0.6, 0.8))
+            if kind == KINDS[1]
+            else 0.5
+        )
         gold = docs[key]["golden_choice_idx"]
         wrong = [letter for letter in planted.LETTERS if letter != gold]
         return gold if chance.random() < accuracy else chance.choice(wrong)
 
     def reply(asked: Asked, key: str) -> str:
         unit = docs[key]["video_id"] if kind == KINDS[1] else key
-        is_new = asked != planted.OFFICIAL and random.Random(f"{seed} {asked} {unit} new").random() < REDRAWN
-        stored = docs[key]["choices"][planted.LETTERS.index(drawn(asked if is_new else planted.OFFICIAL, key))]
+        is_new = (
+            asked != planted.OFFICIAL
+            and random.Random(f"{seed} {asked} {unit} new").random() < REDRAWN
+        )
+        stored = docs[key]["choices"][
+            planted.LETTERS.index(drawn(asked if is_new else planted.OFFICIAL, key))
+        ]
         return planted.LETTERS[rotated(docs[key], asked.shift)["choices"].index(stored)]
 
     return reply
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", type=int, default=200)
     count = parser.parse_args().models
     docs = planted.questions()
     conditions = [planted.base(), *planted.orders(), *planted.fields(), *planted.presets()]
-    print(f"{count} models, {len(docs)} questions, {len(conditions)} conditions; share and standard error")
+    print(
+        f"{count} models, {len(docs)} questions, {len(conditions)} conditions; share and "
+        "standard error"
+    )
     print("| redrawn | factors | presets | uncorrected | seconds |\n|---|---:|---:|---:|---:|")
     for kind in KINDS:
         started, counts = time.monotonic(), [0, 0, 0]
         for seed in range(count):
-            scored = effects_of(conditions, docs, planted.ask(model(docs, kind, seed), conditions, docs))
+            scored = effects_of(
+                conditions, docs, planted.ask(model(docs, kind, seed), conditions, docs)
+            )
             compared = [x.cells for x in scored if "p_value" in x.cells]
             factors = [x for x in compared if x["factor"] != PRESET]
             presets = [x for x in compared if x["factor"] == PRESET]

@@ -2,9 +2,9 @@
 
     python perf/shortcuts.py --questions 12
 
-The model is LLaVA-1.5-shaped, but each ranking only waits `COMPUTE_S` and uses no CPU time, like a model on a GPU. The
-conditions are those in `SHORTCUTS`, except those of images and views. Every question has three past actions, so that
-`last_4_actions` is equal to the question itself.
+The model is LLaVA-1.5-shaped, but each ranking only waits `COMPUTE_S` and uses no CPU time, like a
+model on a GPU. The conditions are those in `SHORTCUTS`, except those of images and views. Every
+question has three past actions, so that `last_4_actions` is equal to the question itself.
 """
 
 import os
@@ -27,7 +27,10 @@ from lmms_egoplan.media.frames import read_video_frames, write_video
 
 SIZE, FPS = (854, 480), 24
 PARTNERS = ("same_goal_video", "other_goal_video", "other_video")
-CONDITIONS = ("whole", *(name for name in SHORTCUTS if name not in ("other_image", "marked", "views_swapped")))
+CONDITIONS = (
+    "whole",
+    *(name for name in SHORTCUTS if name not in ("other_image", "marked", "views_swapped")),
+)
 ACTIONS = ("take a bowl", "open the fridge", "take the milk")
 
 Doc = dict[str, Any]
@@ -35,9 +38,13 @@ Doc = dict[str, Any]
 
 def main(
     questions: Annotated[int, typer.Option(help="Number of questions.")] = 12,
-    shape: Annotated[str, typer.Option(help="Shape of the model, as in perf/models.py.")] = "llava-1.5-7b",
+    shape: Annotated[
+        str, typer.Option(help="Shape of the model, as in perf/models.py.")
+    ] = "llava-1.5-7b",
 ) -> None:
-    """Print the times of a run of all conditions, with and without sharing, and their ratio to the bound."""
+    """Print the times of a run of all conditions, with and without sharing, and their ratio to the
+    bound.
+    """
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -46,18 +53,35 @@ def main(
         backend = _backend(folder / "checkpoint", shape)
         requests = _requests(backend, [_question(folder, number) for number in range(questions)])
         list(backend.loglikelihood(requests[: len(CANDIDATES)]))  # imports, threads
-        sets = {frozenset(_frames(doc)): doc for docs in _docs(backend) for doc in docs if _frames(doc)}
+        sets = {
+            frozenset(_frames(doc)): doc for docs in _docs(backend) for doc in docs if _frames(doc)
+        }
         torch.set_num_threads(1)
         whole = backend.task_dict["perf_whole"]["val"]
-        decoding = _cpu_seconds(lambda: [read_video_frames(doc["path"], doc["numbers"]) for doc in whole])
+        decoding = _cpu_seconds(
+            lambda: [read_video_frames(doc["path"], doc["numbers"]) for doc in whole]
+        )
         processor = backend._generator._encoder._processor.image_processor
         encoding = sum(_encoding_seconds(processor, doc) for doc in sets.values())
-        texts = {(doc["sample_id"], *map(str, _frames(doc)), _text(doc)) for docs in _docs(backend) for doc in docs}
+        texts = {
+            (doc["sample_id"], *map(str, _frames(doc)), _text(doc))
+            for docs in _docs(backend)
+            for doc in docs
+        }
         compute, together = COMPUTE_S * len(texts), (decoding + encoding) / cores
         bound = max(compute, together)
-        print(f"{len(requests) // len(CANDIDATES)} rankings of {questions} questions, {len(CONDITIONS)} conditions")
-        print(f"{len(texts)} of them differ, {len(sets)} frame sets; {cores} cores, {shape}", flush=True)
-        print(f"decode {decoding:.1f} s, encode {encoding:.1f} s of CPU time; over the cores {together:.1f} s")
+        print(
+            f"{len(requests) // len(CANDIDATES)} rankings of {questions} questions, "
+            f"{len(CONDITIONS)} conditions"
+        )
+        print(
+            f"{len(texts)} of them differ, {len(sets)} frame sets; {cores} cores, {shape}",
+            flush=True,
+        )
+        print(
+            f"decode {decoding:.1f} s, encode {encoding:.1f} s of CPU time; over the "
+            f"cores {together:.1f} s"
+        )
         print(f"compute {compute:.1f} s, bound {bound:.1f} s", flush=True)
         for name in ("shared", "not shared"):
             if name == "not shared":
@@ -66,7 +90,11 @@ def main(
             list(backend.loglikelihood(requests))
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
             print(
-                f"{name:10}  {seconds:.1f} s, {cpu:.1f} s of CPU time, {seconds / bound:.2f} of the bound", flush=True
+                (
+                    f"{name:10}  {seconds:.1f} s, {cpu:.1f} s of CPU time, "
+                    f"{seconds / bound:.2f} of the bound"
+                ),
+                flush=True,
             )
 
 
@@ -86,7 +114,9 @@ def _frames(doc: Doc) -> list[tuple[str, int]]:
     row, condition = doc.get("partner", doc), doc["condition"]
     if condition in ("blind", "candidates_only"):
         return []
-    frames = altered([(row["path"], number) for number in row["numbers"]], condition, str(row["sample_id"]))
+    frames = altered(
+        [(row["path"], number) for number in row["numbers"]], condition, str(row["sample_id"])
+    )
     cut = {"last_quarter": slice(-FRAMES // 4, None), "without_boundary": slice(-FRAMES // 4)}
     return frames[cut.get(condition, slice(None))]
 
@@ -94,7 +124,11 @@ def _frames(doc: Doc) -> list[tuple[str, int]]:
 def _visuals(doc: Doc) -> list[Image.Image]:
     frames = _frames(doc)
     row = doc.get("partner", doc)
-    images = dict(zip(row["numbers"], read_video_frames(row["path"], row["numbers"]), strict=True)) if frames else {}
+    images = (
+        dict(zip(row["numbers"], read_video_frames(row["path"], row["numbers"]), strict=True))
+        if frames
+        else {}
+    )
     return [images[number] for _, number in frames]
 
 
@@ -102,7 +136,11 @@ def _text(doc: Doc) -> str:
     condition = doc["condition"]
     if condition == "candidates_only":
         return ""
-    count = int(condition.split("_")[1]) if condition.endswith(("_action", "_actions")) else len(ACTIONS)
+    count = (
+        int(condition.split("_")[1])
+        if condition.endswith(("_action", "_actions"))
+        else len(ACTIONS)
+    )
     goal = "" if condition == "without_goal" else f" in order to store cereal {doc['sample_id']}"
     return f"I have: {', '.join(ACTIONS[-count:])}. What action should I take next{goal}?"
 
@@ -117,7 +155,10 @@ def _requests(backend: Any, rows: list[Doc]) -> list[Instance]:
         docs = [{**row, "condition": condition} for row in rows]
         if condition in PARTNERS:
             step = 1 + PARTNERS.index(condition)
-            docs = [{**doc, "partner": rows[(number + step) % len(rows)]} for number, doc in enumerate(docs)]
+            docs = [
+                {**doc, "partner": rows[(number + step) % len(rows)]}
+                for number, doc in enumerate(docs)
+            ]
         backend.task_dict[f"perf_{condition}"] = {"val": docs}
     return [
         Instance(

@@ -1,9 +1,10 @@
-"""Measure the CPU time of `lmms-egoplan --help`, and the time that the plugin adds to `lmms-eval eval --help`.
+"""Measure the CPU time of `lmms-egoplan --help`, and the time that the plugin adds to `lmms-eval
+eval --help`.
 
-Every run is a separate process. The arms alternate, and figures are medians of user plus system time. Ratios are
-relative to `python -c "import typer, rich, pydantic"`, and depend less on the machine. The plugin is timed inside
-lmms-eval, from loading its entry point to its list of models, because the time of lmms-eval itself varies by more.
-`lmms-eval --help` loads no plugin.
+Every run is a separate process. The arms alternate, and figures are medians of user plus system
+time. Ratios are relative to `python -c "import typer, rich, pydantic"`, and depend less on the
+machine. The plugin is timed inside lmms-eval, from loading its entry point to its list of models,
+because the time of lmms-eval itself varies by more. `lmms-eval --help` loads no plugin.
 
     python perf/startup.py --repeats 11
 """
@@ -17,7 +18,11 @@ import sys
 from statistics import median
 
 HELP_LIMIT_S, PLUGIN_LIMIT_S = 0.5, 0.3
-LIBRARIES, HELP, PLUGIN = "import typer, rich, pydantic", "lmms-egoplan --help", "the plugin in lmms-eval eval --help"
+LIBRARIES, HELP, PLUGIN = (
+    "import typer, rich, pydantic",
+    "lmms-egoplan --help",
+    "the plugin in lmms-eval eval --help",
+)
 IN_HARNESS = """
 import sys, time
 from importlib.metadata import EntryPoint
@@ -41,7 +46,9 @@ main()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=11, help="Number of runs of each arm.")
     repeats = parser.parse_args().repeats
     arms = {
@@ -56,7 +63,9 @@ def main() -> None:
         for name, measure in arms.items():
             seconds[name].append(measure())
     medians = {name: median(values) for name, values in seconds.items()}
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, medians of {repeats} runs\n")
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, medians of {repeats} runs\n"
+    )
     print("| command | CPU time, s | ratio |\n|---|---:|---:|")
     for name, value in medians.items():
         print(f"| `{name}` | {value:.2f} | {value / medians[LIBRARIES]:.2f} |")
@@ -79,7 +88,9 @@ def processor_seconds(*arguments: str) -> float:
 
 def plugin_seconds() -> float:
     """Return user plus system time from loading the plugin's entry point to its list of models."""
-    process = subprocess.run([sys.executable, "-c", IN_HARNESS], check=True, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", IN_HARNESS], check=True, capture_output=True, text=True
+    )
     (line,) = (line for line in process.stderr.splitlines() if line.startswith("seconds "))
     return float(line.split()[1])
 

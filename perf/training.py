@@ -1,11 +1,13 @@
-"""Compare time and memory of an update for one answer and its negative: a shared context against two passes.
+"""Compare time and memory of an update for one answer and its negative: a shared context against
+two passes.
 
-Each arm runs in a separate process, on the same model and question. Training updates the projector and LoRA weights of
-the language model; the image encoder is frozen. Counting is a pass without gradients. An update needs it if a group of
-eq. 3 (`contrastive_group`) spans several passes; the defaults do not. On a CPU, times are the process's CPU time.
+Each arm runs in a separate process, on the same model and question. Training updates the projector
+and LoRA weights of the language model; the image encoder is frozen. Counting is a pass without
+gradients. An update needs it if a group of eq. 3 (`contrastive_group`) spans several passes; the
+defaults do not. On a CPU, times are the process's CPU time.
 
-    python perf/training.py                                  # 2 CPU cores, 75 million parameters, about 4 minutes
-    python perf/training.py --shape llava-1.5-7b --device cuda --dtype bfloat16
+    python perf/training.py                                  # 2 CPU cores, 75 million parameters,
+    about 4 minutes python perf/training.py --shape llava-1.5-7b --device cuda --dtype bfloat16
 """
 
 import argparse
@@ -34,11 +36,17 @@ ANSWERS = ["put down cereal box", "open the cupboard and take a bowl of milk"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model."
+    )
     parser.add_argument("--device", default="cpu", help="Device of the model.")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--prefix", type=int, default=2000, help="Approximate number of context tokens.")
+    parser.add_argument(
+        "--prefix", type=int, default=2000, help="Approximate number of context tokens."
+    )
     parser.add_argument("--repeats", type=int, default=5, help="Timed updates; the median counts.")
     parser.add_argument("--checkpointing", action="store_true", help="Use gradient checkpointing.")
     parser.add_argument("--arm", choices=["shared", "separate"], help=argparse.SUPPRESS)
@@ -49,7 +57,9 @@ def main() -> None:
     arms = {}
     for arm in ("separate", "shared"):
         command = [sys.executable, *sys.argv, "--arm", arm]
-        arms[arm] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        arms[arm] = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        )
         print(
             f"{arm}: {arms[arm]['seconds']:.2f} s, counting {arms[arm]['counting']:.2f} s, "
             f"{arms[arm]['bytes'] / 2**20:.0f} MiB beyond weights"
@@ -57,11 +67,24 @@ def main() -> None:
     shared, separate = arms["shared"], arms["separate"]
     shared_with_counting = shared["seconds"] + shared["counting"]
     print(
-        f"prefix {shared['prefix']}: {shared['seconds'] / separate['seconds']:.2f} of the time (target: 0.65), ", end=""
+        (
+            f"prefix {shared['prefix']}: {shared['seconds'] / separate['seconds']:.2f} of "
+            "the time (target: 0.65), "
+        ),
+        end="",
     )
     print(f"{shared['bytes'] / separate['bytes']:.2f} of the memory beyond weights (target: 0.70)")
-    print(f"with counting: {shared_with_counting / separate['seconds']:.2f} of two passes without counting, ", end="")
-    print(f"{shared_with_counting / (separate['seconds'] + separate['counting']):.2f} of two passes with counting")
+    print(
+        (
+            f"with counting: {shared_with_counting / separate['seconds']:.2f} of two passes "
+            "without counting, "
+        ),
+        end="",
+    )
+    print(
+        f"{shared_with_counting / (separate['seconds'] + separate['counting']):.2f} of "
+        "two passes with counting"
+    )
     print(f"largest difference of the loss: {abs(shared['loss'] - separate['loss']):.1e} nats")
 
 
@@ -69,9 +92,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     """Measure one arm.
 
     Returns:
-        Median seconds of an update and of counting, peak bytes beyond those at the start, context tokens, and loss.
+        Median seconds of an update and of counting, peak bytes beyond those at the start, context
+        tokens, and loss.
     """
-    model, processor, image_tokens = build(arguments.shape, arguments.device, getattr(torch, arguments.dtype))
+    model, processor, image_tokens = build(
+        arguments.shape, arguments.device, getattr(torch, arguments.dtype)
+    )
     frozen = find_parts(model).encoders
     torch.manual_seed(0)
     tuned = add_adapter(model, Lora(dropout=0.0))
@@ -84,9 +110,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     before, times, counting = memory(arguments.device), [], []
     for _ in range(arguments.repeats + 1):
         start = clock()
-        with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"):
+        with torch.autocast(
+            arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"
+        ):
             answer, negative = scorer([question])[0]
-            loss = batch_loss([[answer, negative]]).nll + (negative - answer)  # the loss of a violating pair
+            loss = batch_loss([[answer, negative]]).nll + (
+                negative - answer
+            )  # the loss of a violating pair
         loss.backward()
         value = loss.item()  # waits for the device
         times.append(clock() - start)
@@ -94,7 +124,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     peak = memory(arguments.device)
     for _ in range(arguments.repeats + 1):
         start = clock()
-        with torch.no_grad(), torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"):
+        with (
+            torch.no_grad(),
+            torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"),
+        ):
             scores = scorer([question])
         count_violations(scores, group=1, samples=1)  # waits for the device
         counting.append(clock() - start)

@@ -1,15 +1,19 @@
-"""Compare ranking on vLLM by forced tokens, on vLLM by `prompt_logprobs`, and with `hf_vlm`'s ranker, in one run.
+"""Compare ranking on vLLM by forced tokens, on vLLM by `prompt_logprobs`, and with `hf_vlm`'s
+ranker, in one run.
 
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py --part noise
     python perf/vllm_ranking.py --part server
 
-The model is Qwen2.5-VL-shaped, with 10 layers of width 768. Its language model dominates the cost, not its vision
-encoder. Each question has new images. On a machine with two cores, vLLM computes on one; transformers gets one thread.
+The model is Qwen2.5-VL-shaped, with 10 layers of width 768. Its language model dominates the cost,
+not its vision encoder. Each question has new images. On a machine with two cores, vLLM computes on
+one; transformers gets one thread.
 
-``--part server`` measures bytes sent to a vLLM server, and time, with images sent once or with every request.
+``--part server`` measures bytes sent to a vLLM server, and time, with images sent once or with
+every request.
 
-``--part noise`` compares mean losses in bfloat16, on vLLM and on transformers, with transformers' losses in float32.
+``--part noise`` compares mean losses in bfloat16, on vLLM and on transformers, with transformers'
+losses in float32.
 """
 
 import argparse
@@ -35,7 +39,12 @@ from transformers import PreTrainedModel, ProcessorMixin
 from lmms_egoplan.harnesses import vllm_server
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, ranking_arguments
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROCESSOR,
+    PROMPT_LOGPROBS,
+    ranking_arguments,
+)
 from lmms_egoplan.ranking.scores import CandidateScore
 
 Question = tuple[list[dict[str, Any]], list[str], str]
@@ -50,17 +59,27 @@ ACTIONS = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", default="speed", choices=["speed", "noise", "server"], help="Part to run.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--part", default="speed", choices=["speed", "noise", "server"], help="Part to run."
+    )
     parser.add_argument("--questions", type=int, default=4, help="Questions per measurement.")
-    parser.add_argument("--repeats", type=int, default=3, help="Repeats of each measurement; the median counts.")
-    parser.add_argument("--prefix", type=int, default=2000, help="Approximate number of context tokens.")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="Repeats of each measurement; the median counts."
+    )
+    parser.add_argument(
+        "--prefix", type=int, default=2000, help="Approximate number of context tokens."
+    )
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        model, processor, image_tokens = build_qwen(width=768, layers=10, vision_width=256, vision_depth=2)
+        model, processor, image_tokens = build_qwen(
+            width=768, layers=10, vision_width=256, vision_depth=2
+        )
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
         images = max(1, round(arguments.prefix / image_tokens))
@@ -68,18 +87,27 @@ def main() -> None:
 
         def questions(count: int) -> list[Question]:
             return [
-                (_messages(next(seeds), images), ACTIONS[:count], f"q{number}") for number in range(arguments.questions)
+                (_messages(next(seeds), images), ACTIONS[:count], f"q{number}")
+                for number in range(arguments.questions)
             ]
 
         if arguments.part == "server":
             measure_server(folder, processor, questions, images, arguments.repeats)
             return
         is_noise = arguments.part == "noise"
-        engine = RecordingEngine(start_engine(folder, "bfloat16" if is_noise else arguments.dtype, images))
+        engine = RecordingEngine(
+            start_engine(folder, "bfloat16" if is_noise else arguments.dtype, images)
+        )
         if is_noise:
             measure_noise(engine, model, processor, questions(COUNTS[-1]))
         else:
-            measure_speed(engine, model.to(getattr(torch, arguments.dtype)), processor, questions, arguments.repeats)
+            measure_speed(
+                engine,
+                model.to(getattr(torch, arguments.dtype)),
+                processor,
+                questions,
+                arguments.repeats,
+            )
 
 
 def start_engine(folder: str, dtype: str, images: int) -> Any:
@@ -148,7 +176,9 @@ def measure_speed(
     for name, arm in arms.items():
         if name != "prompt_logprobs":
             arm(COUNTS[0])
-    print("candidates  arm                               s/question  over prompt_logprobs", flush=True)
+    print(
+        "candidates  arm                               s/question  over prompt_logprobs", flush=True
+    )
     for count in COUNTS:
         times: dict[str, list[float]] = {name: [] for name in arms}
         early_report = ""
@@ -159,20 +189,49 @@ def measure_speed(
                     early_report = _early_candidates(engine.finished)
         medians = {name: statistics.median(values) for name, values in times.items()}
         for name, seconds in medians.items():
-            print(f"{count:10}  {name:31} {seconds:12.2f}  {medians['prompt_logprobs'] / seconds:20.2f}", flush=True)
+            print(
+                (
+                    f"{count:10}  {name:31} {seconds:12.2f}  "
+                    f"{medians['prompt_logprobs'] / seconds:20.2f}"
+                ),
+                flush=True,
+            )
         print(f"{count:10}  forced: {early_report}", flush=True)
 
 
 def measure_server(
-    folder: str, processor: ProcessorMixin, questions: Callable[[int], list[Question]], images: int, repeats: int
+    folder: str,
+    processor: ProcessorMixin,
+    questions: Callable[[int], list[Question]],
+    images: int,
+    repeats: int,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--port", str(port)]
-    command += ["--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
+    command = [
+        sys.executable,
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        folder,
+        "--port",
+        str(port),
+    ]
+    command += [
+        "--host",
+        "127.0.0.1",
+        "--dtype",
+        "float32",
+        "--enforce-eager",
+        "--max-model-len",
+        "4096",
+    ]
     command += ["--kv-cache-memory-bytes", str(2**31), "--logits-processors", PROCESSOR]
     command += ["--limit-mm-per-prompt", json.dumps({"image": images, "video": 0})]
-    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as server,
+    ):
         try:
             while not _is_ready(port):
                 if server.poll() is not None:
@@ -227,22 +286,32 @@ def _compare_sending(
     print("candidates  images sent           s/question    MiB/question", flush=True)
     for count in COUNTS:
         arms = {"with every request": body_with_data, "once": body_with_ids}
-        results = {name: [rank(count, body_of) for _ in range(repeats)] for name, body_of in arms.items()}
+        results = {
+            name: [rank(count, body_of) for _ in range(repeats)] for name, body_of in arms.items()
+        }
         for name, rows in results.items():
             seconds, size = map(statistics.median, zip(*rows, strict=True))
             print(f"{count:10}  {name:18} {seconds:13.2f}  {size:14.2f}", flush=True)
 
 
 def measure_noise(
-    engine: RecordingEngine, model: PreTrainedModel, processor: ProcessorMixin, questions: list[Question]
+    engine: RecordingEngine,
+    model: PreTrainedModel,
+    processor: ProcessorMixin,
+    questions: list[Question],
 ) -> None:
     def losses(rows: Iterable[Sequence[CandidateScore]]) -> np.ndarray:
         return np.array([[score.nll for score in row] for row in rows])
 
     float32_ranker = CandidateRanker(model, processor, path="packed")
     expected = losses(float32_ranker.score(*question) for question in questions)
-    bfloat16_ranker = CandidateRanker(copy.deepcopy(model).to(torch.bfloat16), processor, path="packed")
-    rankers = {method: EngineRanker(engine, processor, method=method) for method in (FORCED, PROMPT_LOGPROBS)}
+    bfloat16_ranker = CandidateRanker(
+        copy.deepcopy(model).to(torch.bfloat16), processor, path="packed"
+    )
+    rankers = {
+        method: EngineRanker(engine, processor, method=method)
+        for method in (FORCED, PROMPT_LOGPROBS)
+    }
     rows = {
         f"vLLM, {name}": losses(ranker.scores(ranker.encode(*question) for question in questions))
         for name, ranker in rankers.items()
@@ -252,20 +321,34 @@ def measure_noise(
     for name, nlls in rows.items():
         differences = np.abs(nlls - expected)
         same = (nlls.argmin(1) == expected.argmin(1)).sum()
-        print(f"{name:40} {differences.mean():10.5f} {differences.max():10.5f}  {same} of {len(expected)}", flush=True)
+        print(
+            (
+                f"{name:40} {differences.mean():10.5f} {differences.max():10.5f}  {same} of "
+                f"{len(expected)}"
+            ),
+            flush=True,
+        )
 
 
 def _early_candidates(finished: Sequence[str]) -> str:
     """Report how many candidates finished before the last context."""
     last = max(index for index, name in enumerate(finished) if name.endswith("-context"))
     early = sum("-candidate-" in name for name in finished[:last])
-    return f"{early} of {sum('-candidate-' in name for name in finished)} candidates finished before the last context"
+    return (
+        f"{early} of {sum('-candidate-' in name for name in finished)} candidates finished "
+        "before the last context"
+    )
 
 
 def _messages(seed: int, images: int) -> list[dict[str, Any]]:
     pixels = np.random.default_rng(seed).integers(0, 255, (images, SIDE, SIDE, 3), dtype=np.uint8)
     content = [{"type": "image", "image": Image.fromarray(frame)} for frame in pixels]
-    return [{"role": "user", "content": [*content, {"type": "text", "text": "What action should I take next?"}]}]
+    return [
+        {
+            "role": "user",
+            "content": [*content, {"type": "text", "text": "What action should I take next?"}],
+        }
+    ]
 
 
 def _seconds(call: Callable[[], Any]) -> float:

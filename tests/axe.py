@@ -21,4 +21,7 @@ def flaws(page: "Page") -> list[tuple[str, list[str]]]:
     """Return the rule and the elements of each flaw in the current page."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [(flaw["id"], [node["html"][:300] for node in flaw["nodes"]]) for flaw in results["violations"]]
+    return [
+        (flaw["id"], [node["html"][:300] for node in flaw["nodes"]])
+        for flaw in results["violations"]
+    ]

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from loguru import logger
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# sentence-transformers loads timm, which imports wandb if installed. This takes many seconds in a process that has
-# loaded the harnesses. No test logs to wandb.
+# sentence-transformers loads timm, which imports wandb if installed. This takes many seconds in a
+# process that has loaded the harnesses. No test logs to wandb.
 sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
@@ -24,8 +24,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # In the background of a shell, this process and its children would ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # while the modules are imported
-# Examples have no deadline, because other programs may keep the cores busy. All runs use the same examples, so no test
-# fails by chance. `pytest --hypothesis-profile explore` draws many other examples.
+# Examples have no deadline, because other programs may keep the cores busy. All runs use the same
+# examples, so no test fails by chance. `pytest --hypothesis-profile explore` draws many other
+# examples.
 ANY_LOAD = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, **ANY_LOAD)
 settings.register_profile("explore", max_examples=3000, **ANY_LOAD)
@@ -62,7 +63,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Exclude the objects of imported modules from garbage collection, which the harnesses start after each run."""
+    """Exclude the objects of imported modules from garbage collection, which the harnesses start
+    after each run.
+    """
     gc.freeze()
     gc.enable()
 
@@ -73,12 +76,17 @@ def pytest_sessionfinish():
 
 @pytest.hookimpl(tryfirst=True)  # before other tiers are deselected
 def pytest_collection_modifyitems(items):
-    """Require one tier per test. Start with the long files, so that no process runs one alone at the end."""
+    """Require one tier per test.
+
+    Start with the long files, so that no process runs one alone at the end.
+    """
     of_two = [item.nodeid for item in items if all(map(item.get_closest_marker, _SLOW_TIERS))]
     if of_two:
         raise pytest.UsageError(f"{of_two[0]} is marked whole and nightly; mark it as one of them")
     items.sort(
-        key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
+        key=lambda item: (
+            item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
+        )
     )
 
 
@@ -87,13 +95,18 @@ def certificate(tmp_path_factory):
     """Write the first of certifi's certificates to a file."""
     end = "-----END CERTIFICATE-----\n"
     path = tmp_path_factory.mktemp("certificates") / "first.pem"
-    path.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end, encoding="utf-8")
+    path.write_text(
+        Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end, encoding="utf-8"
+    )
     return path
 
 
 @pytest.fixture(scope="session", autouse=True)
 def few_certificates(certificate):
-    """Load one certificate instead of all, which take 20 ms for each HTTP client. The tests' servers use no TLS."""
+    """Load one certificate instead of all, which take 20 ms for each HTTP client.
+
+    The tests' servers use no TLS.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificate))
         yield
@@ -128,7 +141,10 @@ def warned():
 
 @pytest.fixture(scope="session")
 def encoder_library():
-    """Load the sentence encoder's library once. Otherwise, each report loads it in a process of its own."""
+    """Load the sentence encoder's library once.
+
+    Otherwise, each report loads it in a process of its own.
+    """
     import sentence_transformers  # noqa: F401
 
 
@@ -143,7 +159,9 @@ def real_encoder(monkeypatch):
 
 @pytest.fixture(scope="session")
 def small_reports(encoder_library, tmp_path_factory):
-    """Return a function from a benchmark's name to a context with its small report and prepared data."""
+    """Return a function from a benchmark's name to a context with its small report and prepared
+    data.
+    """
     from report.small_reports import write_small_report
 
     write = cache(lambda name: write_small_report(name, tmp_path_factory.mktemp(name)))

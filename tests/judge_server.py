@@ -1,7 +1,7 @@
 """An OpenAI-compatible chat endpoint on loopback with replies that a test defines.
 
-To run it in a separate process: ``python tests/judge_server.py --port 0 --latency 0.2 --text "Rating: [[1]]"``. The
-first line of its output is the URL.
+To run it in a separate process: ``python tests/judge_server.py --port 0 --latency 0.2 --text
+"Rating: [[1]]"``. The first line of its output is the URL.
 """
 
 import argparse
@@ -51,21 +51,27 @@ class Reply:
 class JudgeServer:
     """A server that runs while its context is open. At the end, all connections are closed.
 
-    reply: returns the reply to a prompt (content of the last message), given the number of earlier requests with it.
-    prompts: prompts of all requests, in order of arrival. `headers` and `bodies` have the same order.
+    reply: returns the reply to a prompt (content of the last message), given the number of earlier
+    requests with it.
+    prompts: prompts of all requests, in order of arrival. `headers` and `bodies` have the same
+    order.
     answered: prompts whose reply was sent, in order.
     peak: maximum number of concurrent requests.
     models: the list of models.
     batches: state of each batch by its id, as the endpoint returns it, in order of creation.
     files: content of each file by its id.
     polls: number of polls until a batch is done; None to leave all batches in progress.
-    unfinished: prompts that are not done when their batch expires; an expired batch has none by default.
-    on_batch: called with each request about files and batches, as method and path, before it is answered.
+    unfinished: prompts that are not done when their batch expires; an expired batch has none by
+    default.
+    on_batch: called with each request about files and batches, as method and path, before it is
+    answered.
     """
 
     def __init__(self, reply: Callable[[str, int], Reply], port: int = 0) -> None:
         self.reply = reply
-        self.models: list[dict[str, Any]] = [{"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}]
+        self.models: list[dict[str, Any]] = [
+            {"id": "judge", "object": "model", "created": 0, "owned_by": "tests"}
+        ]
         self.prompts: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -143,7 +149,11 @@ class JudgeServer:
         for line in reversed(lines):
             assert line["method"] == "POST", line
             assert line["url"] == batch["endpoint"], line
-            result = {"id": f"batch_req_{line['custom_id'][:8]}", "custom_id": line["custom_id"], "error": None}
+            result = {
+                "id": f"batch_req_{line['custom_id'][:8]}",
+                "custom_id": line["custom_id"],
+                "error": None,
+            }
             prompt = self.prompt_of(line["body"])
             if self.unfinished(prompt):
                 batch["status"] = "expired"
@@ -157,23 +167,44 @@ class JudgeServer:
             reply = self.reply(prompt, before)
             self.done(prompt, sent=True)
             if reply.status == 200:
-                body = json.loads(reply.body) if reply.body else _completion(reply, line["body"]["model"], prompt)
+                body = (
+                    json.loads(reply.body)
+                    if reply.body
+                    else _completion(reply, line["body"]["model"], prompt)
+                )
             else:
-                body = {"error": {"message": reply.text, "type": "test_error", "param": None, "code": None}}
+                body = {
+                    "error": {
+                        "message": reply.text,
+                        "type": "test_error",
+                        "param": None,
+                        "code": None,
+                    }
+                }
             response = {"status_code": reply.status, "request_id": "x", "body": body}
             results[reply.status == 200].append(result | {"response": response})
         for is_good, name in ((True, "output_file_id"), (False, "error_file_id")):
             if results[is_good]:
-                batch[name] = self.add_file(b"".join(_json(result) + b"\n" for result in results[is_good]))
+                batch[name] = self.add_file(
+                    b"".join(_json(result) + b"\n" for result in results[is_good])
+                )
         with self._lock:
-            counts = {"total": len(lines), "completed": len(results[True]), "failed": len(results[False])}
+            counts = {
+                "total": len(lines),
+                "completed": len(results[True]),
+                "failed": len(results[False]),
+            }
             status = "expired" if batch["status"] == "expired" else "completed"
             batch |= {"request_counts": counts, "status": status}
 
     @staticmethod
     def prompt_of(body: dict[str, Any]) -> str:
         content = body["messages"][-1]["content"]
-        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        return (
+            content
+            if isinstance(content, str)
+            else "".join(part.get("text", "") for part in content)
+        )
 
     def done(self, prompt: str, sent: bool) -> None:
         """Record the end of a request, and whether its reply was sent."""
@@ -185,13 +216,21 @@ class JudgeServer:
 
 def images_in(body: dict[str, Any]) -> list[Image.Image]:
     """Decode the images of a request's last message."""
-    urls = [part["image_url"]["url"] for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
-    assert all(url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")) for url in urls)
+    urls = [
+        part["image_url"]["url"]
+        for part in body["messages"][-1]["content"]
+        if part["type"] == "image_url"
+    ]
+    assert all(
+        url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")) for url in urls
+    )
     return [Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
 
 
 class _HTTPServer(ThreadingHTTPServer):
-    request_queue_size = 256  # connections that may wait to be accepted; with the default of 5, bursts are slow
+    request_queue_size = (
+        256  # connections that may wait to be accepted; with the default of 5, bursts are slow
+    )
     daemon_threads = True
     block_on_close = False
     judge: JudgeServer
@@ -268,7 +307,10 @@ class _Handler(BaseHTTPRequestHandler):
             message = email.message_from_bytes(
                 b"Content-Type: " + self.headers["Content-Type"].encode() + b"\n\n" + content
             )
-            parts = {part.get_param("name", header="content-disposition"): part for part in message.get_payload()}
+            parts = {
+                part.get_param("name", header="content-disposition"): part
+                for part in message.get_payload()
+            }
             assert parts["purpose"].get_payload() == "batch"
             name = judge.add_file(parts["file"].get_payload(decode=True))
             return self._send(200, {}, _json({"id": name, "object": "file", "purpose": "batch"}))
@@ -279,7 +321,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.endswith("/chat/completions"):  # Azure adds the deployment's name before it
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
-        prompt, before = judge.arrived(body, {name.lower(): value for name, value in self.headers.items()})
+        prompt, before = judge.arrived(
+            body, {name.lower(): value for name, value in self.headers.items()}
+        )
         sent = False
         try:
             sent = self._answer(body, prompt, judge.reply(prompt, before))
@@ -295,7 +339,9 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.body is not None:
             self._send(reply.status, reply.headers, reply.body)
         elif reply.status == 200:
-            self._send(200, reply.headers, _json(_completion(reply, body.get("model", "judge"), prompt)))
+            self._send(
+                200, reply.headers, _json(_completion(reply, body.get("model", "judge"), prompt))
+            )
         else:
             self._send_error(reply.status, reply.text, reply.headers)
         return True
@@ -306,7 +352,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
-        for name, value in ({"Content-Type": "application/json", "Content-Length": str(len(body))} | headers).items():
+        for name, value in (
+            {"Content-Type": "application/json", "Content-Length": str(len(body))} | headers
+        ).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -328,7 +376,11 @@ def _completion(reply: Reply, model: str, prompt: str) -> dict[str, Any]:
             {"index": index, "message": message, "logprobs": None, "finish_reason": reply.finish}
             for index in range(reply.choices)
         ],
-        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        "usage": {
+            "prompt_tokens": asked,
+            "completion_tokens": answered,
+            "total_tokens": asked + answered,
+        },
     }
 
 
@@ -342,7 +394,9 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0, help="Seconds per request.")
     parser.add_argument("--text", default=Reply.text, help="Text of all completions.")
     arguments = parser.parse_args()
-    with JudgeServer(lambda *_: Reply(arguments.text, delay=arguments.latency), arguments.port) as server:
+    with JudgeServer(
+        lambda *_: Reply(arguments.text, delay=arguments.latency), arguments.port
+    ) as server:
         print(server.url, flush=True)
         signal.pause()
 

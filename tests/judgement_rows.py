@@ -14,7 +14,9 @@ def num_stored(path: Path) -> int:
     if not path.exists():
         return 0
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=FOREVER_S)) as database:
-        tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'judgements'").fetchall()
+        tables = database.execute(
+            "SELECT name FROM sqlite_master WHERE name = 'judgements'"
+        ).fetchall()
         return database.execute("SELECT count(*) FROM judgements").fetchone()[0] if tables else 0
 
 

@@ -1,4 +1,6 @@
-"""Wait for conditions, and limit CPU time, so that no test fails because other programs use the machine."""
+"""Wait for conditions, and limit CPU time, so that no test fails because other programs use the
+machine.
+"""
 
 import subprocess
 import time
@@ -10,7 +12,9 @@ FOREVER_S = 600.0
 """Seconds after which a condition counts as never met, even on a busy machine."""
 
 
-def wait_until(happened: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> None:
+def wait_until(
+    happened: Callable[[], object], meanwhile: Callable[[], object] = lambda: None
+) -> None:
     """Wait until `happened` returns a true value; fail after `FOREVER_S`.
 
     `meanwhile` is called between checks. It may fail earlier, for example if a process has ended.

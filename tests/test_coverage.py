@@ -28,7 +28,13 @@ QUESTION = {
     "choices": ["open", "take", "close", "cut"],
 }  # fmt: skip
 FIELDS = {"local_intent": "cut bread", "global_intent": "make toast", "next_step_plan": "spread"}
-STEP = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "unverified": False}
+STEP = {
+    "step_id": "P01/3",
+    "video_id": "P01",
+    "environment": "indoor",
+    "scenario": "tea",
+    "unverified": False,
+}
 
 DEMO = JudgeSettings("demo")
 
@@ -42,7 +48,12 @@ def judged(doc, rating=0.5):
 
 def stepped(doc, settings=DEMO):
     answer = Prediction(
-        step_id="P01/3", fields=FIELDS, truncated=False, frames_shown=8, frames_sampled=30, references=FIELDS
+        step_id="P01/3",
+        fields=FIELDS,
+        truncated=False,
+        frames_shown=8,
+        frames_sampled=30,
+        references=FIELDS,
     )
     (step,) = grade([answer], settings, PAPER)
     return score_step(STEP | doc, [step.to_text()])
@@ -70,10 +81,14 @@ SCORED = {
         ({"split_size": 6, "question_set": "own", "origin": "built"}, 3, 0.5, "built"),
     ],
 )
-def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(name, doc, asked, expected, question_set):
+def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(
+    name, doc, asked, expected, question_set
+):
     official, score = SCORED[name]
     values = score(doc)
-    assert coverage([values["coverage"]] * asked) == pytest.approx(asked / official if expected is None else expected)
+    assert coverage([values["coverage"]] * asked) == pytest.approx(
+        asked / official if expected is None else expected
+    )
     assert tallied([values["question_set"]]) == question_set
     assert values["split_size"] == {"split_size": doc["split_size"]}
 
@@ -81,7 +96,12 @@ def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(na
 def test_unrated_answers_are_not_covered():
     assert coverage([judged({}, None)["coverage"], judged({})["coverage"]]) == 1 / 50
     assert coverage([stepped({"split_size": 9}, None)["coverage"]]) == 0
-    assert coverage([score_ranking(QUESTION | {"split_size": 9}, [(float("nan"), False)] * 4)["coverage"]]) == 0
+    assert (
+        coverage(
+            [score_ranking(QUESTION | {"split_size": 9}, [(float("nan"), False)] * 4)["coverage"]]
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +113,9 @@ def test_unrated_answers_are_not_covered():
     ],
 )
 def test_question_sets_of_egoplan(doc, expected):
-    assert score_reply(QUESTION | {"split_size": 6} | doc, ["A"])["question_set"] == {"name": expected}
+    assert score_reply(QUESTION | {"split_size": 6} | doc, ["A"])["question_set"] == {
+        "name": expected
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,7 +145,9 @@ def test_actplan_settings_have_their_own_official_numbers():
 
 
 def series(metrics):
-    task = TaskRun("egoplan_val", metrics, {}, None, "1.1", scoring_of("egoplan_val", {}, ["acc_sum"]))
+    task = TaskRun(
+        "egoplan_val", metrics, {}, None, "1.1", scoring_of("egoplan_val", {}, ["acc_sum"])
+    )
     run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
     return Series("run", run, None, task, EGOPLAN, "model", 0)
 
@@ -136,7 +160,15 @@ def test_results_of_earlier_versions_get_the_official_coverage():
 
 
 def test_scripted_replies_to_official_questions_are_meaningless():
-    real = series({"acc": 0.5, "coverage": 1.0, "split_size": 3355, "predictions": 3355, "question_set": "official"})
+    real = series(
+        {
+            "acc": 0.5,
+            "coverage": 1.0,
+            "split_size": 3355,
+            "predictions": 3355,
+            "question_set": "official",
+        }
+    )
     scripted = replace(real, run=replace(real.run, provenance={"backend": "scripted"}))
     assert (real.is_demo, real.objections) == (False, ())
     assert scripted.is_demo
@@ -145,7 +177,9 @@ def test_scripted_replies_to_official_questions_are_meaningless():
 
 @pytest.mark.parametrize(("name", "is_demo"), [("built", False), ("rendered scenes", True)])
 def test_questions_that_are_not_the_benchmarks_are_named_without_samples(name, is_demo):
-    built = series({"acc": 0.5, "coverage": 0.5, "split_size": 6, "question_set": name, "predictions": 3})
+    built = series(
+        {"acc": 0.5, "coverage": 0.5, "split_size": 6, "question_set": name, "predictions": 3}
+    )
     assert (built.coverage, built.whole, built.is_demo) == (0.5, 6, is_demo)
     assert name in built.objections
     assert built.asked_of

@@ -1,4 +1,6 @@
-"""The demo: its data, its scripted models and judge, its checkpoint, and one run of the whole command."""
+"""The demo: its data, its scripted models and judge, its checkpoint, and one run of the whole
+command.
+"""
 
 import hashlib
 import json
@@ -17,13 +19,24 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.instances import (
+    SETTINGS,
+    activity_type,
+    find_instances,
+    read_instance,
+)
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, parsed_steps
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DOMAINS,
+    EGO4D,
+    EPIC_KITCHENS,
+    Record,
+    read_annotations,
+)
 from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink_judge
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
@@ -84,7 +97,9 @@ def checkpoint(tmp_path_factory) -> Path:
 
 def difference(first: Image.Image, second: Image.Image) -> float:
     """Return the fraction of pixels that differ clearly."""
-    changed = ImageChops.difference(first, second).convert("L").point(lambda level: 255 * (level > 24))
+    changed = (
+        ImageChops.difference(first, second).convert("L").point(lambda level: 255 * (level > 24))
+    )
     return ImageStat.Stat(changed).mean[0] / 255
 
 
@@ -95,7 +110,9 @@ def test_data_take_at_most_two_megabytes():
 @pytest.mark.nightly
 def test_the_script_makes_the_same_questions(tmp_path):
     """Only texts: the bytes of images and videos depend on the versions of libraries."""
-    subprocess.run([sys.executable, ROOT / "perf" / "demo" / "render.py", tmp_path / "data"], check=True)
+    subprocess.run(
+        [sys.executable, ROOT / "perf" / "demo" / "render.py", tmp_path / "data"], check=True
+    )
     media = (".mp4", ".jpg", ".png")
     made, stored = (
         {
@@ -112,13 +129,17 @@ def test_every_benchmark_has_enough_clusters_for_intervals(records, steps):
     instances = find_instances(DATA / "actplan-annotation")[0]
     clusters = {
         "egoplan": {record.video_id for record in records},
-        "egoplan_bench2": {row["sample_id"].partition("_")[0] for row in read("egoplan-bench2/EgoPlan-Bench2.json")},
+        "egoplan_bench2": {
+            row["sample_id"].partition("_")[0] for row in read("egoplan-bench2/EgoPlan-Bench2.json")
+        },
         "egothink": {*(DATA / "egothink").rglob("*.jpg")},
         "egointent": {step.video_id for step in steps},
         "actplan": {instance.activity for instance in instances},
     }
     assert clusters.keys() == DEMO_SETS.keys()
-    assert {name: len(of_name) for name, of_name in clusters.items()} == dict.fromkeys(clusters, 12) | {"egothink": 24}
+    assert {name: len(of_name) for name, of_name in clusters.items()} == dict.fromkeys(
+        clusters, 12
+    ) | {"egothink": 24}
     assert FEWEST_CLUSTERS < 12
 
 
@@ -130,7 +151,8 @@ def test_questions_are_about_a_step_that_has_not_been_taken(records):
         past = [action.narration_text for action in record.past_actions]
         assert past
         assert record.answer not in past
-        # The observation is in the pause, half a second before the next step, which starts at the pause's eighth frame.
+        # The observation is in the pause, half a second before the next step, which starts at the
+        # pause's eighth frame.
         assert record.current_observation_frame - record.past_actions[-1].stop_frame == 9 - FPS / 2
     bench2 = read("egoplan-bench2/EgoPlan-Bench2.json")
     assert Counter(row["domain"] for row in bench2) == dict.fromkeys(DOMAINS, 6)
@@ -184,7 +206,9 @@ def test_colors_in_questions_are_visible():
         (1, (37, 29), (180, 40, 30), (230, 90, 80)),
         (2, (99, 98), (190, 150, 60), (240, 210, 120)),
     ):
-        with Image.open(DATA / "egothink" / "Object" / "attribute" / "images" / f"{number}.jpg") as image:
+        with Image.open(
+            DATA / "egothink" / "Object" / "attribute" / "images" / f"{number}.jpg"
+        ) as image:
             color = image.getpixel(spot)
         assert all(a <= b <= c for a, b, c in zip(low, color, high, strict=True)), color
 
@@ -223,8 +247,12 @@ def test_scripted_models_are_as_good_as_they_are_called(model, low, high, record
     golden = {str(record.sample_id): record for record in records}
     bench2 = {row["sample_id"]: row for row in read("egoplan-bench2/EgoPlan-Bench2.json")}
     shares = {
-        "egoplan_val": fmean(golden[name].answer == reply for name, reply in replies["egoplan_val"].items()),
-        "egoplan_bench2": fmean(bench2[name]["answer"] == reply for name, reply in replies["egoplan_bench2"].items()),
+        "egoplan_val": fmean(
+            golden[name].answer == reply for name, reply in replies["egoplan_val"].items()
+        ),
+        "egoplan_bench2": fmean(
+            bench2[name]["answer"] == reply for name, reply in replies["egoplan_bench2"].items()
+        ),
         "egothink": fmean(rating for rating in egothink_ratings(replies)),
         "egointent": fmean(rating / 100 for rating in egointent_ratings(replies, steps)),
     }
@@ -239,7 +267,9 @@ def test_scripted_models_are_as_good_as_they_are_called(model, low, high, record
 
 def test_both_scripted_models_are_right_where_the_other_is_not():
     good, poor = (read(f"{model}/replies.json")["egoplan_val"] for model in (GOOD, POOR))
-    right = {str(row["sample_id"]): row["answer"] for row in read("egoplan/EgoPlan_validation.json")}
+    right = {
+        str(row["sample_id"]): row["answer"] for row in read("egoplan/EgoPlan_validation.json")
+    }
     kinds = Counter((good[name] == answer, poor[name] == answer) for name, answer in right.items())
     assert kinds[True, False] > kinds[False, True] > 0
 
@@ -247,7 +277,9 @@ def test_both_scripted_models_are_right_where_the_other_is_not():
 def egothink_ratings(replies):
     """Yield the judge's ratings of a model's answers. A reason must precede each rating."""
     for dimension in DIMENSIONS:
-        questions = json.loads((DATA / "egothink" / dimension.folder / "annotations.json").read_text())
+        questions = json.loads(
+            (DATA / "egothink" / dimension.folder / "annotations.json").read_text()
+        )
         for number, question in enumerate(questions, 1):
             answer = replies[dimension.task][f"{dimension.name}/{number}"]
             prompt = egothink_judge.PROTOCOLS["paper"].prompt.format(
@@ -260,7 +292,9 @@ def egointent_ratings(replies, steps):
     for step in steps:
         reply = json.loads(replies["egointent"][step.step_id])
         for field, name in RELEASE_NAMES.items():
-            prompt = egointent_judge.judge_prompt(vars(step), {field: reply[name]}, egointent_judge.RELEASE)
+            prompt = egointent_judge.judge_prompt(
+                vars(step), {field: reply[name]}, egointent_judge.RELEASE
+            )
             yield rating_with_reason(egointent_judge.read_rating, prompt)
 
 
@@ -273,16 +307,24 @@ def rating_with_reason(read_rating, prompt):
 
 def test_unknown_answers_get_the_lowest_rating(tmp_path, monkeypatch):
     """The server names itself, and rates on the scales of both benchmarks."""
-    request = JudgeRequest("existence/1", "What?\n\na carton of juice\n\na ball\n", "a carton of juice", "a ball")
+    request = JudgeRequest(
+        "existence/1", "What?\n\na carton of juice\n\na ball\n", "a carton of juice", "a ball"
+    )
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     with serve_judge() as url:
         for scale in (egothink_judge.SCALE, egointent_judge.SCALE):
             (judgement,) = judge_all([request], scale, JudgeSettings("scripted-judge", url, "none"))
-            assert (judgement.rating, judgement.judge, judgement.error) == (0, "scripted-judge", None)
+            assert (judgement.rating, judgement.judge, judgement.error) == (
+                0,
+                "scripted-judge",
+                None,
+            )
 
 
 def test_equal_texts_count_as_reference_and_answer():
-    """An answer that equals the reference has a verdict; another answer to the same question has none."""
+    """An answer that equals the reference has a verdict; another answer to the same question has
+    none.
+    """
     entry = next(row for row in read("verdicts.json") if row["reference"] == row["answer"])
     assert verdict_on(f"{entry['reference']}\n\n{entry['answer']}\n") == entry["verdict"]
     assert verdict_on(f"{entry['reference']}\n\na ball\n") != entry["verdict"]
@@ -300,7 +342,9 @@ def test_replies_end(checkpoint):
             return_dict=True,
             return_tensors="pt",
         )
-        reply = model.generate(**inputs, max_new_tokens=200, do_sample=False)[0, inputs["input_ids"].shape[1] :]
+        reply = model.generate(**inputs, max_new_tokens=200, do_sample=False)[
+            0, inputs["input_ids"].shape[1] :
+        ]
         assert 1 <= len(reply) < 100
 
 
@@ -336,13 +380,19 @@ def test_checkpoint_loads_and_distinguishes_images(checkpoint):
 
 def test_prompt_is_llavas(checkpoint):
     processor = AutoProcessor.from_pretrained(checkpoint)
-    question = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is this?"}]}
+    question = {
+        "role": "user",
+        "content": [{"type": "image"}, {"type": "text", "text": "What is this?"}],
+    }
     answer = {"role": "assistant", "content": [{"type": "text", "text": "A cup."}]}
     prompt = "USER: <image>\nWhat is this? ASSISTANT:"
     assert processor.apply_chat_template([question], add_generation_prompt=True) == prompt
     assert processor.apply_chat_template([question, answer]) == f"{prompt} A cup.</s>"
     text = "Crème brûlée, ½ l"
-    assert processor.tokenizer.decode(processor.tokenizer(text).input_ids, skip_special_tokens=True) == text
+    assert (
+        processor.tokenizer.decode(processor.tokenizer(text).input_ids, skip_special_tokens=True)
+        == text
+    )
 
 
 def test_checkpoint_is_reproducible(checkpoint, tmp_path):
@@ -372,10 +422,14 @@ def test_other_files_are_not_changed(tmp_path):
 def check_marks(out: Path) -> None:
     """Report and `show` call the demo's scores meaningless wherever they appear."""
     report = json.loads((out / "report" / "report.json").read_text())
-    assert {section["key"] for section in report["benchmarks"]} == {benchmark.name for benchmark in BENCHMARKS}
+    assert {section["key"] for section in report["benchmarks"]} == {
+        benchmark.name for benchmark in BENCHMARKS
+    }
     for section in report["benchmarks"]:
         assert {score["run"] for score in section["scores"]} == {GOOD, POOR, RANDOM}
-        assert all(score["is_demo"] and "rendered scenes" in score["apart"] for score in section["scores"])
+        assert all(
+            score["is_demo"] and "rendered scenes" in score["apart"] for score in section["scores"]
+        )
         assert [remark for remark in section["remarks"] if "meaningless" in remark]
         tables = [table for table in section["tables"] if any(row["own"] for row in table["rows"])]
         assert tables
@@ -385,7 +439,9 @@ def check_marks(out: Path) -> None:
     assert all("meaningless" in figure.read_text() for figure in figures)
     for question in gallery(out):
         assert question["answers"]
-        assert all(answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"])
+        assert all(
+            answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"]
+        )
     for form in ("text", "md"):
         result = CliRunner().invoke(app, ["show", "--format", form, str(out / "results")])
         assert "meaningless scores" in " ".join(result.stdout.split())
@@ -393,26 +449,47 @@ def check_marks(out: Path) -> None:
 
 def gallery(out: Path) -> list[dict]:
     files = sorted((out / "report" / "gallery").glob("*.js"))
-    return [row for path in files for row in json.loads(path.read_text().partition(",")[2].rpartition(")")[0])]
+    return [
+        row
+        for path in files
+        for row in json.loads(path.read_text().partition(",")[2].rpartition(")")[0])
+    ]
 
 
 def check_lessons(out: Path) -> None:
-    """The report contains intervals, differences, reasons, gold plans, and questions on which two runs disagree."""
+    """The report contains intervals, differences, reasons, gold plans, and questions on which two
+    runs disagree.
+    """
     report = json.loads((out / "report" / "report.json").read_text())
     for section in report["benchmarks"]:
-        bounded = [score for score in section["scores"] if score["low"] is not None]  # others have few questions
+        bounded = [
+            score for score in section["scores"] if score["low"] is not None
+        ]  # others have few questions
         assert {GOOD, POOR} <= {score["run"] for score in bounded}, section["key"]
-        assert all(score["low"] <= score["value"] <= score["high"] for score in bounded), section["key"]
-        (pair, *_) = (pair for pair in section["differences"] if {pair["first"], pair["second"]} == {GOOD, POOR})
+        assert all(score["low"] <= score["value"] <= score["high"] for score in bounded), section[
+            "key"
+        ]
+        (pair, *_) = (
+            pair
+            for pair in section["differences"]
+            if {pair["first"], pair["second"]} == {GOOD, POOR}
+        )
         assert pair["first"] == GOOD
         assert 0 < pair["low"] < pair["value"] < pair["high"]
     questions = gallery(out)
-    chosen = [{answer.get("chosen") for _, answer in row["answers"]} for row in questions if row["choices"]]
+    chosen = [
+        {answer.get("chosen") for _, answer in row["answers"]}
+        for row in questions
+        if row["choices"]
+    ]
     assert len(chosen) == 48
     assert sum(len(of_question) > 1 for of_question in chosen) > 30
     texts = [json.dumps(row) for row in questions]
     assert sum("Both name a carton of juice." in text for text in texts) == 1
-    assert sum("The place and the action are right, the juice is missing." in text for text in texts) == 1
+    assert (
+        sum("The place and the action are right, the juice is missing." in text for text in texts)
+        == 1
+    )
     plans = [text for text in texts if "place_inside(cupboard, rice_box)" in text]
     assert len(plans) == 2
     assert all("Gold plan 1" in text and "Gold plan 2" in text for text in plans)
@@ -432,12 +509,18 @@ def test_demo_from_scenes_to_scores(tmp_path):
     (out / MANIFEST).write_text(json.dumps(manifest))
     (out / "notes.txt").write_text("mine")
 
-    result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
+    result = CliRunner().invoke(
+        app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE
+    )
 
     assert result.exit_code == 0, result.output
     assert (out / "notes.txt").read_text() == "mine"
     steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
-    positions = [result.stdout.index("random weights"), *steps, result.stdout.index("egoplan_val_generate")]
+    positions = [
+        result.stdout.index("random weights"),
+        *steps,
+        result.stdout.index("egoplan_val_generate"),
+    ]
     assert positions == sorted(positions)
     lines = [line.split("  ") for line in result.stdout.splitlines()]
     rows = [cells[0].strip() or cells[1].strip() for cells in lines if cells[1:]]
@@ -457,10 +540,16 @@ def test_demo_from_scenes_to_scores(tmp_path):
             task: {name.partition(",")[0]: value for name, value in named.items()}
             for task, named in json.loads(results.read_text())["results"].items()
         }
-        assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {"rendered scenes"}
+        assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {
+            "rendered scenes"
+        }
         for demo in DEMO_SETS.values():
             main |= {(model, task): metrics[task][metric] for task, metric in demo.scores.items()}
-        counts = {"egoplan_val": 24, "egoplan_bench2": 24, **{dimension.task: 2 for dimension in DIMENSIONS}}
+        counts = {
+            "egoplan_val": 24,
+            "egoplan_bench2": 24,
+            **{dimension.task: 2 for dimension in DIMENSIONS},
+        }
         for task, count in counts.items():
             assert (metrics[task]["num_questions"], metrics[task]["coverage"]) == (count, 1)
             (samples,) = out.glob(f"results/{model}/*_samples_{task}.jsonl")

@@ -35,7 +35,9 @@ PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
 GROUPS, COMMANDS = command_tree()
-_BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -45,7 +47,11 @@ _ENDS = {"&&", "||", ";", "|", "&", "(", ")", "{", "}", ">", ">>", "<"}
 
 def blocks(text, *languages):
     """Return the code of a page's blocks in these languages."""
-    return [textwrap.dedent(match["code"]) for match in _BLOCK.finditer(text) if match["language"] in languages]
+    return [
+        textwrap.dedent(match["code"])
+        for match in _BLOCK.finditer(text)
+        if match["language"] in languages
+    ]
 
 
 def prose(text):
@@ -96,7 +102,9 @@ def commands_in_blocks(program, module):
 def resolve(words):
     """Return the path of the command or group that words start with, and the words after it."""
     path = next(
-        path for count in range(len(words), -1, -1) if (path := " ".join(words[:count])) in {"", *GROUPS, *COMMANDS}
+        path
+        for count in range(len(words), -1, -1)
+        if (path := " ".join(words[:count])) in {"", *GROUPS, *COMMANDS}
     )
     arguments = words[len(path.split()) :]
     assert path in COMMANDS or not arguments or arguments[0].startswith("-"), (
@@ -109,16 +117,21 @@ def options(path):
     """Return the options that a command takes; those of the program for a group."""
     command = load_command(path) if path in COMMANDS else get_command(app)
     parameters = command.get_params(command.context_class(command, info_name=path))
-    return {option for parameter in parameters for option in parameter.opts + parameter.secondary_opts}
+    return {
+        option for parameter in parameters for option in parameter.opts + parameter.secondary_opts
+    }
 
 
 def commands_in_sentences(text):
-    """Yield each quotation with a command of the package, the command's path and the words after it.
+    """Yield each quotation with a command of the package, the command's path and the words after
+    it.
 
     The placeholder ``COMMAND`` is skipped.
     """
     for match in _QUOTED.finditer(prose(text)):
-        for command in shell_commands(" ".join(match[1].split())) if "lmms-egoplan " in match[1] else ():
+        for command in (
+            shell_commands(" ".join(match[1].split())) if "lmms-egoplan " in match[1] else ()
+        ):
             arguments = arguments_of(command, "lmms-egoplan", "lmms_egoplan")
             if arguments is not None and arguments[:1] != ["COMMAND"]:
                 yield match[1], *resolve(arguments)
@@ -137,21 +150,28 @@ def anchors(text):
 def task_names(folder):
     """Return the names of a harness's tasks and groups."""
     contents = [read_task_file(path) for path in sorted(folder.rglob("*.yaml"))]
-    names = {content["task"] if isinstance(content.get("task"), str) else content.get("group") for content in contents}
+    names = {
+        content["task"] if isinstance(content.get("task"), str) else content.get("group")
+        for content in contents
+    }
     return names - {None}
 
 
 LMMS_EVAL_NAMES, LM_EVAL_NAMES = task_names(LMMS_EVAL_TASKS), task_names(LM_EVAL_TASKS)
 EVERY_NAME = LMMS_EVAL_NAMES | LM_EVAL_NAMES
 # Metrics for the library evaluate; their names begin like those of tasks.
-METRICS = {path.stem for path in (ROOT / "lmms_egoplan" / "benchmarks").glob("*/evaluate_metrics/*/*.py")}
+METRICS = {
+    path.stem for path in (ROOT / "lmms_egoplan" / "benchmarks").glob("*/evaluate_metrics/*/*.py")
+}
 
 
 def test_the_readme_is_short():
     assert len(TEXTS["README.md"].splitlines()) <= 130
 
 
-@pytest.mark.parametrize("command", ["pip install -e . && lmms-egoplan demo", 'pip install -e ".[test]" && pytest'])
+@pytest.mark.parametrize(
+    "command", ["pip install -e . && lmms-egoplan demo", 'pip install -e ".[test]" && pytest']
+)
 def test_the_readme_contains_the_exact_command(command):
     assert f"```bash\n{command}\n```" in TEXTS["README.md"]
 
@@ -177,9 +197,14 @@ def test_every_page_is_reached_from_the_readme():
         if path in reached:
             continue
         reached.add(path)
-        targets = [match["target"].partition("#")[0] for match in _LINK.finditer(path.read_text(encoding="utf-8"))]
+        targets = [
+            match["target"].partition("#")[0]
+            for match in _LINK.finditer(path.read_text(encoding="utf-8"))
+        ]
         ahead += [
-            (path.parent / target).resolve() for target in targets if target.endswith(".md") and "://" not in target
+            (path.parent / target).resolve()
+            for target in targets
+            if target.endswith(".md") and "://" not in target
         ]
     assert {path.resolve() for path in PAGES} - reached <= {ROOT / "docs" / "README.md"}
 
@@ -188,7 +213,9 @@ def test_bash_blocks_are_bash():
     wrong = []
     for name, text in TEXTS.items():
         for code in blocks(text, "bash"):
-            done = subprocess.run(["bash", "-n"], input=code, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["bash", "-n"], input=code, capture_output=True, text=True, check=False
+            )
             if done.returncode != 0:
                 wrong.append((name, code, done.stderr))
     assert wrong == []
@@ -211,7 +238,9 @@ def test_commands_in_sentences_exist_with_their_options():
     unknown = []
     for name, text in TEXTS.items():
         for quoted, path, words in commands_in_sentences(text):
-            words = words[: words.index("--")] if "--" in words else words  # options of a harness follow
+            words = (
+                words[: words.index("--")] if "--" in words else words
+            )  # options of a harness follow
             used = {word.partition("=")[0] for word in words if word.startswith("--")}
             if path != "lm-eval" and not used <= options(path):
                 unknown.append((name, quoted, used - options(path)))
@@ -219,7 +248,9 @@ def test_commands_in_sentences_exist_with_their_options():
 
 
 def test_every_command_is_on_a_page():
-    paths = {resolve(arguments)[0] for arguments in commands_in_blocks("lmms-egoplan", "lmms_egoplan")}
+    paths = {
+        resolve(arguments)[0] for arguments in commands_in_blocks("lmms-egoplan", "lmms_egoplan")
+    }
     paths |= {path for text in TEXTS.values() for _, path, _ in commands_in_sentences(text)}
     assert set(COMMANDS) - paths == set()
 
@@ -234,14 +265,23 @@ def test_every_command_is_on_a_page():
 )
 def test_tasks_in_commands_exist(program, module, names):
     commands = commands_in_blocks(program, module)
-    asked = {task for words in commands if "--tasks" in words for task in words[words.index("--tasks") + 1].split(",")}
+    asked = {
+        task
+        for words in commands
+        if "--tasks" in words
+        for task in words[words.index("--tasks") + 1].split(",")
+    }
     assert asked
     assert asked <= names
 
 
 def test_the_papers_items_have_commands_that_exist():
     text = TEXTS["docs/coverage.md"]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"][2:]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ][2:]
     states = Counter(state for *_, state, _ in rows)
     assert states.keys() == {"complete", "partly"}
     for count in (len(rows), *states.values()):
@@ -275,7 +315,9 @@ def test_harnesses_take_the_commands(program, monkeypatch):
     if program == "lm-eval":
         package_commands = commands_in_blocks("lmms-egoplan", "lmms_egoplan")
         commands += [arguments[1:] for arguments in package_commands if arguments[0] == "lm-eval"]
-    commands = [words for words in commands if words and words[0].startswith("--") and "..." not in words]
+    commands = [
+        words for words in commands if words and words[0].startswith("--") and "..." not in words
+    ]
     assert len(commands) >= 2
     parse = harness_parser(program)
     for words in commands:
@@ -287,7 +329,9 @@ def test_names_of_tasks_are_those_of_tasks():
     unknown = {}
     for name, text in TEXTS.items():
         if name.startswith(("README", "docs", "tasks/lm_eval")):
-            quoted = {match[1] for match in _QUOTED.finditer(prose(text)) if _TASK.fullmatch(match[1])}
+            quoted = {
+                match[1] for match in _QUOTED.finditer(prose(text)) if _TASK.fullmatch(match[1])
+            }
             unknown[name] = quoted - EVERY_NAME - METRICS
     assert {name: names for name, names in unknown.items() if names} == {}
 
@@ -295,13 +339,21 @@ def test_names_of_tasks_are_those_of_tasks():
 def test_the_readme_names_every_task():
     quoted = {match[1] for match in _QUOTED.finditer(prose(TEXTS["README.md"]))}
     patterns = [re.escape(text) for text in quoted if text in EVERY_NAME]
-    patterns += [re.sub(r"<\w+>", r"[\\w.-]+", text) for text in quoted if re.fullmatch(r"ego\w+_[\w<>]+>", text)]
+    patterns += [
+        re.sub(r"<\w+>", r"[\\w.-]+", text)
+        for text in quoted
+        if re.fullmatch(r"ego\w+_[\w<>]+>", text)
+    ]
     assert {name for name in EVERY_NAME if not re.fullmatch("|".join(patterns), name)} == set()
 
 
 def test_variables_are_those_of_the_code():
     of_code = re.compile(r'"(LMMS_EGOPLAN_[A-Z_]*[A-Z])"')
-    read = {name for path in (ROOT / "lmms_egoplan").rglob("*.py") for name in of_code.findall(path.read_text("utf-8"))}
+    read = {
+        name
+        for path in (ROOT / "lmms_egoplan").rglob("*.py")
+        for name in of_code.findall(path.read_text("utf-8"))
+    }
     assert len(read) > 5
     for name, text in TEXTS.items():
         assert set(re.findall(r"LMMS_EGOPLAN_[A-Z_]*[A-Z]", text)) <= read, name
@@ -309,8 +361,12 @@ def test_variables_are_those_of_the_code():
 
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
-    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(encoding="utf-8")
-    (arguments,) = (n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Arguments")
+    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(
+        encoding="utf-8"
+    )
+    (arguments,) = (
+        n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Arguments"
+    )
     fields = {field.target.id for field in arguments.body if isinstance(field, ast.AnnAssign)}
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]
     taken = {"pretrained"} | fields - {"batch_size", "max_batch_size"}
@@ -350,7 +406,13 @@ def test_the_ranking_example_runs(tmp_path, monkeypatch, capsys):
     [
         ({"egoplan_val": {"coverage,none": 1.0, "acc,none": 0.5}}, 0),
         ({"egoplan_val": {"coverage,none": 0.9}}, 1),
-        ({"egoplan_val": {"coverage,none": 1.0}, "egothink_object_existence": {"judge_coverage,judged": 0.98}}, 1),
+        (
+            {
+                "egoplan_val": {"coverage,none": 1.0},
+                "egothink_object_existence": {"judge_coverage,judged": 0.98},
+            },
+            1,
+        ),
         ({"egointent": {"judge_coverage,judged": float("nan")}}, 1),
         ({"egoplan_val": {"coverage,none": coverage([{"scored": 1, "of": 3355}] * 6)}}, 1),
         ({"egoplan_val": {"coverage,none": coverage([{"scored": 1, "of": 3355}] * 3355)}}, 0),
@@ -366,7 +428,8 @@ def test_a_script_notices_a_failed_run(tmp_path, results, code):
     if results is not None:
         (tmp_path / "20260101_000000_results.json").write_text(json.dumps({"results": results}))
         harness = (
-            f'while [ "$1" != --output_path ]; do shift; done; mkdir -p "$2"/m && cp {tmp_path}/*_results.json "$2"/m'
+            'while [ "$1" != --output_path ]; do shift; done; mkdir -p "$2"/m && cp '
+            f'{tmp_path}/*_results.json "$2"/m'
         )
     (tmp_path / "lmms-eval").write_text(f"#!/bin/bash\n{harness}\n")
     (tmp_path / "lmms-eval").chmod(0o755)
@@ -387,7 +450,11 @@ def test_generated_pages_are_up_to_date():
 
 
 def test_troubleshooting_quotes_messages_of_the_code():
-    code = " ".join("".join(path.read_text(encoding="utf-8") for path in (ROOT / "lmms_egoplan").rglob("*.py")).split())
+    code = " ".join(
+        "".join(
+            path.read_text(encoding="utf-8") for path in (ROOT / "lmms_egoplan").rglob("*.py")
+        ).split()
+    )
     quoted = re.findall(r"^\| `([^`]+)` \|", TEXTS["docs/troubleshooting.md"], re.MULTILINE)
     assert len(quoted) > 10
     assert [text for text in quoted if text not in re.sub(r'" f?"', "", code)] == []

@@ -61,17 +61,27 @@ def test_a_folder_below_home(copy, monkeypatch):
     assert load_encoder(f"~/{copy.name}").get_embedding_dimension() == 384
 
 
-@pytest.mark.parametrize("name", [DEFAULT_ENCODER, "no-such/encoder", "/no/such/folder", "what is this?"])
+@pytest.mark.parametrize(
+    "name", [DEFAULT_ENCODER, "no-such/encoder", "/no/such/folder", "what is this?"]
+)
 def test_a_missing_encoder_is_an_error(name):
     refusal(name)
 
 
 @pytest.mark.parametrize(
     "absent",
-    [["modules.json"], ["model.safetensors"], ["config.json"], ["1_Pooling"], ["tokenizer.json", "vocab.txt"]],
+    [
+        ["modules.json"],
+        ["model.safetensors"],
+        ["config.json"],
+        ["1_Pooling"],
+        ["tokenizer.json", "vocab.txt"],
+    ],
 )
 def test_a_half_copied_folder(copy, absent):
-    """sentence-transformers itself accepts a folder without modules.json (a language model) or without vocabulary."""
+    """sentence-transformers itself accepts a folder without modules.json (a language model) or
+    without vocabulary.
+    """
     for path in (copy / name for name in absent):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     refusal(copy)

@@ -67,8 +67,15 @@ def data(tmp_path_factory):
 
 
 def python_without(package, code, data, commands=()):
-    """Run commands and code without a package; return the code's last line. It can read `outputs` of the commands."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
+    """Run commands and code without a package; return the code's last line.
+
+    It can read `outputs` of the commands.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))
+    }
     environment = inherited | {
         "LMMS_EGOPLAN_DATA": str(data),
         "LMMS_EGOPLAN_ENCODER": str(get_model_path()),
@@ -76,8 +83,15 @@ def python_without(package, code, data, commands=()):
         "COLUMNS": "200",
         "OMP_NUM_THREADS": "1",
     }
-    arguments = [sys.executable, "-c", WITHOUT.format(package=package) + COMMANDS + code, json.dumps(commands)]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=False)
+    arguments = [
+        sys.executable,
+        "-c",
+        WITHOUT.format(package=package) + COMMANDS + code,
+        json.dumps(commands),
+    ]
+    done = subprocess.run(
+        arguments, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=False
+    )
     assert done.returncode == 0, done.stderr[-8000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -86,7 +100,12 @@ def python_without(package, code, data, commands=()):
 def test_without_lmms_eval(data):
     commands = [
         *(["--help"], ["tasks-path", "--harness", "lm-eval"], ["data", "status"]),
-        *(["score", "--help"], ["score", "actplan", "--help"], ["judge", "--help"], ["judge", "egothink", "--help"]),
+        *(
+            ["score", "--help"],
+            ["score", "actplan", "--help"],
+            ["judge", "--help"],
+            ["judge", "egothink", "--help"],
+        ),
         ["demo", "--out", str(data / "demo")],
     ]
     outputs, tasks, numbers, is_loaded = python_without("lmms_eval", LM_EVAL, data, commands)
@@ -107,7 +126,12 @@ def test_without_lmms_eval(data):
 @pytest.mark.whole
 def test_without_lm_eval(data):
     commands = [
-        *(["lm-eval", "--tasks", "egoplan_val"], ["lm-eval"], ["lm-eval", "--help"], ["lm-eval", "ls", "tasks"]),
+        *(
+            ["lm-eval", "--tasks", "egoplan_val"],
+            ["lm-eval"],
+            ["lm-eval", "--help"],
+            ["lm-eval", "ls", "tasks"],
+        ),
         *(["--help"], ["tasks-path"], ["data", "status"]),
     ]
     outputs, tasks, backend, is_loaded = python_without("lm_eval", LMMS_EVAL, data, commands)
@@ -115,13 +139,17 @@ def test_without_lm_eval(data):
     assert all("pip install 'lmms-egoplan[lm-eval]'" in output for _, output in outputs[:4])
     assert [code for code, _ in outputs[4:]] == [0] * 3
     assert not is_loaded
-    assert {"egoplan_val", "egothink_object_existence", "egointent", "actplan_text_only"} <= set(tasks)
+    assert {"egoplan_val", "egothink_object_existence", "egointent", "actplan_text_only"} <= set(
+        tasks
+    )
     assert backend == "HFVLM"
 
 
 @pytest.mark.nightly
 def test_a_plain_run_loads_only_what_it_uses(data):
-    """It loads task and backend, but no libraries for commands, judges and metrics, unless the harness does."""
+    """It loads task and backend, but no libraries for commands, judges and metrics, unless the
+    harness does.
+    """
     harness = loaded_by("import lmms_eval.__main__")
     plain = loaded_by(
         "import lmms_eval.__main__\n"
@@ -130,5 +158,8 @@ def test_a_plain_run_loads_only_what_it_uses(data):
         "TaskManager().load_task_or_group('egoplan_val'), get_model('hf_vlm')",
         LMMS_EGOPLAN_DATA=str(data),
     )
-    assert {"lmms_egoplan.harnesses.lmms_eval.hf_vlm", "lmms_egoplan.benchmarks.egoplan.metrics"} <= plain
+    assert {
+        "lmms_egoplan.harnesses.lmms_eval.hf_vlm",
+        "lmms_egoplan.benchmarks.egoplan.metrics",
+    } <= plain
     assert not {"sentence_transformers", "matplotlib", "sklearn", "openai"} & (plain - harness)

@@ -12,14 +12,19 @@ from lmms_egoplan.files import lock_file, resolve_inside
 
 
 def test_resolves_names_inside(tmp_path):
-    assert resolve_inside(tmp_path, "P01", "rgb_frames/P01_13") == tmp_path.resolve() / "P01/rgb_frames/P01_13"
+    assert (
+        resolve_inside(tmp_path, "P01", "rgb_frames/P01_13")
+        == tmp_path.resolve() / "P01/rgb_frames/P01_13"
+    )
     (tmp_path / "real" / "a").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "real" / "inner").symlink_to("a")
     assert resolve_inside(tmp_path / "link", "inner") == (tmp_path / "real" / "a").resolve()
 
 
-@pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "a/../../x", "/etc", "a\0b", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["", " ", ".", "..", "../x", "a/../../x", "/etc", "a\0b", "\ud800"]
+)
 def test_refuses_names_that_lead_out(tmp_path, name):
     with pytest.raises(LmmsEgoplanError, match=re.escape(str(tmp_path))):
         resolve_inside(tmp_path, "P01", name)
@@ -37,7 +42,11 @@ def test_refuses_symlinks_that_lead_out(tmp_path):
             resolve_inside(root, *parts)
 
 
-@given(st.lists(st.text(max_size=12) | st.sampled_from(["..", "/", "a/..", "../root", "~"]), max_size=4))
+@given(
+    st.lists(
+        st.text(max_size=12) | st.sampled_from(["..", "/", "a/..", "../root", "~"]), max_size=4
+    )
+)
 def test_never_leaves_the_root(parts):
     root = Path("/tmp").resolve()
     try:

@@ -1,4 +1,6 @@
-"""Modules import at the top, except heavy or optional libraries, which help and lmms-eval's plugin do not load."""
+"""Modules import at the top, except heavy or optional libraries, which help and lmms-eval's plugin
+do not load.
+"""
 
 import ast
 from pathlib import Path
@@ -10,7 +12,15 @@ from lmms_egoplan.cli.commands import command_tree
 from loaded_modules import loaded_by
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
-NEVER_FOR_HELP = {"torch", "transformers", "scipy", "matplotlib", "sentence_transformers", "lmms_eval", "lm_eval"}
+NEVER_FOR_HELP = {
+    "torch",
+    "transformers",
+    "scipy",
+    "matplotlib",
+    "sentence_transformers",
+    "lmms_eval",
+    "lm_eval",
+}
 # Seconds to import, or absent in some installations.
 HEAVY = NEVER_FOR_HELP | {
     *(
@@ -26,7 +36,16 @@ HEAVY = NEVER_FOR_HELP | {
         "safetensors",
     ),
     *("sklearn", "tokenizers", "triton"),
-    *("farama_notifications", "fastapi", "gymnasium", "gymnasium_robotics", "mujoco", "peft", "uvicorn", "vllm"),
+    *(
+        "farama_notifications",
+        "fastapi",
+        "gymnasium",
+        "gymnasium_robotics",
+        "mujoco",
+        "peft",
+        "uvicorn",
+        "vllm",
+    ),
 }
 ROOMS = ("egoplan", "egothink", "egointent", "actplan")
 EXCEPTIONS = {
@@ -38,14 +57,19 @@ EXCEPTIONS = {
     ("lmms_egoplan.benchmarks.subset", "numpy"),
 }
 MODULES = {
-    ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
     for path in PACKAGE.rglob("*.py")
     if "evaluate_metrics" not in path.parts
 }
 
 
 def imported(node):
-    """Return the modules of an import statement. An imported name that is no module counts as its module."""
+    """Return the modules of an import statement.
+
+    An imported name that is no module counts as its module.
+    """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     members = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -53,7 +77,10 @@ def imported(node):
 
 
 def imports_of(path):
-    """Return the imports at a module's top, and those in its functions with their lines. Skip imports for types."""
+    """Return the imports at a module's top, and those in its functions with their lines.
+
+    Skip imports for types.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types, inside = set(), set()
     for node in ast.walk(tree):
@@ -63,13 +90,17 @@ def imports_of(path):
             inside |= set(ast.walk(node))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     top = [name for node in imports if node not in for_types | inside for name in imported(node)]
-    return top, [(node.lineno, name) for node in imports if node in inside for name in imported(node)]
+    return top, [
+        (node.lineno, name) for node in imports if node in inside for name in imported(node)
+    ]
 
 
 def loads(name, heavy):
     """Return true if an import loads a heavy module. A module loads its parent packages, too."""
     parts = name.split(".")
-    return parts[0] in HEAVY or not heavy.isdisjoint(".".join(parts[: end + 1]) for end in range(len(parts)))
+    return parts[0] in HEAVY or not heavy.isdisjoint(
+        ".".join(parts[: end + 1]) for end in range(len(parts))
+    )
 
 
 def test_functions_import_only_what_is_heavy_or_optional():
@@ -78,7 +109,11 @@ def test_functions_import_only_what_is_heavy_or_optional():
     heavy, before = set(), None
     while heavy != before:
         before = set(heavy)
-        heavy |= {module for module, (top, _) in imports.items() if any(loads(name, heavy) for name in top)}
+        heavy |= {
+            module
+            for module, (top, _) in imports.items()
+            if any(loads(name, heavy) for name in top)
+        }
     light = [
         f"{MODULES[module].relative_to(PACKAGE)}:{line}: {name}"
         for module, (_, inside) in imports.items()
@@ -111,7 +146,18 @@ def test_data_are_prepared_without_loading_libraries_in_advance():
     modules = [f"lmms_egoplan.benchmarks.{name}.prepare" for name in ROOMS]
     modules.append("lmms_egoplan.benchmarks.actplan.commands")
     loaded = loaded_by(f"import {', '.join(modules)}")
-    assert not {"torch", "transformers", "datasets", "av", "lmms_eval", "sklearn", "sentence_transformers"} & loaded
+    assert (
+        not {
+            "torch",
+            "transformers",
+            "datasets",
+            "av",
+            "lmms_eval",
+            "sklearn",
+            "sentence_transformers",
+        }
+        & loaded
+    )
 
 
 def test_scores_are_recomputed_without_a_model():

@@ -15,7 +15,14 @@ from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import REPEATED, decode, decode_objects, read_json, read_lines, repeated_keys
+from lmms_egoplan.jsonl import (
+    REPEATED,
+    decode,
+    decode_objects,
+    read_json,
+    read_lines,
+    repeated_keys,
+)
 
 
 def write(path, text):
@@ -34,12 +41,23 @@ def write(path, text):
         ),
         (
             lambda path: read_questions(path, "test"),
-            '[{}, {"sample_id": 7, "task_progress_metadata": [{"start_frame": 1, "start_frame": 2}]}]',
+            (
+                '[{}, {"sample_id": 7, "task_progress_metadata": [{"start_frame": 1, '
+                '"start_frame": 2}]}]'
+            ),
             "record 1, sample_id 7, task_progress_metadata[0].start_frame",
         ),
         (lambda path: read_questions(path, "val"), '{"a": [{}], "a": [{}]}', "'a'"),
-        (read_steps, '\n{"step_id": "s1", "event": 1, "event": 1}', "line 2, step_id 's1', 'event'"),
-        (read_labelled_plans, '{"path": "a", "gold_gpt": [], "gold_gpt": []}', "line 1: 'gold_gpt'"),
+        (
+            read_steps,
+            '\n{"step_id": "s1", "event": 1, "event": 1}',
+            "line 2, step_id 's1', 'event'",
+        ),
+        (
+            read_labelled_plans,
+            '{"path": "a", "gold_gpt": [], "gold_gpt": []}',
+            "line 1: 'gold_gpt'",
+        ),
         (read_plans, '{"id": "a", "candidate": "b", "candidate": "c"}', "line 1: 'candidate'"),
         (
             lambda path: read_stored([path]),
@@ -51,7 +69,11 @@ def write(path, text):
             '{"score": {"id": "existence/1", "rating": 1, "rating": 0, "answer": "b"}}',
             "line 1: 'score.rating'",
         ),
-        (read_predictions, '{"sample_id": 1, "prediction": "A", "prediction": "B"}', "line 1: 'prediction'"),
+        (
+            read_predictions,
+            '{"sample_id": 1, "prediction": "A", "prediction": "B"}',
+            "line 1: 'prediction'",
+        ),
     ],
 )
 def test_a_repeated_key_is_refused(tmp_path, read, text, where):
@@ -80,7 +102,9 @@ def test_repeated_keys_at_any_depth():
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=8),
-        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5)
+        ),
         max_leaves=20,
     )
 )

@@ -1,4 +1,6 @@
-"""Without the rooms that make questions, labels, models and plans, everything that measures still works."""
+"""Without the rooms that make questions, labels, models and plans, everything that measures still
+works.
+"""
 
 import os
 import shutil
@@ -14,12 +16,23 @@ from patience import FOREVER_S
 ROOT = Path(__file__).resolve().parents[1]
 MAKING = ("annotation", "construction", "overlap", "planner", "training")
 BENCHMARKS = tuple(f"benchmarks/{name}" for name in ("actplan", "egointent", "egoplan", "egothink"))
-SKIPPED = (*BENCHMARKS, "harnesses", "judging", "media", "ranking", "runs", "test_docs.py", "test_upstream.py")
+SKIPPED = (
+    *BENCHMARKS,
+    "harnesses",
+    "judging",
+    "media",
+    "ranking",
+    "runs",
+    "test_docs.py",
+    "test_upstream.py",
+)
 PAGES = ("annotation", "building-*", "overlap", "planning", "tuning-on-egoplan-it")
 
 pytestmark = [
     pytest.mark.nightly,
-    pytest.mark.skipif(not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="these rooms are already removed"),
+    pytest.mark.skipif(
+        not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="these rooms are already removed"
+    ),
 ]
 
 
@@ -27,7 +40,11 @@ pytestmark = [
 def copy(tmp_path_factory):
     """Return a copy of the project without these rooms, and a function that runs Python in it."""
     root = tmp_path_factory.mktemp("measuring") / "main"
-    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "*.egg-info", "build"))
+    shutil.copytree(
+        ROOT,
+        root,
+        ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "*.egg-info", "build"),
+    )
     (root.parent / "shared").symlink_to(ROOT.parent / "shared")
     for room in MAKING:
         shutil.rmtree(root / "lmms_egoplan" / room)
@@ -39,7 +56,13 @@ def copy(tmp_path_factory):
         command = [sys.executable, *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"} | environment
         return subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True, timeout=2 * FOREVER_S, check=False
+            command,
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=2 * FOREVER_S,
+            check=False,
         )
 
     return root, run
@@ -53,7 +76,9 @@ def test_its_help_has_only_its_commands(copy):
     )
     done = run("-c", walk)
     assert done.returncode == 0, done.stderr
-    making = {path for path, function in command_tree()[1].items() if function.partition(".")[0] in MAKING}
+    making = {
+        path for path, function in command_tree()[1].items() if function.partition(".")[0] in MAKING
+    }
     assert len(making) > 15
     assert {*done.stdout.splitlines()} == command_tree()[1].keys() - making
     words = run("-m", "lmms_egoplan", "--help", COLUMNS="200").stdout.split()
@@ -66,12 +91,15 @@ def test_all_tasks_are_listed(copy):
     names = (
         "from lmms_eval.tasks import TaskManager; from lmms_egoplan.paths import LMMS_EVAL_TASKS\n"
         "print(LMMS_EVAL_TASKS)\n"
-        "manager = TaskManager('ERROR', include_path=str(LMMS_EVAL_TASKS), include_defaults=False)\n"
+        "manager = TaskManager('ERROR', include_path=str(LMMS_EVAL_TASKS), "
+        "include_defaults=False)\n"
         "print(*sorted(manager.all_tasks), sep='\\n')"
     )
     folder, *listed = run("-c", names).stdout.splitlines()
     assert folder == str(copy[0] / "tasks" / "lmms_eval")
-    original = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
+    original = subprocess.run(
+        [sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert listed == original.stdout.splitlines()[1:]
     assert "egoplan_val" in listed
 
@@ -86,11 +114,19 @@ def test_the_demo_runs(copy):
 def test_its_tests_pass(copy):
     """Collect all tests, and run those that a missing room can affect.
 
-    The skipped tests use no other room than their own and the shared modules, take long in harnesses and models, or
-    check the docs, which describe the whole package.
+    The skipped tests use no other room than their own and the shared modules, take long in
+    harnesses and models, or check the docs, which describe the whole package.
     """
     _, run = copy
-    collected = run("-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-n0", "--ignore=tests/test_docs.py")
+    collected = run(
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--collect-only",
+        "-n0",
+        "--ignore=tests/test_docs.py",
+    )
     assert collected.returncode == 0, collected.stdout[-6000:]
     skipped = [f"--ignore=tests/{room}" for room in SKIPPED]
     done = run("-m", "pytest", "-p", "no:cacheprovider", *skipped)

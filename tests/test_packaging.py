@@ -1,4 +1,6 @@
-"""The contents of a release: all files in both distributions, and the same version and bounds everywhere."""
+"""The contents of a release: all files in both distributions, and the same version and bounds
+everywhere.
+"""
 
 import configparser
 import shutil
@@ -21,7 +23,9 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def files():
     """Return the paths of the repository's files."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if listed.returncode:
         pytest.skip("not a Git clone")
     return {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
@@ -29,7 +33,9 @@ def files():
 
 @pytest.fixture(scope="module")
 def build(files, tmp_path_factory):
-    """Return a function that builds a distribution from the repository's files and returns its path."""
+    """Return a function that builds a distribution from the repository's files and returns its
+    path.
+    """
     pytest.importorskip("setuptools", minversion="77", reason="builds without a network")
     folder = tmp_path_factory.mktemp("release")
     for name in files:
@@ -37,8 +43,15 @@ def build(files, tmp_path_factory):
         shutil.copy(ROOT / name, folder / "source" / name)
 
     def build(kind, ending):
-        code = f"import sys; from setuptools.build_meta import build_{kind}; build_{kind}(sys.argv[1])"
-        subprocess.run([sys.executable, "-c", code, folder], cwd=folder / "source", check=True, capture_output=True)
+        code = (
+            f"import sys; from setuptools.build_meta import build_{kind}; build_{kind}(sys.argv[1])"
+        )
+        subprocess.run(
+            [sys.executable, "-c", code, folder],
+            cwd=folder / "source",
+            check=True,
+            capture_output=True,
+        )
         (path,) = folder.glob(f"*{ending}")
         return path
 
@@ -48,7 +61,13 @@ def build(files, tmp_path_factory):
 def test_the_source_distribution_has_every_file_of_the_repository(files, build):
     with tarfile.open(build("sdist", ".tar.gz")) as packed:
         names = {member.name.partition("/")[2] for member in packed if member.isfile()}
-    assert {"CHANGELOG.md", "CITATION.cff", ".ci/run", "perf/README.md", "tests/conftest.py"} <= names
+    assert {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        ".ci/run",
+        "perf/README.md",
+        "tests/conftest.py",
+    } <= names
     assert sorted(files - names) == []
 
 
@@ -56,7 +75,9 @@ def test_the_wheel_has_every_file_of_the_package_and_the_tasks_inside_it(files, 
     with zipfile.ZipFile(build("wheel", ".whl")) as packed:
         names = {name for name in packed.namelist() if ".dist-info/" not in name}
     package_files = {name for name in files if name.startswith("lmms_egoplan/")}
-    assert names == package_files | {f"lmms_egoplan/{name}" for name in files if name.startswith("tasks/")}
+    assert names == package_files | {
+        f"lmms_egoplan/{name}" for name in files if name.startswith("tasks/")
+    }
     metrics = "lmms_egoplan/benchmarks/actplan/evaluate_metrics/"
     assert {f"{metrics}{name}/{name}.py" for name in ("actplan_lcs", "actplan_classifier")} <= names
 
@@ -71,7 +92,9 @@ def test_the_citation_is_of_this_version_and_has_the_paper_of_each_benchmark():
 
 
 def test_requirements_have_only_lower_bounds():
-    """An upper bound would downgrade packages in users' environments. lmms-eval 0.7.3 cannot run without filelock's."""
+    """An upper bound would downgrade packages in users' environments. lmms-eval 0.7.3 cannot run
+    without filelock's.
+    """
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg", encoding="utf-8")
     for line in settings["options"]["install_requires"].split("\n"):

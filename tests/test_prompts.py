@@ -1,6 +1,7 @@
 """Texts that are sent to a model, language model or judge do not change by a single byte.
 
-If a prompt changes on purpose, bump the version of its tasks or of its data, then update its digest here.
+If a prompt changes on purpose, bump the version of its tasks or of its data, then update its digest
+here.
 """
 
 import hashlib

@@ -30,7 +30,9 @@ def test_a_field_with_a_default_may_be_absent():
     first, second = (Late.from_text(Early(name, 0.5).to_text()) for name in "ab")
     assert first == Late("a", 0.5, None, [])
     assert first.flags is not second.flags
-    assert Late.from_text('{"id": "a", "rating": 0.5, "flags": ["x"]}') == Late("a", 0.5, None, ["x"])
+    assert Late.from_text('{"id": "a", "rating": 0.5, "flags": ["x"]}') == Late(
+        "a", 0.5, None, ["x"]
+    )
 
 
 def test_a_field_without_a_default_must_not_be_absent():
@@ -50,7 +52,10 @@ def test_an_existing_value_is_checked(wrong):
 
 
 @given(
-    st.dictionaries(st.sampled_from(["id", "rating", "reply", "flags"]) | st.text(max_size=5), st.none() | st.text())
+    st.dictionaries(
+        st.sampled_from(["id", "rating", "reply", "flags"]) | st.text(max_size=5),
+        st.none() | st.text(),
+    )
 )
 def test_any_object_is_read_or_refused(values):
     try:

@@ -33,7 +33,12 @@ def test_split_is_saved_with_its_summary(data):
     assert load_summary("egoplan", "val") is None
     assert prepared_splits() == []
     summary = save(2)
-    assert summary == SUMMARY | {"benchmark": "egoplan", "split": "val", "format": 1, "datasets": datasets.__version__}
+    assert summary == SUMMARY | {
+        "benchmark": "egoplan",
+        "split": "val",
+        "format": 1,
+        "datasets": datasets.__version__,
+    }
     assert split_dir("egoplan", "val") == data / "egoplan" / "val"
     assert load_from_disk(data / "egoplan" / "val")["val"]["a"][:] == [1, 2]
     assert load_summary("egoplan", "val") == summary
@@ -61,9 +66,15 @@ def test_a_failure_does_not_change_the_earlier_split(data):
 @pytest.mark.parametrize(
     ("damaged", "facts"),
     [
-        *((content, "") for content in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16"))),
+        *(
+            (content, "")
+            for content in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16"))
+        ),
         (b'{"prepared": 3}', "prepared: .*3.* split_size: .* questions: "),
-        *((json.dumps(SUMMARY | {"format": wrong}).encode(), "format: ") for wrong in ("1", None, 1.5, [1])),
+        *(
+            (json.dumps(SUMMARY | {"format": wrong}).encode(), "format: ")
+            for wrong in ("1", None, 1.5, [1])
+        ),
     ],
 )
 def test_a_damaged_summary_is_an_error(damaged, facts):

@@ -24,12 +24,29 @@ FORMULAS = [
     "'=1",
     "-1 1",
 ]
-OTHER = ["", "a", "1", "-1", "+1.5", "-.5", "-1e-05", "a=1", "gpt-4o", "'", "'a", "n/a", "\u2212 1", "(=1)"]
+OTHER = [
+    "",
+    "a",
+    "1",
+    "-1",
+    "+1.5",
+    "-.5",
+    "-1e-05",
+    "a=1",
+    "gpt-4o",
+    "'",
+    "'a",
+    "n/a",
+    "\u2212 1",
+    "(=1)",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_spreadsheet_formulas_are_escaped(text):
-    assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [["'" + text.replace("\r", "\n")]]
+    assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [
+        ["'" + text.replace("\r", "\n")]
+    ]
 
 
 @pytest.mark.parametrize("text", OTHER)

@@ -1,4 +1,6 @@
-"""Pull requests in `upstream/`: contents of their folders, their own checks, and the branches that `build` makes."""
+"""Pull requests in `upstream/`: contents of their folders, their own checks, and the branches that
+`build` makes.
+"""
 
 import importlib
 import os
@@ -25,13 +27,19 @@ patches, linters = (importlib.import_module(name) for name in ("patches", "linte
 
 
 def git(tree, *arguments):
-    return subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *arguments], cwd=tree, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def commit(tree):
     """Put a tree under git."""
     git(tree, "init", "--quiet", "--initial-branch", "main")
-    for key, value in (("user.name", "A Maintainer"), ("user.email", "maintainer@example.org"), ("gc.auto", "0")):
+    for key, value in (
+        ("user.name", "A Maintainer"),
+        ("user.email", "maintainer@example.org"),
+        ("gc.auto", "0"),
+    ):
         git(tree, "config", key, value)
     git(tree, "add", "--all", "--force")
     git(tree, "commit", "--quiet", "--no-verify", "--message", "Release")
@@ -39,7 +47,9 @@ def commit(tree):
 
 
 def release(harness, tree, names=None):
-    """Copy the installed release, or some of its files, to a tree with the release's `pyproject.toml`."""
+    """Copy the installed release, or some of its files, to a tree with the release's
+    `pyproject.toml`.
+    """
     assert version(harness) == patches.RELEASES[harness]
     package = Path(find_spec(harness).origin).parent
     tree.mkdir(parents=True, exist_ok=True)
@@ -60,7 +70,11 @@ def build(name, checkout, out, *options):
 
 
 def files(folder):
-    return [path for path in (folder / "files").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return [
+        path
+        for path in (folder / "files").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
 
 
 @by_name
@@ -79,7 +93,10 @@ def test_a_description_has_the_fields_of_the_harness(folder):
     title, *_ = text.splitlines()
     if patches.harness_of(folder) == "lmms_eval":
         assert re.match(r"# (feat|fix): ", title)
-    parts = {match[1]: match[2] for match in re.finditer(r"^## (.+)\n((?:(?!^## ).*\n)*)", text, re.MULTILINE)}
+    parts = {
+        match[1]: match[2]
+        for match in re.finditer(r"^## (.+)\n((?:(?!^## ).*\n)*)", text, re.MULTILINE)
+    }
     assert {"Summary", "In scope", "Out of scope", "Validation"} <= parts.keys()
     assert 1 <= len(re.findall(r"^- ", parts["Summary"], re.MULTILINE)) <= 3
     header, _, *rows = re.findall(r"^\|.+\|$", parts["Validation"], re.MULTILINE)
@@ -125,7 +142,9 @@ def one_hunk(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "code.py").write_text("".join(text))
     command = ["git", "diff", "--no-index", "--no-prefix", "a/code.py", "b/code.py"]
-    patch = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    patch = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    ).stdout
     folder = tmp_path / "1-test"
     folder.mkdir()
     (folder / "changes.patch").write_text(patch)
@@ -143,7 +162,10 @@ def test_a_hunk_at_another_line_is_reported(one_hunk, tmp_path):
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda lines: [*lines[:8], "edited\n", *lines[9:]], "code.py, hunk 1: @@ -8,6 .* does not apply"),
+        (
+            lambda lines: [*lines[:8], "edited\n", *lines[9:]],
+            "code.py, hunk 1: @@ -8,6 .* does not apply",
+        ),
         (lambda lines: ["added\n", *lines, *lines], "code.py, hunk 1: .* fits in 2 places"),
         (lambda lines: None, "code.py does not exist"),
     ],
@@ -153,7 +175,9 @@ def test_a_hunk_that_does_not_fit_is_an_error(one_hunk, edit, reason, tmp_path):
     folder, before = one_hunk
     if lines := edit(before):
         (tmp_path / "code.py").write_text("".join(lines))
-    with pytest.raises(patches.PatchError, match=rf"1-test/changes.patch is made for release 1.0; here, {reason}"):
+    with pytest.raises(
+        patches.PatchError, match=rf"1-test/changes.patch is made for release 1.0; here, {reason}"
+    ):
         patches.apply_patch(folder, tmp_path, "1.0")
 
 
@@ -177,7 +201,9 @@ FIX = "1-likelihood-results"
 def checkout(tmp_path):
     """A git tree with those files of lmms-eval that one pull request changes."""
     tree = tmp_path / "checkout"
-    return commit(release("lmms_eval", tree, [str(name) for name in patches.changed_files(UPSTREAM / FIX)]))
+    return commit(
+        release("lmms_eval", tree, [str(name) for name in patches.changed_files(UPSTREAM / FIX)])
+    )
 
 
 def refusal(checkout, tmp_path):
@@ -210,10 +236,14 @@ def test_build_refuses_an_existing_branch(checkout, tmp_path):
 def test_build_names_the_hunk_that_does_not_apply(checkout, tmp_path):
     hunk = next(patches.hunks(UPSTREAM / FIX / "changes.patch"))
     file = checkout / hunk.file
-    file.write_text(file.read_text(encoding="utf-8").replace(hunk.old_lines[0], "EDITED = True"), encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(hunk.old_lines[0], "EDITED = True"),
+        encoding="utf-8",
+    )
     git(checkout, "commit", "--quiet", "--all", "--message", "Edit")
-    assert f"made for release {patches.RELEASES['lmms_eval']}; here, {hunk} does not apply" in refusal(
-        checkout, tmp_path
+    assert (
+        f"made for release {patches.RELEASES['lmms_eval']}; here, {hunk} does not apply"
+        in refusal(checkout, tmp_path)
     )
     assert git(checkout, "branch", "--list", FIX) == ""
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
@@ -223,7 +253,9 @@ def test_build_names_the_hunk_that_does_not_apply(checkout, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["3b-shared-context", "4c-actplan"])
 def test_the_branch_builds_on_the_release(name, tmp_path):
-    """A feature with requirements, and a task: every step except the linters, which need the package registry."""
+    """A feature with requirements, and a task: every step except the linters, which need the
+    package registry.
+    """
     folder = UPSTREAM / name
     checkout = commit(release(patches.harness_of(folder), tmp_path / "checkout"))
     status, output = build(folder.name, checkout, tmp_path / "out", "--no-linters")
@@ -232,21 +264,36 @@ def test_the_branch_builds_on_the_release(name, tmp_path):
     title = (folder / "PR.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
     assert subjects[-1] == title
     assert title.startswith("fix:") == any(subject.startswith("test:") for subject in subjects[-2:])
-    assert len(list((tmp_path / "out").glob("*.patch"))) == len(subjects) > len(patches.requirements(folder))
+    assert (
+        len(list((tmp_path / "out").glob("*.patch")))
+        == len(subjects)
+        > len(patches.requirements(folder))
+    )
     assert git(checkout, "rev-parse", "--abbrev-ref", "HEAD").strip() == "main"
     assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
 
 
-@pytest.mark.parametrize("folder", [PULL_REQUESTS[0], PULL_REQUESTS[-1]], ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [PULL_REQUESTS[0], PULL_REQUESTS[-1]], ids=lambda folder: folder.name
+)
 def test_the_check_fails_with_another_release(folder, tmp_path):
     harness = patches.harness_of(folder)
     information = tmp_path / f"{harness}-0.0.1.dist-info"
     information.mkdir()
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {harness}\nVersion: 0.0.1\n")
-    command, variables = [sys.executable, folder / "check"], {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    (information / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {harness}\nVersion: 0.0.1\n"
+    )
+    command, variables = (
+        [sys.executable, folder / "check"],
+        {**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
-    assert f"{harness} 0.0.1 is installed; this check needs {patches.RELEASES[harness]}" in done.stdout
+    assert (
+        f"{harness} 0.0.1 is installed; this check needs {patches.RELEASES[harness]}" in done.stdout
+    )
 
 
 @pytest.mark.whole
@@ -255,7 +302,12 @@ def test_the_check_passes(name, tmp_path):
     """A feature and a fix. `.ci/nightly upstream` runs all checks."""
     folder = UPSTREAM / name
     done = subprocess.run(
-        [sys.executable, folder / "check"], cwd=tmp_path, capture_output=True, text=True, timeout=FOREVER_S, check=False
+        [sys.executable, folder / "check"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=FOREVER_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not list(tmp_path.iterdir())

@@ -55,7 +55,9 @@ def test_lines_name_the_field_and_its_value(value, facts):
 
 
 def test_valid_values_are_read_and_other_fields_ignored():
-    question = validate(Question, {"id": 1, "actions": [{"name": "a", "start": 1, "more": 2}], "last_frame": 7})
+    question = validate(
+        Question, {"id": 1, "actions": [{"name": "a", "start": 1, "more": 2}], "last_frame": 7}
+    )
     assert (question.actions[0].start, question.last) == (1.0, 7)
     assert not hasattr(question.actions[0], "more")
 
@@ -66,13 +68,16 @@ def test_a_single_value_is_named():
 
 
 @pytest.mark.parametrize(
-    ("count", "number_of_others"), [(3, None), (4, "and 1 more problem"), (9, "and 6 more problems")]
+    ("count", "number_of_others"),
+    [(3, None), (4, "and 1 more problem"), (9, "and 6 more problems")],
 )
 def test_more_than_three_problems_are_counted(count, number_of_others):
     with pytest.raises(LmmsEgoplanError) as caught:
         read_as(Question, "a.json", {"id": 1, "actions": list(range(count))})
     message = str(caught.value)
-    assert [f"actions[{number}]" in message for number in range(count)] == [number < 3 for number in range(count)]
+    assert [f"actions[{number}]" in message for number in range(count)] == [
+        number < 3 for number in range(count)
+    ]
     assert message.endswith(f", {number_of_others}") if number_of_others else "more" not in message
 
 

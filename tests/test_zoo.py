@@ -1,4 +1,6 @@
-"""The zoo's checkpoints load like real ones, use their family's prompt format, and depend on their inputs."""
+"""The zoo's checkpoints load like real ones, use their family's prompt format, and depend on their
+inputs.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,13 @@ import torch
 import torchvision
 from packaging.version import Version
 from PIL import Image
-from transformers import AutoModelForImageTextToText, AutoProcessor, BatchFeature, PreTrainedModel, ProcessorMixin
+from transformers import (
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    BatchFeature,
+    PreTrainedModel,
+    ProcessorMixin,
+)
 
 from zoo import FAMILIES, Family, build, save
 
@@ -31,7 +39,10 @@ def picture(seed: int) -> Image.Image:
 
 
 def encode(
-    family: Family, processor: ProcessorMixin, images: list[Image.Image], video: list[Image.Image] | None = None
+    family: Family,
+    processor: ProcessorMixin,
+    images: list[Image.Image],
+    video: list[Image.Image] | None = None,
 ) -> BatchFeature:
     """Encode a question. For a model with a separate decoder, add four tokens of an answer."""
     if family.has_chat_template:
@@ -54,7 +65,9 @@ def encode(
 
 
 @torch.no_grad()
-def logprobs(model: PreTrainedModel, inputs: BatchFeature, **settings: torch.Tensor) -> torch.Tensor:
+def logprobs(
+    model: PreTrainedModel, inputs: BatchFeature, **settings: torch.Tensor
+) -> torch.Tensor:
     """Return the log-probabilities of the next token, shape (vocabulary,)."""
     logits = model(**inputs, **settings).logits
     length = inputs["decoder_input_ids" if "decoder_input_ids" in inputs else "input_ids"].shape[1]
@@ -76,7 +89,8 @@ def test_a_saved_checkpoint_loads_as_it_was_built(family: Family, tmp_path: Path
     again = encode(family, AutoProcessor.from_pretrained(tmp_path), images)
     assert inputs.keys() == again.keys()
     if family.name == "idefics3" and Version(torchvision.__version__) < Version("0.27"):
-        return  # the loaded processor resizes with torchvision, and earlier versions give other pixels
+        # the loaded processor resizes with torchvision, and earlier versions give other pixels
+        return
     assert all(torch.equal(inputs[key], again[key]) for key in inputs)
     torch.testing.assert_close(logprobs(loaded, again), logprobs(model, inputs))
     assert model.dtype == torch.float32
@@ -89,7 +103,9 @@ def test_tokens_and_images_matter() -> None:
         model, processor = build(family.name)
         base = logprobs(model, encode(family, processor, [picture(1)]))
         deviations[family.name] = base.std().item()
-        distances[family.name] = distance(base, logprobs(model, encode(family, processor, [picture(2)])))
+        distances[family.name] = distance(
+            base, logprobs(model, encode(family, processor, [picture(2)]))
+        )
     assert {name: value for name, value in deviations.items() if not value > 0.5} == {}
     assert {name: value for name, value in distances.items() if not value > 0.01} == {}
 
@@ -106,12 +122,16 @@ def test_positions_matter(family: Family) -> None:
     inputs = encode(family, processor, [picture(1)] if family.needs_image else [])
     positions = torch.arange(inputs["input_ids"].shape[1])[None]
     base = logprobs(model, inputs)
-    torch.testing.assert_close(logprobs(model, inputs, position_ids=positions), base, atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        logprobs(model, inputs, position_ids=positions), base, atol=1e-4, rtol=0
+    )
     positions[:, -3:] += 1
     assert distance(base, logprobs(model, inputs, position_ids=positions)) > 0.01
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES.values() if f.is_encoder_decoder], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "family", [f for f in FAMILIES.values() if f.is_encoder_decoder], ids=lambda f: f.name
+)
 def test_positions_matter_to_encoder_and_decoder(family: Family) -> None:
     """Send text to the language model inside, because the whole model requires an image."""
     model, processor = build(family.name)
@@ -126,33 +146,50 @@ def test_positions_matter_to_encoder_and_decoder(family: Family) -> None:
     assert distance(base, logprobs(model.language_model, BatchFeature(other_question))) > 0.01
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES.values() if f.takes_video], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "family", [f for f in FAMILIES.values() if f.takes_video], ids=lambda f: f.name
+)
 def test_video(family: Family) -> None:
     model, processor = build(family.name)
     frames = [picture(seed) for seed in range(5)]
     base = logprobs(model, encode(family, processor, [], frames))
-    assert distance(base, logprobs(model, encode(family, processor, [], [*frames[:3], picture(9), frames[4]]))) > 0.01
+    assert (
+        distance(
+            base,
+            logprobs(model, encode(family, processor, [], [*frames[:3], picture(9), frames[4]])),
+        )
+        > 0.01
+    )
     assert logprobs(model, encode(family, processor, [picture(7)], frames)).isfinite().all()
 
 
 RENDERED = {
     "llava": "Be brief. USER: <image>\nWhy? ASSISTANT: So. USER: And? ASSISTANT:",
-    "llava_next": "<<SYS>>\nBe brief.\n<</SYS>>\n\n[INST] <image>\nWhy? [/INST] So.</s>[INST] And? [/INST]",
-    "llava_onevision": "<|im_start|>system \nBe brief.<|im_end|><|im_start|>user <image>\nWhy?<|im_end|>"
+    "llava_next": (
+        "<<SYS>>\nBe brief.\n<</SYS>>\n\n[INST] <image>\nWhy? [/INST] So.</s>[INST] And? [/INST]"
+    ),
+    "llava_onevision": "<|im_start|>system \nBe brief.<|im_end|><|im_start|>user "
+    "<image>\nWhy?<|im_end|>"
     "<|im_start|>assistant \nSo.<|im_end|><|im_start|>user \nAnd?<|im_end|><|im_start|>assistant\n",
     "qwen2_vl": "<|im_start|>system\nBe brief.<|im_end|>\n"
     "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Why?<|im_end|>\n"
-    "<|im_start|>assistant\nSo.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n",
+    "<|im_start|>assistant\nSo.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"
+    "<|im_start|>assistant\n",
     "qwen3_5": "<|im_start|>system\nBe brief.<|im_end|>\n"
     "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Why?<|im_end|>\n"
-    "<|im_start|>assistant\n<think>\n\n</think>\n\nSo.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\nSo.<|im_end|>\n<|im_start|>user\n"
+    "And?<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n",
-    "internvl": "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<IMG_CONTEXT>\nWhy?<|im_end|>\n"
-    "<|im_start|>assistant\nSo.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n",
-    "idefics3": "<|begin_of_text|>System: Be brief.<end_of_utterance>\nUser:<image>Why?<end_of_utterance>\n"
+    "internvl": "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n"
+    "<IMG_CONTEXT>\nWhy?<|im_end|>\n"
+    "<|im_start|>assistant\nSo.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"
+    "<|im_start|>assistant\n",
+    "idefics3": "<|begin_of_text|>System: Be brief.<end_of_utterance>\n"
+    "User:<image>Why?<end_of_utterance>\n"
     "Assistant: So.<end_of_utterance>\nUser: And?<end_of_utterance>\nAssistant:",
     "gemma3": "<bos><start_of_turn>user\nBe brief.\n\n<start_of_image>Why?<end_of_turn>\n"
-    "<start_of_turn>model\nSo.<end_of_turn>\n<start_of_turn>user\nAnd?<end_of_turn>\n<start_of_turn>model\n",
+    "<start_of_turn>model\nSo.<end_of_turn>\n<start_of_turn>user\nAnd?<end_of_turn>\n"
+    "<start_of_turn>model\n",
     "mllama": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
     "<|start_header_id|>user<|end_header_id|>\n\n<|image|>Why?<|eot_id|>"
     "<|start_header_id|>assistant<|end_header_id|>\n\nSo.<|eot_id|>"

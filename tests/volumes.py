@@ -15,7 +15,12 @@ def volume_of(folder, room):
     folder.mkdir()
     page = os.sysconf("SC_PAGE_SIZE")
     options = ["-o", f"size={room + page}"]
-    if subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", folder], capture_output=True).returncode == 0:
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", *options, "tmpfs", folder], capture_output=True
+        ).returncode
+        == 0
+    ):
         (folder / "file").write_bytes(bytes(page))
         try:
             yield folder

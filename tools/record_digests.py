@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Print the digests of a benchmark's records, for `digests` in ``lmms_egoplan/benchmarks/splits.yaml``.
+"""Print the digests of a benchmark's records, for `digests` in
+``lmms_egoplan/benchmarks/splits.yaml``.
 
-Run it once on the published file. From then on, prepared data with the same records are the question set ``official``
-instead of ``official by counts``, and data with other records are ``own``. It reads no videos.
+Run it once on the published file. From then on, prepared data with the same records are the
+question set ``official`` instead of ``official by counts``, and data with other records are
+``own``. It reads no videos.
 
     python tools/record_digests.py egoplan EgoPlan_validation.json --split val
     python tools/record_digests.py egoplan_bench2 hub
@@ -31,7 +33,9 @@ from lmms_egoplan.storage import fingerprint, records_digest
 def egothink_digests(source: str, _split: str) -> dict[str, str]:
     """Return the digest of each dimension."""
     records = check_records(read_hub() if source == HUB else read_folder(Path(source)))
-    by_dimension = {name: [x for x in records if x.dimension == name] for name in (x.name for x in DIMENSIONS)}
+    by_dimension = {
+        name: [x for x in records if x.dimension == name] for name in (x.name for x in DIMENSIONS)
+    }
     return {name: dimension_digest(of_dimension) for name, of_dimension in by_dimension.items()}
 
 
@@ -39,12 +43,16 @@ def actplan_digests(source: str, split: str) -> dict[str, str]:
     """Return the digest of all instances in a folder."""
     folder = Path(source)
     instances, _ = find_instances(folder)
-    return {split: fingerprint(record_parts(read_instance(folder, instance)) for instance in instances)}
+    return {
+        split: fingerprint(record_parts(read_instance(folder, instance)) for instance in instances)
+    }
 
 
 DIGESTS: dict[str, Callable[[str, str], dict[str, str]]] = {
     "egoplan": lambda source, split: {split: records_digest(read_annotations(source, split))},
-    "egoplan_bench2": lambda source, split: {split: records_digest(read_bench2_annotations(source))},
+    "egoplan_bench2": lambda source, split: {
+        split: records_digest(read_bench2_annotations(source))
+    },
     "egothink": egothink_digests,
     "egointent": lambda source, split: {split: records_digest(read_steps(source))},
     "actplan": actplan_digests,
@@ -53,9 +61,13 @@ DIGESTS: dict[str, Callable[[str, str], dict[str, str]]] = {
 
 def main() -> None:
     """Print one line per split."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("benchmark", choices=DIGESTS)
-    parser.add_argument("source", help="the published file or folder, as for `lmms-egoplan data prepare`")
+    parser.add_argument(
+        "source", help="the published file or folder, as for `lmms-egoplan data prepare`"
+    )
     parser.add_argument("--split", choices=("val", "test"), default="test")
     arguments = parser.parse_args()
     try:

@@ -1,7 +1,9 @@
-"""Run the hooks of a project's own pre-commit configuration on changed files, in the versions that it names.
+"""Run the hooks of a project's own pre-commit configuration on changed files, in the versions that
+it names.
 
-pre-commit installs each hook from a git repository. Here the same versions come from the package registry: `Linters`
-rewrites the configuration to local hooks, and pre-commit itself selects the files and runs the hooks.
+pre-commit installs each hook from a git repository. Here the same versions come from the package
+registry: `Linters` rewrites the configuration to local hooks, and pre-commit itself selects the
+files and runs the hooks.
 """
 
 import os
@@ -18,7 +20,9 @@ import yaml
 FACTS = Path(__file__).resolve().parent / "support" / "pre_commit"
 CONFIGURATION = ".pre-commit-config.yaml"
 
-STATUS = re.compile(r"^(?P<hook>.+?)\.{3,}(?:\(.+\))?(?P<status>Passed|Failed|Skipped)$", re.MULTILINE)
+STATUS = re.compile(
+    r"^(?P<hook>.+?)\.{3,}(?:\(.+\))?(?P<status>Passed|Failed|Skipped)$", re.MULTILINE
+)
 LINE_NUMBER = re.compile(r":\d+(?::\d+)?")
 
 
@@ -65,18 +69,33 @@ class Linters:
             facts = self._facts.get(entry["repo"], {"hooks": {}})
             unknown = [hook["id"] for hook in entry["hooks"] if hook["id"] not in facts["hooks"]]
             if unknown:
-                raise LinterError(f"{FACTS / 'hooks.yaml'} has no {entry['repo']}: {', '.join(unknown)}; add it.")
+                raise LinterError(
+                    f"{FACTS / 'hooks.yaml'} has no {entry['repo']}: {', '.join(unknown)}; add it."
+                )
             listed.append(f"{facts['package']}=={entry['rev'].removeprefix('v')}")
         return listed
 
     def install(self) -> None:
-        """Install the linters and pre-commit from the registry, and write the rewritten configuration."""
+        """Install the linters and pre-commit from the registry, and write the rewritten
+        configuration.
+        """
         packages = self.packages()
         venv.EnvBuilder(with_pip=True, symlinks=True).create(self.folder / "environment")
-        pip = [self._program("python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        done = subprocess.run([*pip, *packages, "pre-commit"], capture_output=True, text=True, check=False)
+        pip = [
+            self._program("python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        done = subprocess.run(
+            [*pip, *packages, "pre-commit"], capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            raise LinterError(f"cannot install {', '.join(packages)}: {done.stderr.strip()[-2000:]}")
+            raise LinterError(
+                f"cannot install {', '.join(packages)}: {done.stderr.strip()[-2000:]}"
+            )
         (self.folder / CONFIGURATION).write_text(yaml.safe_dump(self._local()), encoding="utf-8")
 
     def _local(self) -> dict:
@@ -113,14 +132,20 @@ class Linters:
         if not by_status["Passed"] and not by_status["Failed"]:
             raise LinterError(f"no hook ran:\n{done.stdout}{done.stderr}")
         self._restore(self.tree)
-        files = self._git(self.tree, "diff", "--name-only", "--diff-filter=d", base, head).splitlines()
+        files = self._git(
+            self.tree, "diff", "--name-only", "--diff-filter=d", base, head
+        ).splitlines()
         earlier = []
         for hook in dict.fromkeys(by_status["Failed"]):
             findings = self._findings(self.tree, hook, files)
-            added = findings - self._findings(base_tree, hook, [file for file in files if (base_tree / file).exists()])
+            added = findings - self._findings(
+                base_tree, hook, [file for file in files if (base_tree / file).exists()]
+            )
             if added or not findings:
                 raise LinterError(f"{hook}:\n" + ("\n".join(added.elements()) or done.stdout))
-            earlier.append(f"; {hook}: no new finding, {findings.total()} lines of output as before the change")
+            earlier.append(
+                f"; {hook}: no new finding, {findings.total()} lines of output as before the change"
+            )
         passed = dict.fromkeys(by_status["Passed"])
         idle = [hook for hook in dict.fromkeys(by_status["Skipped"]) if hook not in passed]
         without_files = f"; no changed files for {', '.join(idle)}" if idle else ""
@@ -133,15 +158,36 @@ class Linters:
         done = self._pre_commit(tree, hook, "--files", *files)
         changes = self._git(tree, "diff", "--unified=0").splitlines()
         self._restore(tree)
-        printed = [LINE_NUMBER.sub("", line) for line in done.stdout.splitlines() if LINE_NUMBER.search(line)]
-        return Counter([*printed, *(line for line in changes if re.match(r"[+-](?![+-]{2} )", line))])
+        printed = [
+            LINE_NUMBER.sub("", line)
+            for line in done.stdout.splitlines()
+            if LINE_NUMBER.search(line)
+        ]
+        return Counter(
+            [*printed, *(line for line in changes if re.match(r"[+-](?![+-]{2} )", line))]
+        )
 
     def _pre_commit(self, tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [self._program("pre-commit"), "run", "--config", str(self.folder / CONFIGURATION), "--color", "never"]
-        variables = os.environ | {"PRE_COMMIT_HOME": str(self.folder / "cache"), "RUFF_OUTPUT_FORMAT": "concise"}
+        command = [
+            self._program("pre-commit"),
+            "run",
+            "--config",
+            str(self.folder / CONFIGURATION),
+            "--color",
+            "never",
+        ]
+        variables = os.environ | {
+            "PRE_COMMIT_HOME": str(self.folder / "cache"),
+            "RUFF_OUTPUT_FORMAT": "concise",
+        }
         variables.pop("SKIP", None)
         return subprocess.run(
-            [*command, *arguments], cwd=tree, env=variables, capture_output=True, text=True, check=False
+            [*command, *arguments],
+            cwd=tree,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def _restore(self, tree: Path) -> None:
@@ -149,4 +195,6 @@ class Linters:
 
     @staticmethod
     def _git(tree: Path, *arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", *arguments], cwd=tree, capture_output=True, text=True, check=True
+        ).stdout

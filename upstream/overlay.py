@@ -1,8 +1,9 @@
-"""Apply a pull request to a copy of a harness, in a temporary environment that cannot import this package.
+"""Apply a pull request to a copy of a harness, in a temporary environment that cannot import this
+package.
 
-The environment contains a copy of the harness, and links to everything else that this interpreter has installed. To
-apply a pull request, `Check` applies `changes.patch` and copies `files/`, first those of the pull requests it requires.
-A step that cannot run is a failure.
+The environment contains a copy of the harness, and links to everything else that this interpreter
+has installed. To apply a pull request, `Check` applies `changes.patch` and copies `files/`, first
+those of the pull requests it requires. A step that cannot run is a failure.
 """
 
 import json
@@ -43,7 +44,8 @@ sys.meta_path.insert(0, Blocked())
 
 
 class Check:
-    """Steps of a pull request's ``check``; the first failure ends the program and prints the reason.
+    """Steps of a pull request's ``check``; the first failure ends the program and prints the
+    reason.
 
     Args:
         script: The ``check`` file; its folder is the pull request.
@@ -63,9 +65,15 @@ class Check:
         try:
             installed = version(self.harness)
         except PackageNotFoundError:
-            fail(f"{self.harness} is not installed for {sys.executable}; install this project with its test extra")
+            fail(
+                f"{self.harness} is not installed for {sys.executable}; install this "
+                "project with its test extra"
+            )
         if installed != self.release:
-            fail(f"{self.harness} {installed} is installed; this check needs {self.release}: install that release")
+            fail(
+                f"{self.harness} {installed} is installed; this check needs "
+                f"{self.release}: install that release"
+            )
         if shutil.which("git") is None:
             fail("git is not installed; install it to apply patches")
         return self
@@ -77,7 +85,9 @@ class Check:
     def site(self) -> Path:
         """The environment's site-packages folder; the environment is created on first use."""
         site = environment(Path(self._temporary.name) / "environment", self.harness)
-        (source,) = (folder / self.harness for folder in source_folders() if (folder / self.harness).is_dir())
+        (source,) = (
+            folder / self.harness for folder in source_folders() if (folder / self.harness).is_dir()
+        )
         shutil.copytree(source, site / self.harness)
         process = self._start([self.python(site), "-c", f"import {OURS}"])
         if "is blocked here" not in process.stderr:
@@ -89,7 +99,9 @@ class Check:
         return site.parents[2] / "bin" / "python"
 
     def apply(self, *pull_requests: Path) -> None:
-        """Apply pull requests to the harness, each after those it requires; by default, this check's own."""
+        """Apply pull requests to the harness, each after those it requires; by default, this
+        check's own.
+        """
         try:
             ordered = [
                 path
@@ -109,7 +121,9 @@ class Check:
         ok("applied: " + ", ".join(folder.name for folder in dict.fromkeys(ordered)))
 
     def _apply_own(self) -> None:
-        changed = [self.site / path for path in changed_files(self.pull_request) if path.suffix == ".py"]
+        changed = [
+            self.site / path for path in changed_files(self.pull_request) if path.suffix == ".py"
+        ]
         before = self._findings(changed)
         apply_patch(self.pull_request, self.site, self.release)
         if changed:
@@ -146,13 +160,24 @@ class Check:
         done = self._ruff("check", "--output-format", "json", *files)
         if done.returncode not in (0, 1):
             fail("ruff check", done.stdout + done.stderr)
-        return Counter(f"{item['filename']}: {item['code']} {item['message']}" for item in json.loads(done.stdout))
+        return Counter(
+            f"{item['filename']}: {item['code']} {item['message']}"
+            for item in json.loads(done.stdout)
+        )
 
     def _ruff(self, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        ruff = shutil.which("ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        ruff = shutil.which(
+            "ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        )
         if ruff is None:
             fail("ruff is not installed, so the format cannot be checked; install ruff")
-        words = [ruff, command, "--config", SUPPORT / "pre_commit" / f"{self.harness}.ruff.toml", "--no-cache"]
+        words = [
+            ruff,
+            command,
+            "--config",
+            SUPPORT / "pre_commit" / f"{self.harness}.ruff.toml",
+            "--no-cache",
+        ]
         words = [str(word) for word in (*words, *arguments)]
         return subprocess.run(words, cwd=self.work, capture_output=True, text=True, check=False)
 
@@ -160,8 +185,8 @@ class Check:
         """Run the environment's Python with these arguments, and return its output.
 
         Args:
-            fails_with: Text that the output must contain if the command should fail. The exit status is ignored,
-                because a failing lmms-eval also exits with 0.
+            fails_with: Text that the output must contain if the command should fail. The exit
+                status is ignored, because a failing lmms-eval also exits with 0.
             variables: Environment variables to set.
         """
         done = self._start([self.python(self.site), *arguments], variables)
@@ -186,17 +211,23 @@ class Check:
         for name, value in (variables or {}).items():
             environment |= {name: str(value)}
         words = [str(word) for word in command]
-        return subprocess.run(words, cwd=self.work, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            words, cwd=self.work, env=environment, capture_output=True, text=True, check=False
+        )
 
     def plugin(self, module: Path, group: str, value: str) -> None:
         """Install a module with an entry point, like a user's package."""
         shutil.copy(module, self.site)
         information = self.site / f"{module.stem}-0.dist-info"
         information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module.stem}\nVersion: 0\n")
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {module.stem}\nVersion: 0\n"
+        )
         (information / "entry_points.txt").write_text(f"[{group}]\n{module.stem} = {value}\n")
 
-    def evaluate(self, output: str, *arguments: object, **variables: object) -> tuple[dict, dict[str, list[dict]]]:
+    def evaluate(
+        self, output: str, *arguments: object, **variables: object
+    ) -> tuple[dict, dict[str, list[dict]]]:
         """Run lmms-eval's command with ``--log_samples``.
 
         Returns:
@@ -222,13 +253,21 @@ class Check:
         """Write several checkpoints, and return their folders by family."""
         folders = {family: self.work / "checkpoints" / family for family in families}
         calls = [f"save({family!r}, Path({str(folder)!r}))" for family, folder in folders.items()]
-        self.run("-c", "; ".join(["from pathlib import Path", "from zoo import save", *calls]), PYTHONPATH=TESTS)
+        self.run(
+            "-c",
+            "; ".join(["from pathlib import Path", "from zoo import save", *calls]),
+            PYTHONPATH=TESTS,
+        )
         return folders
 
 
 def source_folders() -> list[Path]:
     """Return the folders where this interpreter's packages are installed."""
-    return [folder for folder in map(Path, sys.path) if folder.name in SOURCE_FOLDERS and folder.is_dir()]
+    return [
+        folder
+        for folder in map(Path, sys.path)
+        if folder.name in SOURCE_FOLDERS and folder.is_dir()
+    ]
 
 
 def environment(folder: Path, harness: str) -> Path:
@@ -242,7 +281,11 @@ def environment(folder: Path, harness: str) -> Path:
     for source in source_folders():
         for entry in sorted(source.iterdir()):
             target = site / entry.name
-            is_excluded = entry.name.startswith((OURS, "__")) or entry.suffix == ".pth" or entry.name == harness
+            is_excluded = (
+                entry.name.startswith((OURS, "__"))
+                or entry.suffix == ".pth"
+                or entry.name == harness
+            )
             if not is_excluded and not target.is_symlink() and not target.exists():
                 target.symlink_to(entry)
     (site / "_no_package.py").write_text(BLOCK)

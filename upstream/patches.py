@@ -1,6 +1,7 @@
 """Files of a pull request's folder, and how they are applied to a tree of the harness.
 
-`check` (with the installed harness) and `build` (with a checkout of the harness's repository) both use this module.
+`check` (with the installed harness) and `build` (with a checkout of the harness's repository) both
+use this module.
 """
 
 import os
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UPSTREAM = Path(__file__).resolve().parent
-REPOSITORIES = {"EvolvingLMMs-Lab/lmms-eval": "lmms_eval", "EleutherAI/lm-evaluation-harness": "lm_eval"}
+REPOSITORIES = {
+    "EvolvingLMMs-Lab/lmms-eval": "lmms_eval",
+    "EleutherAI/lm-evaluation-harness": "lm_eval",
+}
 RELEASES = {"lmms_eval": "0.7.3", "lm_eval": "0.4.13"}
 """The release of each harness that the patches are made for."""
 
@@ -21,7 +25,8 @@ OLD_FILE = re.compile(r"^--- (?:a/)?(?P<file>\S+)", re.MULTILINE)
 NEW_FILE = re.compile(r"^\+\+\+ b/(?P<file>\S+)", re.MULTILINE)
 REJECTED = re.compile(r"^error: patch failed: (?P<file>.+):(?P<line>\d+)$", re.MULTILINE)
 OFFSET = re.compile(
-    r"^Hunk #(?P<number>\d+) succeeded at (?P<line>\d+) \(offset (?P<offset>-?\d+) lines?\)", re.MULTILINE
+    r"^Hunk #(?P<number>\d+) succeeded at (?P<line>\d+) \(offset (?P<offset>-?\d+) lines?\)",
+    re.MULTILINE,
 )
 
 
@@ -64,7 +69,11 @@ def requirements(folder: Path) -> list[Path]:
 
 def new_files(folder: Path) -> list[Path]:
     """Return a pull request's new files, relative to the root of the harness's repository."""
-    paths = (path for path in (folder / "files").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    paths = (
+        path
+        for path in (folder / "files").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     return sorted(path.relative_to(folder / "files") for path in paths)
 
 
@@ -72,7 +81,9 @@ def changed_files(folder: Path) -> list[Path]:
     """Return the existing files that a pull request changes."""
     patch = folder / "changes.patch"
     return (
-        sorted({Path(name) for name in NEW_FILE.findall(patch.read_text(encoding="utf-8"))}) if patch.exists() else []
+        sorted({Path(name) for name in NEW_FILE.findall(patch.read_text(encoding="utf-8"))})
+        if patch.exists()
+        else []
     )
 
 
@@ -95,7 +106,8 @@ def apply_patch(folder: Path, tree: Path, release: str) -> list[str]:
         A line for each hunk that applies at another line than in the release.
 
     Raises:
-        PatchError: A hunk does not apply, or applies at another line while its old lines occur more than once.
+        PatchError: A hunk does not apply, or applies at another line while its old lines occur more
+            than once.
     """
     patch = folder / "changes.patch"
     if not patch.exists():
@@ -107,11 +119,18 @@ def apply_patch(folder: Path, tree: Path, release: str) -> list[str]:
     # The variable makes git ignore a repository that contains the tree without being its own.
     variables = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.resolve().parent), "LC_ALL": "C"}
     command = ["git", "apply", "--verbose", str(patch.resolve())]
-    done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tree, env=variables, capture_output=True, text=True, check=False
+    )
     made_for = f"{folder.name}/changes.patch is made for release {release}"
     if done.returncode:
         rejected = {(match["file"], int(match["line"])) for match in REJECTED.finditer(done.stderr)}
-        failed = [hunk for file in by_file.values() for hunk in file if (hunk.file, hunk.start) in rejected]
+        failed = [
+            hunk
+            for file in by_file.values()
+            for hunk in file
+            if (hunk.file, hunk.start) in rejected
+        ]
         reasons = [f"{hunk} does not apply" for hunk in failed]
         reasons += [f"{file} does not exist" for file in by_file if not (tree / file).exists()]
         raise PatchError(f"{made_for}; here, " + "; ".join(reasons or [done.stderr.strip()]))
@@ -135,16 +154,27 @@ def copy_files(folder: Path, tree: Path) -> None:
     for relative in new_files(folder):
         target = tree / relative
         if target.exists():
-            raise PatchError(f"{folder.name}/files/{relative} already exists in the harness; make it a change.")
+            raise PatchError(
+                f"{folder.name}/files/{relative} already exists in the harness; make it a change."
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "files" / relative, target)
 
 
 def harness_of(folder: Path) -> str:
-    """Return the package of the harness that a pull request is for, from the link in its description."""
-    match = re.search(r"^To \[.+?\]\(https://github\.com/(.+?)\)", (folder / "PR.md").read_text(encoding="utf-8"), re.M)
+    """Return the package of the harness that a pull request is for, from the link in its
+    description.
+    """
+    match = re.search(
+        r"^To \[.+?\]\(https://github\.com/(.+?)\)",
+        (folder / "PR.md").read_text(encoding="utf-8"),
+        re.M,
+    )
     if match is None or match[1] not in REPOSITORIES:
-        raise PatchError(f"{folder / 'PR.md'} has no line 'To [name](https://github.com/...)' for a known repository.")
+        raise PatchError(
+            f"{folder / 'PR.md'} has no line 'To [name](https://github.com/...)' for a "
+            "known repository."
+        )
     return REPOSITORIES[match[1]]
 
 
@@ -154,4 +184,6 @@ def _lines(file: Path) -> list[str]:
 
 def _count(part: list[str], lines: list[str]) -> int:
     """Count the places where consecutive lines occur."""
-    return sum(lines[start : start + len(part)] == part for start in range(len(lines) - len(part) + 1))
+    return sum(
+        lines[start : start + len(part)] == part for start in range(len(lines) - len(part) + 1)
+    )

@@ -1,1 +1,3 @@
-"""Label data with human annotators: a local web page to verify, rate and revise, and the database for the labels."""
+"""Label data with human annotators: a local web page to verify, rate and revise, and the database
+for the labels.
+"""

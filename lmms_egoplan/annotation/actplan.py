@@ -1,4 +1,6 @@
-"""Label ActPlan-1K plans: correctness and commonsense (arXiv 2410.03907, sec. 4.1), and errors (sec. 5.6)."""
+"""Label ActPlan-1K plans: correctness and commonsense (arXiv 2410.03907, sec.
+4.1), and errors (sec. 5.6).
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,10 +11,42 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Marks, Option, Prose, Steps, Values, majority
-from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
-from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
+from lmms_egoplan.annotation.flow import (
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Label,
+    Labelled,
+    Scale,
+    Stage,
+)
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Contents,
+    Earlier,
+    Form,
+    Marks,
+    Option,
+    Prose,
+    Steps,
+    Values,
+    majority,
+)
+from lmms_egoplan.benchmarks.actplan.instances import (
+    find_instances,
+    instance_key,
+    instances_of,
+    read_instance,
+)
+from lmms_egoplan.benchmarks.actplan.plans import (
+    ERRORS,
+    PLANS,
+    VERDICTS,
+    GeneratedPlan,
+    StoredPlan,
+    read_plans,
+)
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.text import csv_text
@@ -31,28 +65,43 @@ def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | Non
     Raises:
         LmmsEgoplanError: A file is invalid, or a plan's instance is missing.
     """
-    return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
+    return _items(
+        [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)],
+        folder,
+        instances,
+    )
 
 
-def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None) -> list[Item]:
+def _items(
+    stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None
+) -> list[Item]:
     """Create an item for each plan."""
     names = [f"{plan.plan.id} of {model}" for model, plan in stored]
     counts = Counter(names)
     numbers: Counter[str] = Counter()
     shown_instances = instances_of({plan.plan.id for _, plan in stored}, instances)
-    images = {key: [folder.keep(image).name for image in instance.images] for key, instance in shown_instances.items()}
+    images = {
+        key: [folder.keep(image).name for image in instance.images]
+        for key, instance in shown_instances.items()
+    }
     items = []
     for name, (model, plan) in zip(names, stored, strict=True):
         numbers[name] += 1
         key = instance_key(plan.plan.id)
-        contents = {"description": shown_instances[key].description, "images": images[key], "plan": plan.plan.text}
+        contents = {
+            "description": shown_instances[key].description,
+            "images": images[key],
+            "plan": plan.plan.text,
+        }
         hidden = {
             "id": plan.plan.id,
             "model": model,
             "images": plan.images,
             "references": ["\n".join(gold) for gold in plan.plan.references],
         }
-        items.append(Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, contents, hidden))
+        items.append(
+            Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, contents, hidden)
+        )
     return items
 
 
@@ -63,7 +112,9 @@ class LabelledPlans(Flow):
     title = "ActPlan-1K: label plans"
     stages = (Stage("label", "Labels"),)
 
-    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show task, images and numbered steps. Ask for two verdicts and six error types."""
         steps = tuple(official_steps(contents["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
@@ -73,7 +124,9 @@ class LabelledPlans(Flow):
             (
                 Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
                 Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
-                Marks("errors", "Errors", types, len(steps), help="Open a type and mark its steps."),
+                Marks(
+                    "errors", "Errors", types, len(steps), help="Open a type and mark its steps."
+                ),
             ),
         )
 
@@ -81,7 +134,10 @@ class LabelledPlans(Flow):
         """Return a scale for each verdict and for the presence of each error type."""
         return [
             *(Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS),
-            *(Scale(f"Error: {title}", (0, 1), partial(_has_error, key)) for key, title in ERRORS.items()),
+            *(
+                Scale(f"Error: {title}", (0, 1), partial(_has_error, key))
+                for key, title in ERRORS.items()
+            ),
         ]
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
@@ -90,7 +146,9 @@ class LabelledPlans(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``plans.jsonl`` for ``score actplan`` and the report, and ``errors.csv``."""
-        settled, remarks = labelled.settled(self, f"fewer than {labelled.per_item} labels", "verdicts differ")
+        settled, remarks = labelled.settled(
+            self, f"fewer than {labelled.per_item} labels", "verdicts differ"
+        )
         records = [_record(item, labels) for item, labels in settled]
         files = {}
         if records:
@@ -99,7 +157,9 @@ class LabelledPlans(Flow):
         return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *remarks], files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return plans of two invented models: gold plan 2, and gold plan 1 without its first two steps."""
+        """Return plans of two invented models: gold plan 2, and gold plan 1 without its first two
+        steps.
+        """
         stored = []
         for instance in find_instances(source)[0]:
             record = read_instance(source, instance)
@@ -114,7 +174,10 @@ FLOW = LabelledPlans()
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
-    """Create the record of a labelled plan. Errors are those that more than half of the annotators marked."""
+    """Create the record of a labelled plan.
+
+    Errors are those that more than half of the annotators marked.
+    """
     return {
         "id": item.hidden["id"],
         "model": item.hidden["model"],
@@ -127,14 +190,20 @@ def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
 
 
 def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """Count, per model and error type, the plans with that error and its share of all errors (Fig. 6)."""
-    rows: list[list[Any]] = [["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]]
+    """Count, per model and error type, the plans with that error and its share of all errors (Fig.
+    6).
+    """
+    rows: list[list[Any]] = [
+        ["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]
+    ]
     for model in dict.fromkeys(record["model"] for record in records):
         plans = [record["errors"] for record in records if record["model"] == model]
         total = sum(map(len, plans))
         for key, title in ERRORS.items():
             count = sum(key in errors for errors in plans)
-            rows.append([model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"])
+            rows.append(
+                [model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"]
+            )
     return rows
 
 

@@ -1,4 +1,6 @@
-"""Select circumstances of counterfactual activities with human annotators (sec. 3.3, step 2, and appendix A)."""
+"""Select circumstances of counterfactual activities with human annotators (sec.
+3.3, step 2, and appendix A).
+"""
 
 from collections.abc import Sequence
 from operator import methodcaller
@@ -6,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Prose, Steps, Values, Words
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Contents,
+    Earlier,
+    Form,
+    Option,
+    Prose,
+    Steps,
+    Values,
+    Words,
+)
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
@@ -14,7 +26,11 @@ from lmms_egoplan.validation import Checked, Text, read_as
 
 # The file that `data build actplan` reads from an export and writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
-_YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("otherwise", "Yes, in other words"))
+_YES, _NO, _OTHERWISE = (
+    Option("yes", "Yes"),
+    Option("no", "No"),
+    Option("otherwise", "Yes, in other words"),
+)
 _SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
 
 
@@ -40,9 +56,13 @@ def read_items(path: Path) -> list[Item]:
     Raises:
         LmmsEgoplanError: The file is unreadable, malformed or empty. Names the line.
     """
-    lines = [read_as(Circumstance, where, parse_record(where, line)) for where, line in read_lines(path)]
+    lines = [
+        read_as(Circumstance, where, parse_record(where, line)) for where, line in read_lines(path)
+    ]
     if not lines:
-        raise LmmsEgoplanError(f"{path}: no circumstances; create the file with lmms-egoplan data build actplan")
+        raise LmmsEgoplanError(
+            f"{path}: no circumstances; create the file with lmms-egoplan data build actplan"
+        )
     return [Item(line.id, line.model_dump(exclude={"id"})) for line in lines]
 
 
@@ -53,7 +73,9 @@ class SelectedCircumstances(Flow):
     title = "ActPlan-1K: choose circumstances"
     stages = (Stage("select", "Selection"),)
 
-    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show task, procedure and circumstance. Ask whether it is plausible and expressible."""
         parts = (
             Prose("Task", contents["task"]),
@@ -61,31 +83,50 @@ class SelectedCircumstances(Flow):
             Prose("Circumstance", contents["circumstance"]),
             Prose("Predicates", predicates_text()),
         )
-        plausible = Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO))
-        question, answers = "Can BDDL express it with the existing predicates?", (_YES, _OTHERWISE, _NO)
+        plausible = Choice(
+            "plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)
+        )
+        question, answers = (
+            "Can BDDL express it with the existing predicates?",
+            (_YES, _OTHERWISE, _NO),
+        )
         expressible = Choice("expressible", question, answers, applies=("plausible", ("yes",)))
         title, text = "The circumstance in words that BDDL can express", contents["circumstance"]
         rewritten = Words("rewritten", title, text, applies=("expressible", ("otherwise",)))
         return Form(parts, (plausible, expressible, rewritten))
 
     def scales(self) -> Sequence[Scale]:
-        """Return a scale for each question. Only plausible circumstances have a value on the second."""
-        return [Scale(name.capitalize(), levels, methodcaller("get", name)) for name, levels in _SCALES.items()]
+        """Return a scale for each question.
+
+        Only plausible circumstances have a value on the second.
+        """
+        return [
+            Scale(name.capitalize(), levels, methodcaller("get", name))
+            for name, levels in _SCALES.items()
+        ]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
         """Return whether annotators differ in accepting the circumstance or in its wording."""
         return len({_accepted(item, values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """Export all decided circumstances to ``circumstances.jsonl``. `accepted` records the decision."""
-        settled, remarks = labelled.settled(self, f"fewer than {labelled.per_item} labels", "labels differ")
+        """Export all decided circumstances to ``circumstances.jsonl``.
+
+        `accepted` records the decision.
+        """
+        settled, remarks = labelled.settled(
+            self, f"fewer than {labelled.per_item} labels", "labels differ"
+        )
         records: list[dict[str, Any]] = []
         for item, labels in settled:
             text, proposed = _accepted(item, labels[0].values), item.contents["circumstance"]
             texts = {"proposed": proposed, "circumstance": text or proposed}
             records.append({"id": item.id, **item.contents, **texts, "accepted": text is not None})
         accepted = sum(record["accepted"] for record in records)
-        lines = [f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}", *remarks]
+        lines = [
+            f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}",
+            *remarks,
+        ]
         file = ExportedFile(json_lines(records), "for data build actplan --circumstances")
         return Export(lines, {CIRCUMSTANCES: file} if records else {})
 

@@ -6,7 +6,16 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
-from lmms_egoplan.annotation.forms import Contents, Earlier, Form, FormError, Picture, Prose, Values, Words
+from lmms_egoplan.annotation.forms import (
+    Contents,
+    Earlier,
+    Form,
+    FormError,
+    Picture,
+    Prose,
+    Values,
+    Words,
+)
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
@@ -51,17 +60,24 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
             try:
                 names.append(folder.keep(resolve_inside(path.parent, image).read_bytes()).name)
             except OSError as error:
-                raise LmmsEgoplanError(f"{where}: images: cannot read {image}: {error.strerror}") from error
+                raise LmmsEgoplanError(
+                    f"{where}: images: cannot read {image}: {error.strerror}"
+                ) from error
         contents = {"description": line.description, "objects": line.objects, "images": names}
         items.append(Item(line.id, contents, {"problem": line.problem}))
     if not items:
-        raise LmmsEgoplanError(f"{path}: no instances; create the file with lmms-egoplan data build actplan")
+        raise LmmsEgoplanError(
+            f"{path}: no instances; create the file with lmms-egoplan data build actplan"
+        )
     return items
 
 
 def pictures(names: Sequence[str]) -> list[Picture]:
     """Return an instance's images as parts of a form."""
-    return [Picture(f"Picture {number} of {len(names)}", KeptImage(name)) for number, name in enumerate(names, 1)]
+    return [
+        Picture(f"Picture {number} of {len(names)}", KeptImage(name))
+        for number, name in enumerate(names, 1)
+    ]
 
 
 class WrittenPlans(Flow):
@@ -74,9 +90,14 @@ class WrittenPlans(Flow):
     title = "ActPlan-1K: write gold plans"
     stages = (Stage(_STAGE, "Plans"),)
 
-    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show task, objects and pictures. Ask for a plan."""
-        texts = Prose("Task", contents["description"]), Prose("Objects", ", ".join(contents["objects"]))
+        texts = (
+            Prose("Task", contents["description"]),
+            Prose("Objects", ", ".join(contents["objects"])),
+        )
         plan = Words("plan", "Plan: one step per line", rows=_ROWS)
         return Form((*texts, *pictures(contents["images"])), (plan,))
 
@@ -93,33 +114,67 @@ class WrittenPlans(Flow):
         return values
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """Return a note with the results of the goal check, which does not support all actions and states."""
+        """Return a note with the results of the goal check, which does not support all actions and
+        states.
+        """
         checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
         checked = [check for check in checks if check.share is not None]
         missing = sum(bool(check.missed) for check in checked)
         unchecked = len(checks) - len(checked)
-        return [f"Goal check (a note): {missing} of {len(checked)} plans miss a condition; not checkable: {unchecked}"]
+        return [
+            (
+                f"Goal check (a note): {missing} of {len(checked)} plans miss a condition; "
+                f"not checkable: {unchecked}"
+            )
+        ]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export instances with all of their plans to ``gold_plans.jsonl``, and notes to ``goal_checks.csv``."""
+        """Export instances with all of their plans to ``gold_plans.jsonl``, and notes to
+        ``goal_checks.csv``.
+        """
         records = []
         for item in labelled.items:
             labels = _plans(item, labelled)
-            if len(labels) >= max(FEWEST_PLANS, 0 if labelled.adjudicated(item) else labelled.per_item):
-                plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
+            if len(labels) >= max(
+                FEWEST_PLANS, 0 if labelled.adjudicated(item) else labelled.per_item
+            ):
+                plans = [
+                    {"person": label.person, "steps": official_steps(label.values["plan"])}
+                    for label in labels
+                ]
                 contents = {name: item.contents[name] for name in ("description", "images")}
                 records.append({"id": item.id, **contents, "plans": plans})
         closed = sum(labelled.adjudicated(item) is not None for item in labelled.items)
-        lines = [f"Instances with all gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
-        lines += [f"Closed by a plan of the lead: {closed}; withdraw it to collect more plans"] if closed else []
+        lines = [
+            f"Instances with all gold plans: {len(records)} of {len(labelled.items)}",
+            *self.remarks(labelled),
+        ]
+        lines += (
+            [f"Closed by a plan of the lead: {closed}; withdraw it to collect more plans"]
+            if closed
+            else []
+        )
         if not records:
             return Export(lines, {})
         rows: list[list[Any]] = [
-            ["id", "person", "steps", "understood", "reached", "missed", "unchecked", "missed_conditions"]
+            [
+                "id",
+                "person",
+                "steps",
+                "understood",
+                "reached",
+                "missed",
+                "unchecked",
+                "missed_conditions",
+            ]
         ]
         for item in labelled.items:
             for label, check in _checks(item, labelled):
-                counts = [check.steps, check.understood, *map(len, (check.reached, check.missed, check.unchecked))]
+                counts = [
+                    check.steps,
+                    check.understood,
+                    *map(len, (check.reached, check.missed, check.unchecked)),
+                ]
                 rows.append([item.id, label.person, *counts, "; ".join(check.missed)])
         checks = ExportedFile(csv_text(rows), "goal conditions reached by each plan (notes)")
         plans_file = ExportedFile(json_lines(records), "for data build actplan --plans")
@@ -133,7 +188,11 @@ def _plans(item: Item, labelled: Labelled) -> list[Label]:
     """Return an instance's plans. The lead's decision is another plan, unless it repeats one."""
     written = labelled.of(item, _STAGE)
     decided = labelled.adjudicated(item)
-    return [*written, decided] if decided and decided.values not in [label.values for label in written] else written
+    return (
+        [*written, decided]
+        if decided and decided.values not in [label.values for label in written]
+        else written
+    )
 
 
 def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:

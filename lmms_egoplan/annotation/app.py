@@ -1,7 +1,7 @@
 """Serve the annotation page: control access and save labels.
 
-Each person has a link with a token. Without a token, the server sends nothing. Requests identify slots, items and media
-by number only, so no request reaches the file system.
+Each person has a link with a token. Without a token, the server sends nothing. Requests identify
+slots, items and media by number only, so no request reaches the file system.
 """
 
 import secrets
@@ -68,7 +68,9 @@ class Site:
         """
         person = self.access.person(token)
         if person is None:
-            raise HTTPException(403, "Open your personal link. Without it, this page shows nothing.")
+            raise HTTPException(
+                403, "Open your personal link. Without it, this page shows nothing."
+            )
         return person
 
     def message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
@@ -89,12 +91,17 @@ class Site:
         except FrameError as error:
             # Show paths only to the person who started the server.
             logger.error(f"A picture or clip cannot be shown: {error}")
-            message = "The picture or clip cannot be shown. Inform the person who started the server."
+            message = (
+                "The picture or clip cannot be shown. Inform the person who started the server."
+            )
             raise HTTPException(404, message) from error
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
     def cut_next(self, person: Person) -> None:
-        """Create the clips that a person will most likely need next. Errors appear when the item is shown."""
+        """Create the clips that a person will most likely need next.
+
+        Errors appear when the item is shown.
+        """
         with suppress(LmmsEgoplanError, OSError):
             if upcoming := self.store.assignments.upcoming(person.name):
                 item, earlier, stage = upcoming
@@ -122,13 +129,23 @@ class Session:
         """Return a slot's form, with the options in a personal order."""
         signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
         study, order = self.site.store.database.study, int.from_bytes(signature[:4], "big")
-        stage = study.rounds[0].name if slot.stage in (TRAINING, QUALIFICATION, GOLD) else slot.stage
+        stage = (
+            study.rounds[0].name if slot.stage in (TRAINING, QUALIFICATION, GOLD) else slot.stage
+        )
         form = self.site.flow.form(slot.item.contents, slot.earlier, order, stage)
-        return limited(form, study.limits(self.person.name, self.person.group)) if self.person.group else form
+        return (
+            limited(form, study.limits(self.person.name, self.person.group))
+            if self.person.group
+            else form
+        )
 
-    def item_page(self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200) -> HTMLResponse:
+    def item_page(
+        self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200
+    ) -> HTMLResponse:
         """Show a slot with its form."""
-        page = self.site.pages.item(self.person, slot, self.form(slot), nonce or secrets.token_hex(16), error)
+        page = self.site.pages.item(
+            self.person, slot, self.form(slot), nonce or secrets.token_hex(16), error
+        )
         return HTMLResponse(page, status)
 
     def home(self) -> Response:
@@ -171,11 +188,19 @@ def _show_error(request: Request, error: Exception) -> HTMLResponse:
     elif isinstance(error, OSError):
         # Show paths only to the person who started the server.
         logger.error(f"{request.url.path} cannot be answered: {error}")
-        text = f"The server cannot use one of its files: {error.strerror}. Inform the person who started it."
+        text = (
+            f"The server cannot use one of its files: {error.strerror}. Inform the person "
+            "who started it."
+        )
     else:
-        status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), status)
+        status = next(
+            (number for kind, number in _STATUSES.items() if isinstance(error, kind)), status
+        )
         title = "Not saved" if request.method == "POST" else title
-        advice = " Inform the person who started the server. Then go back in your browser and resend the form."
+        advice = (
+            " Inform the person who started the server. Then go back in your browser and "
+            "resend the form."
+        )
         # Do not show paths of this machine on other machines.
         path = site.store.database.path
         text = f"{str(error).replace(str(path), path.name)}.{advice if status >= 500 else ''}"
@@ -202,7 +227,9 @@ async def _session(request: Request) -> Session:
     return session
 
 
-async def _checked(session: Annotated[Session, Depends(_session)], sent: Annotated[Sent, Depends(read_form)]) -> Sent:
+async def _checked(
+    session: Annotated[Session, Depends(_session)], sent: Annotated[Sent, Depends(read_form)]
+) -> Sent:
     session.site.access.check(session.person, sent)
     return sent
 
@@ -217,7 +244,9 @@ def enter(token: str, request: Request) -> Response:
     session = Session(_site(request), _site(request).find(token))
     response = session.home()
     secure, base = request.url.scheme == "https", session.person.base
-    response.set_cookie(session.site.access.cookie, token, _COOKIE_S, None, base, secure=secure, httponly=True)
+    response.set_cookie(
+        session.site.access.cookie, token, _COOKIE_S, None, base, secure=secure, httponly=True
+    )
     return response
 
 
@@ -244,7 +273,9 @@ def agreement(session: Visit) -> HTMLResponse:
 
 @router.get("/")
 def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
-    """Show annotators their next item, seniors the qualifications to review, and the lead everything."""
+    """Show annotators their next item, seniors the qualifications to review, and the lead
+    everything.
+    """
     site, person = session.site, session.person
     if person.role == LEAD:
         return HTMLResponse(site.pages.lead(person, page))
@@ -276,7 +307,10 @@ def label(number: Number, session: Visit, sent: Checked) -> Response:
         return session.item_page(unsaved, str(error), nonce, 422)
     except NewerLabelError as error:
         newer = [f"{title}: {text}" for title, text in described(form, slot.values or {})]
-        text = f"{error}. The newer label: {slot.skipped or '; '.join(newer)}. Save again to replace it"
+        text = (
+            f"{error}. The newer label: {slot.skipped or '; '.join(newer)}. Save again to "
+            "replace it"
+        )
         return session.item_page(unsaved, text, nonce, 409)
     if slot.stage == TRAINING:
         return RedirectResponse(f"{session.person.base}/label/{number}", 303)
@@ -304,12 +338,16 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
     nonce, reason = first(sent, "form"), written_text(first(sent, "reason"))[:_COMMENT]
     if not (nonce and reason):
         return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
-    session.site.store.save(replace(slot, last=_whole(first(sent, "seen"))), nonce, None, skipped=reason)
+    session.site.store.save(
+        replace(slot, last=_whole(first(sent, "seen"))), nonce, None, skipped=reason
+    )
     return session.home()
 
 
 @router.post("/people/{change}")
-def change_person(change: Literal["name", "close", "renew"], session: Visit, sent: Checked) -> Response:
+def change_person(
+    change: Literal["name", "close", "renew"], session: Visit, sent: Checked
+) -> Response:
     """Name a person, close their link or replace it."""
     session.allow(LEAD)
     site, name = session.site, first(sent, "person")
@@ -350,7 +388,9 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
         labels = site.store.labelled().of(slot.item, [*site.store.assignments.rounds(position)][-1])
-        slot = replace(slot, values=majority(session.form(slot), [label.values for label in labels]))
+        slot = replace(
+            slot, values=majority(session.form(slot), [label.values for label in labels])
+        )
     return session.item_page(slot)
 
 

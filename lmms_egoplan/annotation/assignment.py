@@ -33,8 +33,8 @@ class Slot:
         stage: Name of the stage.
         person: Name of the person.
         earlier: See `Flow.form`.
-        values: Values of the person's last label, even if withdrawn. Before the first, `Item.initial` in the first
-            round, else None.
+        values: Values of the person's last label, even if withdrawn. Before the first,
+            `Item.initial` in the first round, else None.
         comment: Comment of that label; "" before the first.
         last: Number of the person's last saved row (label, skip or withdrawal); 0 before the first.
         skipped: Reason for skipping the item; None if it is not skipped.
@@ -85,7 +85,10 @@ class Assignments:
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...], str] | None:
-        """Return the item that a person would get next, with earlier values and its stage. Does not assign it."""
+        """Return the item that a person would get next, with earlier values and its stage.
+
+        Does not assign it.
+        """
         free = self._free(person)
         return None if free is None else (self.item(free[0]), self.earlier(*free), free[1])
 
@@ -106,7 +109,18 @@ class Assignments:
         labelled_item, earlier = as_item(*item), self.earlier(position, stage)
         if not last and stage in (self._database.study.rounds[0].name, GOLD):
             values = labelled_item.initial
-        return Slot(number, position, labelled_item, stage, person, earlier, values, comment, newest or 0, skipped)
+        return Slot(
+            number,
+            position,
+            labelled_item,
+            stage,
+            person,
+            earlier,
+            values,
+            comment,
+            newest or 0,
+            skipped,
+        )
 
     def release(self, person: str) -> int:
         """Release a person's items without a label, or with a withdrawn one. Returns their number."""
@@ -116,11 +130,15 @@ class Assignments:
 
     def verdicts(self, person: str) -> dict[str, bool]:
         """Return each senior's last verdict on a person's qualification."""
-        rows = self._database.rows("SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person)
+        rows = self._database.rows(
+            "SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person
+        )
         return {senior: bool(passed) for senior, passed in rows}
 
     def state(self, person: str) -> str:
-        """Return ``working``, or why nothing is open: ``waiting`` (for seniors), ``failed`` or ``finished``."""
+        """Return ``working``, or why nothing is open:
+        ``waiting`` (for seniors), ``failed`` or ``finished``.
+        """
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
@@ -139,30 +157,44 @@ class Assignments:
         stages = [(one.name, MAIN) for one in reversed(study.rounds) if one.people == group]
         if standing == "unqualified":
             stages = [(QUALIFICATION, QUALIFICATION)]
-        elif (quota := study.people[group].quota) and self._num(QUERIES["num_in_rounds"], person) >= quota:
+        elif (quota := study.people[group].quota) and self._num(
+            QUERIES["num_in_rounds"], person
+        ) >= quota:
             return None
         if group == study.rounds[0].people:
-            if study.gold and self._num(QUERIES["since_gold"], person, study.gold.every) >= study.gold.every:
+            if (
+                study.gold
+                and self._num(QUERIES["since_gold"], person, study.gold.every) >= study.gold.every
+            ):
                 stages.insert(0, (GOLD, GOLD))
             if study.training:
                 stages.insert(0, (TRAINING, TRAINING))
         searches = product(("free_new", "free_again"), stages)
         with self._database.lock:
             # Released training items come before all others.
-            for query, (stage, part) in sorted(searches, key=lambda search: search[1][0] != TRAINING):
+            for query, (stage, part) in sorted(
+                searches, key=lambda search: search[1][0] != TRAINING
+            ):
                 key, rounds = (person, stage, query), json.dumps(study.apart(stage))
-                rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person, rounds)
+                rows = self._database.rows(
+                    QUERIES[query], stage, part, self._first_free.get(key, 0), person, rounds
+                )
                 self._first_free[key] = rows[0][0] if rows else 2**62
                 if rows:
                     return rows[0][0], stage
         return None
 
     def search_from(self, position: int = 0) -> None:
-        """Make the next search for free items start at this position or earlier. Call this when slots change."""
+        """Make the next search for free items start at this position or earlier.
+
+        Call this when slots change.
+        """
         self._first_free = {key: min(first, position) for key, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
-        """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or ``failed``."""
+        """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or
+        ``failed``.
+        """
         study = self._database.study
         if not study.qualification or self._group(person) != study.rounds[0].people:
             return "passed"
@@ -174,9 +206,15 @@ class Assignments:
         return "passed" if len(verdicts) >= study.seniors else "waiting"
 
     def rounds(self, position: int) -> dict[str, int]:
-        """Return the rounds that determine an item's value, each with the number of labels that it needs."""
+        """Return the rounds that determine an item's value, each with the number of labels that it
+        needs.
+        """
         needed = dict(self._database.rows(QUERIES["places_of"], position))
-        return {one.name: needed[one.name] for one in self._database.study.deciding if one.name in needed}
+        return {
+            one.name: needed[one.name]
+            for one in self._database.study.deciding
+            if one.name in needed
+        }
 
     def _group(self, person: str) -> str:
         return person.rpartition("-")[0]
@@ -187,11 +225,22 @@ class Assignments:
         return number
 
     def earlier(self, position: int, stage: str = "") -> tuple[Values, ...]:
-        """Return the values of an item that a stage's form shows, see `Flow.form`. Without a stage, return all."""
+        """Return the values of an item that a stage's form shows, see `Flow.form`.
+
+        Without a stage, return all.
+        """
         names = [*self.rounds(position)]
-        before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
+        before = (
+            names[: names.index(stage)]
+            if stage in names
+            else names[:-1]
+            if stage == ADJUDICATION
+            else []
+        )
         before = [*names, ADJUDICATION] if stage in ("", *self._database.study.final) else before
-        rows = self._database.rows("SELECT stage, choices FROM valid WHERE item = ? ORDER BY id", position)
+        rows = self._database.rows(
+            "SELECT stage, choices FROM valid WHERE item = ? ORDER BY id", position
+        )
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)
 
@@ -210,28 +259,49 @@ class Assignments:
         if slot.stage == QUALIFICATION and self.verdicts(slot.person):
             raise NotYoursError("your qualification has been reviewed, so its labels cannot change")
         if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
-            raise NotYoursError("the seniors have not passed your qualification, so your labels are not accepted")
-        is_decided = connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone()
+            raise NotYoursError(
+                "the seniors have not passed your qualification, so your labels are not accepted"
+            )
+        is_decided = connection.execute(
+            "SELECT 1 FROM decided WHERE item = ?", (slot.position,)
+        ).fetchone()
         if is_decided and slot.stage not in self._database.study.final:
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
-        row = (slot.position, slot.stage, slot.person, self._database.study.people[self._group(slot.person)].quota)
+        row = (
+            slot.position,
+            slot.stage,
+            slot.person,
+            self._database.study.people[self._group(slot.person)].quota,
+        )
         if slot.skipped and connection.execute(QUERIES["full_place"], row).fetchone():
-            raise NotYoursError("you skipped this item, and it now belongs to another person or exceeds your quota")
-        names = [one.name for one in self._database.study.rounds if slot.stage not in self._database.study.final]
+            raise NotYoursError(
+                "you skipped this item, and it now belongs to another person or exceeds your quota"
+            )
+        names = [
+            one.name
+            for one in self._database.study.rounds
+            if slot.stage not in self._database.study.final
+        ]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
         self.check_not_begun(connection, slot.position, later)
 
-    def check_not_begun(self, connection: sqlite3.Connection, position: int, stages: list[str]) -> None:
+    def check_not_begun(
+        self, connection: sqlite3.Connection, position: int, stages: list[str]
+    ) -> None:
         """Check that nobody has begun one of these stages of an item.
 
         Raises:
             NotYoursError: Somebody has begun it.
         """
         if connection.execute(QUERIES["begun_stage"], (position, json.dumps(stages))).fetchone():
-            raise NotYoursError("another person already works on this item, so your label cannot change")
+            raise NotYoursError(
+                "another person already works on this item, so your label cannot change"
+            )
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
-        """Check that the lead may decide on an item: it was skipped or is fully labelled. Failed people do not count.
+        """Check that the lead may decide on an item: it was skipped or is fully labelled.
+
+        Failed people do not count.
 
         Raises:
             NotYoursError: The item was not skipped and lacks labels, or is in no round.
@@ -243,18 +313,24 @@ class Assignments:
         for stage, needed in self.rounds(position).items():
             ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage))
             if count < needed:
-                raise NotYoursError(f"this item has {count} of {needed} labels ({stage}); decide once it has all")
+                raise NotYoursError(
+                    f"this item has {count} of {needed} labels ({stage}); decide once it has all"
+                )
 
 
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
     """Create a slot and return its number."""
     row = (position, stage, person, now())
-    number = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row).lastrowid
+    number = connection.execute(
+        "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row
+    ).lastrowid
     assert number is not None
     return number
 
 
-def as_item(item_id: str, contents: str, hidden: str, known: str | None, initial: str | None) -> Item:
+def as_item(
+    item_id: str, contents: str, hidden: str, known: str | None, initial: str | None
+) -> Item:
     """Create an item from its row."""
     recorded = (None if text is None else json.loads(text) for text in (known, initial))
     return Item(item_id, json.loads(contents), json.loads(hidden), (), *recorded)

@@ -14,7 +14,13 @@ from PIL import Image, ImageOps
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, write_whole
-from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.media.frames import (
+    FrameError,
+    frame_path,
+    read_frame_folder,
+    read_video_frames,
+    write_video,
+)
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.media.sampling import read_in_batches
 from lmms_egoplan.progress import progress_bar
@@ -37,7 +43,8 @@ class Still:
     """One frame of a video.
 
     Attributes:
-        source: Video file, with frames counted from 0; or folder in EPIC-KITCHENS' layout, with frames counted from 1.
+        source: Video file, with frames counted from 0; or folder in EPIC-KITCHENS' layout, with
+            frames counted from 1.
         frame: Number of the frame.
     """
 
@@ -64,7 +71,10 @@ Media = KeptImage | Still | Cut
 
 
 class MediaFolder:
-    """The media of a database, in a folder next to it. All files except kept images can be recreated."""
+    """The media of a database, in a folder next to it.
+
+    All files except kept images can be recreated.
+    """
 
     def __init__(self, folder: Path, height: int = HEIGHT) -> None:
         """Initialize without creating files.
@@ -104,11 +114,15 @@ class MediaFolder:
         if isinstance(media, KeptImage):
             path = self._folder / media.name
             if not path.is_file():
-                raise FrameError(f"{path}: the image is missing; restore it, or start with a new database")
+                raise FrameError(
+                    f"{path}: the image is missing; restore it, or start with a new database"
+                )
             return path
         frames = (media.frame,) if isinstance(media, Still) else media.frames
         size = (self._height,) if isinstance(media, Cut) else ()
-        key = sha256(repr((media, _version(media.source, frames[-1]), *size)).encode()).hexdigest()[:32]
+        key = sha256(repr((media, _version(media.source, frames[-1]), *size)).encode()).hexdigest()[
+            :32
+        ]
         path = self._folder / f"{key}{'.jpg' if isinstance(media, Still) else '.mp4'}"
         with self._locks.setdefault(path.name, Lock()):
             if not path.is_file():

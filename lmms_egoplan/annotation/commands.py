@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from lmms_egoplan.annotation import actplan, actplan_circumstances, actplan_plans, egointent, egoplan, egothink
+from lmms_egoplan.annotation import (
+    actplan,
+    actplan_circumstances,
+    actplan_plans,
+    egointent,
+    egoplan,
+    egothink,
+)
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.database import Database
@@ -25,7 +32,14 @@ from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.pages import disputed, stage_counts
-from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
+from lmms_egoplan.annotation.serve import (
+    DEFAULT_ANNOTATORS,
+    DEFAULT_PER_ITEM,
+    Team,
+    media_folder,
+    open_store,
+    serve,
+)
 from lmms_egoplan.annotation.store import Store, kept_predictions
 from lmms_egoplan.annotation.study import STUDIES, read_study
 from lmms_egoplan.benchmarks.actplan.commands import Instances
@@ -43,30 +57,45 @@ _FIXED = "by default. Fixed when the database is created."
 _Database = Annotated[Path, typer.Argument(metavar="DB", help="SQLite file with the labels.")]
 _Db = Annotated[
     Path,
-    typer.Option(metavar="FILE", help="SQLite file for the labels. Created if missing; reopened otherwise."),
+    typer.Option(
+        metavar="FILE", help="SQLite file for the labels. Created if missing; reopened otherwise."
+    ),
 ]
 _Annotators = Annotated[
     int | None,
     typer.Option(
-        min=1, max=500, help=f"Number of annotators; {DEFAULT_ANNOTATORS} by default. You can raise it later."
+        min=1,
+        max=500,
+        help=f"Number of annotators; {DEFAULT_ANNOTATORS} by default. You can raise it later.",
     ),
 ]
-_PerItem = Annotated[int | None, typer.Option(min=1, help=f"Annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")]
+_PerItem = Annotated[
+    int | None, typer.Option(min=1, help=f"Annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")
+]
 _StudyFile = Annotated[
     str | None,
     typer.Option(
         "--study",
         metavar="FILE",
-        help=f"Study file with rounds and people, or one of {', '.join(STUDIES)}. Fixed when the database is created; "
+        help=f"Study file with rounds and people, or one of {', '.join(STUDIES)}. Fixed when the "
+        "database is created; "
         "people can be added at a restart.",
     ),
 ]
-_More = Annotated[bool, typer.Option("--more", help="Add items that the database does not contain yet.")]
+_More = Annotated[
+    bool, typer.Option("--more", help="Add items that the database does not contain yet.")
+]
 _CutFirst = Annotated[
-    bool, typer.Option("--cut", help="Create all clips before the page opens, on all cores. Existing clips are reused.")
+    bool,
+    typer.Option(
+        "--cut",
+        help="Create all clips before the page opens, on all cores. Existing clips are reused.",
+    ),
 ]
 _Height = Annotated[int, typer.Option(min=16, help="Maximum height of clips, in pixels.")]
-_Host = Annotated[str, typer.Option(help="Address to listen on. By default, only this machine can connect.")]
+_Host = Annotated[
+    str, typer.Option(help="Address to listen on. By default, only this machine can connect.")
+]
 _Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 
 
@@ -84,12 +113,16 @@ def status(db: _Database) -> None:
         for progress in store.progress():
             seconds = "n/a" if progress.seconds is None else f"{progress.seconds:.1f}"
             gold = f"{progress.gold_right} of {progress.gold}"
-            table.add_row(escape(progress.person), str(progress.labelled), progress.state, seconds, gold)
+            table.add_row(
+                escape(progress.person), str(progress.labelled), progress.state, seconds, gold
+            )
         Console().print(table)
         names = [field.name.replace("_", " ") for field in fields(Agreement)][1:]
         table = _table("agreement on", *names, right=names)
         for title, *cells in map(astuple, agreements(store.flow, labelled)):
-            texts = ["n/a" if x is None else str(x) if isinstance(x, int) else f"{x:.3f}" for x in cells]
+            texts = [
+                "n/a" if x is None else str(x) if isinstance(x, int) else f"{x:.3f}" for x in cells
+            ]
             table.add_row(escape(title), *texts)
         Console().print(table)
         typer.echo(WHEN_UNDEFINED)
@@ -102,7 +135,10 @@ def export(
     db: _Database,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the exported files.")],
     label_studio: Annotated[
-        bool, typer.Option("--label-studio", help="Write Label Studio tasks and configuration instead of labels.")
+        bool,
+        typer.Option(
+            "--label-studio", help="Write Label Studio tasks and configuration instead of labels."
+        ),
     ] = False,
 ) -> None:
     """Export the labels of a database for use by other commands.
@@ -120,12 +156,15 @@ def export(
 
 def import_labels(
     db: _Database,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Label Studio's JSON export, or predictions.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Label Studio's JSON export, or predictions.")
+    ],
 ) -> None:
     """Import labels from Label Studio, or predictions with which people's forms start.
 
-    Stop the page first. Label Studio's tasks must be from `annotate export --label-studio` of this database. If a
-    record is invalid, nothing is imported. You can repeat an import: it stores only what has changed.
+    Stop the page first. Label Studio's tasks must be from `annotate export --label-studio` of this
+    database. If a record is invalid, nothing is imported. You can repeat an import: it stores only
+    what has changed.
 
     Predictions are lines such as `{"item": "Activity/1 of gpt-4v", "values": {"rating": "0.5"}}`.
 
@@ -136,7 +175,9 @@ def import_labels(
             typer.echo(line)
 
 
-def backup(db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="Path of the copy.")]) -> None:
+def backup(
+    db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="Path of the copy.")]
+) -> None:
     """Copy a database of labels. Works while its page is open.
 
     The copy has no images or clips: they stay in the folder `labels.sqlite.media`.
@@ -148,9 +189,12 @@ def backup(db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help
 
 
 def demo(
-    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(LABELLED)}.")],
+    benchmark: Annotated[
+        str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(LABELLED)}.")
+    ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the rendered set and the database of labels.")
+        Path,
+        typer.Option(metavar="DIR", help="Folder for the rendered set and the database of labels."),
     ] = Path("lmms-egoplan-labels-demo"),
     annotators: _Annotators = None,
     per_item: _PerItem = None,
@@ -162,7 +206,9 @@ def demo(
     Example: `lmms-egoplan annotate demo egoplan`
     """
     if benchmark not in LABELLED:
-        raise LmmsEgoplanError(f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}")
+        raise LmmsEgoplanError(
+            f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}"
+        )
     flow = load_flow(benchmark)
     rendered = DEMO_SETS[benchmark]
     out = out.resolve()
@@ -180,7 +226,10 @@ def annotate_egoplan(
         Path,
         typer.Argument(
             metavar="ANNOTATIONS",
-            help="Questions to verify, in the format of EgoPlan_validation.json, as `data build egoplan` writes it.",
+            help=(
+                "Questions to verify, in the format of EgoPlan_validation.json, as `data "
+                "build egoplan` writes it."
+            ),
         ),
     ],
     db: _Db,
@@ -192,8 +241,11 @@ def annotate_egoplan(
         int | None,
         typer.Option(
             min=0,
-            help="Number of qualification questions (default 50), which are not verified. Two senior annotators review "
-            "them before an annotator continues. 0 skips this step. Fixed when the database is created.",
+            help="Number of qualification questions (default 50), which are not "
+            "verified. Two senior "
+            "annotators review "
+            "them before an annotator continues. 0 skips this step. Fixed when the database is "
+            "created.",
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -216,7 +268,9 @@ def annotate_egoplan(
         qualification = egoplan.QUALIFICATION
     read = partial(egoplan.read_items, items, roots, skip_missing=skip_missing)
     team = Team(annotators, per_item, qualification, study, more)
-    store = open_store(egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
+    store = open_store(
+        egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing
+    )
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -231,15 +285,19 @@ def annotate_egoplan_failures(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Label the types of failures in a run's wrong answers with human annotators (Fig. 6 of the paper).
+    """Label the types of failures in a run's wrong answers with human annotators (Fig.
+    6 of the paper).
 
-    Opens a local web page, which shows goal, past actions, frames and choices, but not the model's name. Answers in
-    which no choice was read are excluded, and so are tasks without video and shortcuts.
+    Opens a local web page, which shows goal, past actions, frames and choices, but not the model's
+    name. Answers in which no choice was read are excluded, and so are tasks without video and
+    shortcuts.
 
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
     flow, team = load_flow("egoplan-failures"), Team(annotators, per_item, study=study, more=more)
-    store = open_store(flow, db, partial(read_failures, runs, sample), ", ".join(map(str, runs)), team)
+    store = open_store(
+        flow, db, partial(read_failures, runs, sample), ", ".join(map(str, runs)), team
+    )
     serve(store, host, port)
 
 
@@ -248,7 +306,9 @@ def annotate_egothink(
         list[Path],
         typer.Argument(
             metavar="SAMPLES",
-            help="Answers to rate, in any form that `judge egothink` reads. Give one file or folder per model; its "
+            help="Answers to rate, in any form that `judge egothink` reads. "
+            "Give one file or folder "
+            "per model; its "
             "name becomes the model's name.",
         ),
     ],
@@ -259,17 +319,23 @@ def annotate_egothink(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="The same answers, rated by `judge egothink`. The lead sees how well people and judge agree; "
+            help="The same answers, rated by `judge egothink`. The lead sees how "
+            "well people and judge "
+            "agree; "
             "annotators never see the judge's ratings. You can add it at any restart.",
         ),
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more."),
+        typer.Option(
+            min=1, help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more."
+        ),
     ] = None,
     by: Annotated[
         Literal["dimension", "rating", "dimension,rating"] | None,
-        typer.Option(help="Stratify the sample by dimension, the judge's rating, or both (default)."),
+        typer.Option(
+            help="Stratify the sample by dimension, the judge's rating, or both (default)."
+        ),
     ] = None,
     study: _StudyFile = None,
     more: _More = False,
@@ -278,34 +344,48 @@ def annotate_egothink(
 ) -> None:
     """Rate EgoThink answers 0, 0.5 or 1 with human annotators, who do not see the model's name.
 
-    Opens a local web page. With `--judge judged.jsonl --sample 60`, people rate a random sample. From its export,
-    `report` corrects the judge's score.
+    Opens a local web page. With `--judge judged.jsonl --sample 60`, people rate a random sample.
+    From its export, `report` corrects the judge's score.
 
-    Example: `lmms-egoplan annotate egothink judged.jsonl --db labels.sqlite --judge judged.jsonl --sample 60`
+    Example: `lmms-egoplan annotate egothink judged.jsonl --db labels.sqlite --judge judged.jsonl
+    --sample 60`
     """
     if by and sample is None:
         raise LmmsEgoplanError(f"--by {by}: requires --sample, the number of answers to draw")
     if sample and study and (read_study(study).training or read_study(study).gold):
-        raise LmmsEgoplanError(f"--sample {sample}: not possible with the training or gold items of {study}; drop one")
+        raise LmmsEgoplanError(
+            f"--sample {sample}: not possible with the training or gold items of {study}; drop one"
+        )
 
     def read(folder: MediaFolder) -> list[Item]:
         answers = egothink.read_items(items, folder, judge or ())
         if db.exists():
             with closing(_open(db)) as stored:
                 return egothink.same_sample(answers, stored.items(), sample, db)
-        return answers if sample is None else egothink.sample_items(answers, sample, by or "dimension,rating")
+        return (
+            answers
+            if sample is None
+            else egothink.sample_items(answers, sample, by or "dimension,rating")
+        )
 
     team = Team(annotators, per_item, study=study, more=more)
     store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), team)
     if judge:
-        typer.echo(f"The judge has rated {egothink.num_judged(store.items())} of {store.num_items()} answers.")
+        typer.echo(
+            f"The judge has rated {egothink.num_judged(store.items())} of "
+            f"{store.num_items()} answers."
+        )
     serve(store, host, port)
 
 
 def annotate_egothink_questions(
-    frames: Annotated[Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")],
+    frames: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")
+    ],
     db: _Db,
-    annotators: Annotated[int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default.")] = None,
+    annotators: Annotated[
+        int | None, typer.Option(min=4, max=500, help="Number of people; 9 by default.")
+    ] = None,
     study: _StudyFile = None,
     more: _More = False,
     host: _Host = _HOST,
@@ -313,8 +393,8 @@ def annotate_egothink_questions(
 ) -> None:
     """Write questions for EgoThink's dimensions about frames, and review them.
 
-    Opens a local web page. One person writes a question about a picture. It is kept if three other people agree that it
-    meets the definition of its dimension.
+    Opens a local web page. One person writes a question about a picture. It is kept if three other
+    people agree that it meets the definition of its dimension.
 
     Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
     """
@@ -329,7 +409,10 @@ def annotate_egointent(
         Path,
         typer.Argument(
             metavar="ANNOTATIONS",
-            help="Steps to revise, in the format of FORMAT.md. `data build egointent` writes such files.",
+            help=(
+                "Steps to revise, in the format of FORMAT.md. `data build egointent` writes "
+                "such files."
+            ),
         ),
     ],
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
@@ -343,15 +426,20 @@ def annotate_egointent(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Revise the labels and cuts of EgoIntent steps with human annotators, and check them for hindsight.
+    """Revise the labels and cuts of EgoIntent steps with human annotators, and check them for
+    hindsight.
 
-    Opens a local web page. One person revises a step and another verifies it. The lead decides where people differ.
+    Opens a local web page. One person revises a step and another verifies it. The lead decides
+    where people differ.
 
-    Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
+    Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db
+    labels.sqlite`
     """
     read = partial(egointent.read_items, items, videos, skip_missing=skip_missing)
     team = Team(annotators, study=study, more=more)
-    store = open_store(egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
+    store = open_store(
+        egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing
+    )
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -360,7 +448,10 @@ def annotate_actplan(
         list[Path],
         typer.Argument(
             metavar="PLANS",
-            help="Plans to label, as `score actplan` reads them. Without a `model` field, the file name is the model.",
+            help=(
+                "Plans to label, as `score actplan` reads them. Without a `model` field, the "
+                "file name is the model."
+            ),
         ),
     ],
     db: _Db,
@@ -376,7 +467,8 @@ def annotate_actplan(
 
     Opens a local web page.
 
-    Example: `lmms-egoplan annotate actplan plans.jsonl --db labels.sqlite --annotators 3 --per-item 2`
+    Example: `lmms-egoplan annotate actplan plans.jsonl --db labels.sqlite --annotators 3 --per-item
+    2`
     """
     read = partial(actplan.read_items, items, instances=instances)
     team = Team(annotators, per_item, study=study, more=more)
@@ -384,7 +476,10 @@ def annotate_actplan(
 
 
 def annotate_circumstances(
-    items: Annotated[Path, typer.Argument(metavar="FILE", help="`circumstances.jsonl` from `data build actplan`.")],
+    items: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="`circumstances.jsonl` from `data build actplan`."),
+    ],
     db: _Db,
     annotators: _Annotators = None,
     per_item: _PerItem = None,
@@ -397,17 +492,26 @@ def annotate_circumstances(
 
     Opens a local web page. A circumstance is kept if it is plausible and can be expressed in BDDL.
 
-    Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db circumstances.sqlite`
+    Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db
+    circumstances.sqlite`
     """
     flow, team = actplan_circumstances.FLOW, Team(annotators, per_item, study=study, more=more)
-    serve(open_store(flow, db, lambda _: actplan_circumstances.read_items(items), str(items), team), host, port)
+    serve(
+        open_store(flow, db, lambda _: actplan_circumstances.read_items(items), str(items), team),
+        host,
+        port,
+    )
 
 
 def annotate_plans(
-    items: Annotated[Path, typer.Argument(metavar="FILE", help="`instances.jsonl` from `data build actplan`.")],
+    items: Annotated[
+        Path, typer.Argument(metavar="FILE", help="`instances.jsonl` from `data build actplan`.")
+    ],
     db: _Db,
     annotators: _Annotators = None,
-    per_item: Annotated[int | None, typer.Option(min=2, help=f"Plans per instance; 2 {_FIXED}")] = None,
+    per_item: Annotated[
+        int | None, typer.Option(min=2, help=f"Plans per instance; 2 {_FIXED}")
+    ] = None,
     study: _StudyFile = None,
     more: _More = False,
     host: _Host = _HOST,
@@ -417,14 +521,20 @@ def annotate_plans(
 
     Opens a local web page.
 
-    Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite --annotators 3`
+    Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite
+    --annotators 3`
     """
-    read, team = partial(actplan_plans.read_items, items), Team(annotators, per_item, study=study, more=more)
+    read, team = (
+        partial(actplan_plans.read_items, items),
+        Team(annotators, per_item, study=study, more=more),
+    )
     serve(open_store(actplan_plans.FLOW, db, read, str(items), team), host, port)
 
 
 def audit_egointent(
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Folder written by `annotate export`.")],
+    labels: Annotated[
+        Path, typer.Argument(metavar="LABELS", help="Folder written by `annotate export`.")
+    ],
 ) -> None:
     """Compare an EgoIntent export with the paper: changed labels, moved cuts and step durations.
 
@@ -432,7 +542,9 @@ def audit_egointent(
 
     Example: `lmms-egoplan audit egointent-labels labels`
     """
-    table = _table("rate", "here", "count", "paper", "in the paper", right=("here", "count", "paper"))
+    table = _table(
+        "rate", "here", "count", "paper", "in the paper", right=("here", "count", "paper")
+    )
     for rate in read_audit(labels):
         where = "; ".join(text for text in (rate.printed, rate.where) if text)
         name = rate.rate.replace("_", " ")
@@ -445,9 +557,13 @@ def _open(db: Path, *, exclusive: bool = False) -> Store:
     name = database.study.flow
     if name in FLOWS:
         return Store(database, load_flow(name))
-    raise LmmsEgoplanError(f"{db}: contains labels of {name!r}, which this version does not support")
+    raise LmmsEgoplanError(
+        f"{db}: contains labels of {name!r}, which this version does not support"
+    )
 
 
 def _table(*columns: str, right: Collection[str]) -> Table:
     """Create a table with the columns in `right` right-aligned."""
-    return Table(*(Column(column, justify="right" if column in right else "left") for column in columns))
+    return Table(
+        *(Column(column, justify="right" if column in right else "left") for column in columns)
+    )

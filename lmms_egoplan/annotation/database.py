@@ -1,6 +1,7 @@
 """Create, open, lock and write the SQLite file with the labels.
 
-SQLite uses a rollback journal: when a transaction ends, everything it wrote is on the disk in this one file.
+SQLite uses a rollback journal: when a transaction ends, everything it wrote is on the disk in this
+one file.
 """
 
 import json
@@ -43,14 +44,16 @@ class StoreError(LmmsEgoplanError):
     """The database cannot be read or written."""
 
 
-def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str] | None = None) -> None:
+def create(
+    path: Path, study: Study, items: Sequence[Item], parts: dict[str, str] | None = None
+) -> None:
     """Create a new database atomically.
 
     Args:
         study: Checked by `check_study`.
         items: Items, stored in random order.
-        parts: Part of each item with `Item.known`, by id. The first `Study.qualification` of the other items serve for
-            the qualification.
+        parts: Part of each item with `Item.known`, by id. The first `Study.qualification` of the
+            other items serve for the qualification.
 
     Raises:
         StoreError: The file exists or cannot be written.
@@ -65,11 +68,13 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
             closing(sqlite3.connect(unfinished.name, isolation_level=None)) as connection,
         ):
             connection.executescript(
-                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
+                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = "
+                f"{_FORMAT}; BEGIN; {_TABLES}"
             )
             stored = {"study": study.model_dump(), "secret": secrets.token_hex(32), "made": now()}
             connection.executemany(
-                "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
+                "INSERT INTO settings VALUES (?, ?)",
+                [(name, json.dumps(value)) for name, value in stored.items()],
             )
             add_people(connection, study)
             add_items(connection, study, items, parts or {})
@@ -83,10 +88,13 @@ def create(path: Path, study: Study, items: Sequence[Item], parts: dict[str, str
             path.chmod(0o600)
 
 
-def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item], parts: dict[str, str]) -> None:
+def add_items(
+    connection: sqlite3.Connection, study: Study, items: Sequence[Item], parts: dict[str, str]
+) -> None:
     """Append items in random order, with places for their labels.
 
-    Only the first call for a database draws qualification items and the samples of rounds. Later items are in neither.
+    Only the first call for a database draws qualification items and the samples of rounds. Later
+    items are in neither.
 
     Args:
         parts: Part of each item with `Item.known`, by id.
@@ -94,7 +102,9 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
     Raises:
         LmmsEgoplanError: There are duplicate ids.
     """
-    if duplicates := [id_ for id_, count in Counter(clean_text(item.id) for item in items).items() if count > 1]:
+    if duplicates := [
+        id_ for id_, count in Counter(clean_text(item.id) for item in items).items() if count > 1
+    ]:
         raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
     ((first,),) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items")
     qualification = 0 if first else study.qualification
@@ -103,7 +113,11 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
     main = [item.id for item in order if item.id not in parts]
     parts = dict.fromkeys(main[:qualification], QUALIFICATION) | parts
     sampled = {
-        one.name: {*random.Random(f"{_SEED} {one.name}").sample(main[qualification:], 0 if first else one.sample)}
+        one.name: {
+            *random.Random(f"{_SEED} {one.name}").sample(
+                main[qualification:], 0 if first else one.sample
+            )
+        }
         for one in study.rounds
         if one.sample
     }
@@ -111,7 +125,14 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
     for position, item in enumerate(order, first):
         part = parts.get(item.id, MAIN)
         known = None if item.known is None else as_json(item.known)
-        row = (position, clean_text(item.id), part, as_json(item.contents), as_json(item.hidden), known)
+        row = (
+            position,
+            clean_text(item.id),
+            part,
+            as_json(item.contents),
+            as_json(item.hidden),
+            known,
+        )
         connection.execute(QUERIES["new_item"], row)
         if part != MAIN:
             rows.append((position, part, part, None, study.learners, True, False))
@@ -119,7 +140,9 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
         after = None
         for one in study.rounds:
             if item.id in sampled.get(one.name, (item.id,)):
-                rows.append((position, one.name, MAIN, after, one.per_item, after is None, one.final))
+                rows.append(
+                    (position, one.name, MAIN, after, one.per_item, after is None, one.final)
+                )
                 after = after if one.final else one.name
     connection.executemany(QUERIES["new_place"], rows)
 
@@ -127,7 +150,10 @@ def add_items(connection: sqlite3.Connection, study: Study, items: Sequence[Item
 def fixed_contents(item: Item) -> str:
     """Return what may not change of an item between starts, as JSON."""
     values = [item.contents, item.hidden]
-    fixed = [{name: value for name, value in part.items() if name not in item.changing} for part in values]
+    fixed = [
+        {name: value for name, value in part.items() if name not in item.changing}
+        for part in values
+    ]
     return clean_text(json.dumps(fixed, sort_keys=True, ensure_ascii=False))
 
 
@@ -212,7 +238,8 @@ class Database:
 
     @contextmanager
     def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open an exclusive transaction, or continue that of this thread, which then decides when changes are stored.
+        """Open an exclusive transaction, or continue that of this thread, which then decides when
+        changes are stored.
 
         If `is_waited_for`, the changes are on the disk when the context ends.
         """
@@ -222,10 +249,13 @@ class Database:
                 return
             if _file_identity(self.path) != self._identity:
                 raise StoreError(
-                    f"{self.path}: moved, deleted or replaced while open, so nothing was saved. Stop the server, "
+                    f"{self.path}: moved, deleted or replaced while open, so nothing was saved. "
+                    "Stop the server, "
                     "restore the file and restart"
                 )
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
+            self._connection.execute(
+                f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}"
+            )
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
@@ -242,14 +272,17 @@ class Database:
             if version != _FORMAT:
                 writer = "a newer" if version > _FORMAT else "an earlier"
                 raise StoreError(
-                    f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this version reads "
-                    f"format {_FORMAT}. Export its labels with that version, or start with another --db"
+                    f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this "
+                    "version reads "
+                    f"format {_FORMAT}. Export its labels with that version, or start with "
+                    "another --db"
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
             if exclusive and self.path.stat().st_nlink > 1:
                 raise StoreError(
-                    f"{self.path}: the file has a second name (a hard link), by which another server could open it. "
+                    f"{self.path}: the file has a second name (a hard link), by which another "
+                    "server could open it. "
                     f"Delete that name (find . -samefile {self.path.name}), or serve a copy"
                 )
             if exclusive:  # Merges a write-ahead log into the file.
@@ -270,7 +303,9 @@ def add_people(connection: sqlite3.Connection, study: Study) -> None:
     people: list[tuple[str, str, str, str | None]] = [(LEAD, LEAD, "", None)]
     people += [(f"senior-{number}", SENIOR, "", None) for number in range(1, study.seniors + 1)]
     people += [(name, ANNOTATOR, group, called) for name, group, called in study.names()]
-    connection.executemany(QUERIES["new_person"], [(*row, secrets.token_urlsafe(24)) for row in people])
+    connection.executemany(
+        QUERIES["new_person"], [(*row, secrets.token_urlsafe(24)) for row in people]
+    )
 
 
 def _check_whole(connection: sqlite3.Connection) -> None:
@@ -304,15 +339,19 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_FULL":
             raise StoreError(
-                f"{path}: the disk is full, so nothing was saved. Free some space, then send the form again"
+                f"{path}: the disk is full, so nothing was saved. Free some space, then "
+                "send the form again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
             advice = ""
             if consequence == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                advice = ". SQLite needs a writable folder, even for reading. Copy the database into one"
+                advice = (
+                    ". SQLite needs a writable folder, even for reading. Copy the database into one"
+                )
             raise StoreError(f"{path}: {consequence}: {error}{advice}") from error
         raise StoreError(
-            f"{path}: the database is damaged ({error}). Do not change it or its -journal file. To copy what can be "
+            f"{path}: the database is damaged ({error}). Do not change it or its -journal file. "
+            "To copy what can be "
             f"read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
         ) from error
 

@@ -10,7 +10,18 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Film, Form, Option, Part, Picture, Prose, Values
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Contents,
+    Earlier,
+    Film,
+    Form,
+    Option,
+    Part,
+    Picture,
+    Prose,
+    Values,
+)
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
@@ -57,7 +68,9 @@ class VerifiedQuestions(Flow):
     stages = (Stage(_STAGE, "Verification"),)
     seniors = _SENIORS
 
-    def form(self, contents: Contents, _earlier: Earlier = (), order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show goal, clip and observation. Ask for a choice, in a personal order, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)
@@ -66,7 +79,10 @@ class VerifiedQuestions(Flow):
             cut = Cut(contents["video"], tuple(contents["frames"]), contents["fps"])
             parts.append(Film("Progress so far", cut))
         parts.append(Picture("Observation now", Still(contents["video"], contents["observation"])))
-        options = *(Option(letter, contents["choices"][letter]) for letter in letters), Option(SKIP, "Skip")
+        options = (
+            *(Option(letter, contents["choices"][letter]) for letter in letters),
+            Option(SKIP, "Skip"),
+        )
         reasons = tuple(Option(key, title) for key, title in SKIP_REASONS.items())
         reason = Choice("reason", "Why skip?", reasons, applies=("choice", (SKIP,)))
         return Form(tuple(parts), (Choice("choice", "What comes next?", options), reason))
@@ -88,21 +104,34 @@ class VerifiedQuestions(Flow):
         return values["choice"] == item.hidden["golden"]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions with reasons.
+        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions
+        with reasons.
 
         Questions that the lead's decision keeps are marked with `records.DECIDED`.
         """
         verified, rejected = [], []
         for item in labelled.items:
             choices, reason = _verdict(item, labelled)
-            record = {name: value for name, value in item.hidden["record"].items() if name != records.DECIDED}
+            record = {
+                name: value
+                for name, value in item.hidden["record"].items()
+                if name != records.DECIDED
+            }
             if reason is None:
-                verified.append(record | ({records.DECIDED: records.LEAD_KEEPS} if labelled.adjudicated(item) else {}))
+                verified.append(
+                    record
+                    | ({records.DECIDED: records.LEAD_KEEPS} if labelled.adjudicated(item) else {})
+                )
             else:
-                rejected.append([record["sample_id"], reason, " ".join(choices), item.hidden["golden"]])
+                rejected.append(
+                    [record["sample_id"], reason, " ".join(choices), item.hidden["golden"]]
+                )
         lines = [f"Questions kept: {len(verified)} of {len(labelled.items)}"]
         if by_lead := sum(records.DECIDED in record for record in verified):
-            lines.append(f"  kept by the lead's decision; the paper keeps unanimous choices only (sec. 3.3): {by_lead}")
+            lines.append(
+                "  kept by the lead's decision; the paper keeps unanimous choices only "
+                f"(sec. 3.3): {by_lead}"
+            )
         counts = Counter(reason.partition(":")[0] for _, reason, *_ in rejected)
         lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
         files = {}
@@ -110,7 +139,9 @@ class VerifiedQuestions(Flow):
             text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
             files[records.KEPT] = ExportedFile(text, "verified questions, for data prepare egoplan")
         rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
-        return Export(lines, files | {records.REJECTED: ExportedFile(rows, "rejected questions with reasons")})
+        return Export(
+            lines, files | {records.REJECTED: ExportedFile(rows, "rejected questions with reasons")}
+        )
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
@@ -122,10 +153,12 @@ FLOW = VerifiedQuestions()
 
 
 def clip_frames(record: records.Record) -> tuple[list[int], float]:
-    """Return the frames of the progress, from the first past action's start to the observation, and their frame rate.
+    """Return the frames of the progress, from the first past action's start to the observation, and
+    their frame rate.
 
-    Takes every frame or every n-th one, counted back from the observation. The clip keeps the pace of the source, with
-    at most about 10 frames per second. Without past actions, there are no frames.
+    Takes every frame or every n-th one, counted back from the observation. The clip keeps the pace
+    of the source, with at most about 10 frames per second. Without past actions, there are no
+    frames.
     """
     if not record.past_actions:
         return [], float(_FPS)
@@ -145,7 +178,12 @@ def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
         "fps": fps,
         "observation": record.current_observation_frame,
     }
-    return Item(str(record.sample_id), contents, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
+    return Item(
+        str(record.sample_id),
+        contents,
+        {"golden": record.golden_choice_idx, "record": raw},
+        ("video",),
+    )
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:

@@ -29,9 +29,13 @@ def read_items(runs: Sequence[Path], count: int | None, folder: MediaFolder) -> 
     items = []
     for failure, frames in wrong_answers(runs, count):
         if frames is None:
-            raise LmmsEgoplanError(f"{failure.id}: the video is missing; restore it, or prepare the data again")
+            raise LmmsEgoplanError(
+                f"{failure.id}: the video is missing; restore it, or prepare the data again"
+            )
         images = [folder.keep(jpeg(image, 90)).name for image in frames()]
-        items.append(Item(failure.id, {"texts": failure.texts, "images": images}, failure.model_dump()))
+        items.append(
+            Item(failure.id, {"texts": failure.texts, "images": images}, failure.model_dump())
+        )
     return items
 
 
@@ -43,12 +47,15 @@ class LabelledFailures(Flow):
     stages = (Stage("label", "Labels"),)
     mark = "egoplan"
 
-    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show the texts and frames of an answer. Ask for the type of failure."""
         options = tuple(Option(key, title) for key, title in FAILURES.items())
         texts = (Prose(title, text) for title, text in contents["texts"].items())
         return Form(
-            (*texts, *pictures(contents["images"])), (Choice("type", "What explains the choice best?", options),)
+            (*texts, *pictures(contents["images"])),
+            (Choice("type", "What explains the choice best?", options),),
         )
 
     def scales(self) -> Sequence[Scale]:
@@ -60,10 +67,19 @@ class LabelledFailures(Flow):
         return len({values["type"] for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``failures.jsonl`` for the report, with all answers. Those without a settled label have no type."""
-        settled, remarks = labelled.settled(self, f"fewer than {labelled.per_item} labels", "types differ")
-        types = {item.id: {"type": labels[0].values["type"], "why": None} for item, labels in settled}
-        records = [{**item.hidden, "by": PEOPLE, **types.get(item.id, {})} for item in labelled.items]
+        """Export ``failures.jsonl`` for the report, with all answers.
+
+        Those without a settled label have no type.
+        """
+        settled, remarks = labelled.settled(
+            self, f"fewer than {labelled.per_item} labels", "types differ"
+        )
+        types = {
+            item.id: {"type": labels[0].values["type"], "why": None} for item, labels in settled
+        }
+        records = [
+            {**item.hidden, "by": PEOPLE, **types.get(item.id, {})} for item in labelled.items
+        ]
         lines = [f"Answers labelled: {len(types)} of {len(records)}", *remarks]
         return Export(lines, {LABELS: ExportedFile(json_lines(records), "for report")})
 

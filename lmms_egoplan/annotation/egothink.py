@@ -8,8 +8,26 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Picture, Prose, Values
+from lmms_egoplan.annotation.flow import (
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Label,
+    Labelled,
+    Scale,
+    Stage,
+)
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Contents,
+    Earlier,
+    Form,
+    Option,
+    Picture,
+    Prose,
+    Values,
+)
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
@@ -32,26 +50,34 @@ _STRATA: dict[str, Callable[[Item], Any]] = {
 _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option("1", "1: right"))
 
 
-def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Path] = ()) -> list[Item]:
+def read_items(
+    samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Path] = ()
+) -> list[Item]:
     """Read answers to rate.
 
     Args:
-        samples: One path per model, as for `read_stored`. Exports use the path's name as the model's name.
+        samples: One path per model, as for `read_stored`. Exports use the path's name as the
+            model's name.
         folder: Receives the questions' images.
         judged: The same answers with a judge's ratings, which annotators do not see.
 
     Raises:
-        LmmsEgoplanError: A file is invalid, a dimension is not prepared, two paths have the same name, or the judge
-            rated none of the answers.
+        LmmsEgoplanError: A file is invalid, a dimension is not prepared, two paths have the same
+            name, or the judge rated none of the answers.
     """
-    models = [re.sub(r"[^\w.-]+", "_", path.resolve().name.removesuffix(".jsonl")) for path in samples]
+    models = [
+        re.sub(r"[^\w.-]+", "_", path.resolve().name.removesuffix(".jsonl")) for path in samples
+    ]
     if len({*models}) < len(models):
-        raise LmmsEgoplanError(f"Duplicate model names: {', '.join(models)}; give each model's file its own name")
+        raise LmmsEgoplanError(
+            f"Duplicate model names: {', '.join(models)}; give each model's file its own name"
+        )
     ratings = {}
     for stored in (answer for path in judged for answer in read_stored([path])):
         if not (stored.rating is None or _is_rating(stored.rating)):
             raise LmmsEgoplanError(
-                f"{stored.where}: rating: expected a number from 0 to 1 or nothing, found {quoted(stored.rating)}"
+                f"{stored.where}: rating: expected a number from 0 to 1 or nothing, "
+                f"found {quoted(stored.rating)}"
             )
         ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
     answers = [
@@ -61,12 +87,15 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     ]
     images = _images({dimension_of(answer.id) for _, answer in answers}, folder)
     items = [
-        _item(model, answer, images[answer.id], *ratings.get((answer.id, answer.answer), (None, None)))
+        _item(
+            model, answer, images[answer.id], *ratings.get((answer.id, answer.answer), (None, None))
+        )
         for model, answer in answers
     ]
     if judged and not num_judged(items):
         raise LmmsEgoplanError(
-            f"--judge {', '.join(map(str, judged))}: contains no rating of the {len(items)} answers; pass the file "
+            f"--judge {', '.join(map(str, judged))}: contains no rating of the {len(items)} "
+            "answers; pass the file "
             "that `judge egothink` wrote for the same answers"
         )
     return items
@@ -78,35 +107,50 @@ def num_judged(items: Sequence[Item]) -> int:
 
 
 def sample_items(items: Sequence[Item], count: int, by: str) -> list[Item]:
-    """Draw a random sample of each model's answers, in which each answer has the same probability. See `draw`.
+    """Draw a random sample of each model's answers, in which each answer has the same probability.
+
+    See `draw`.
 
     Args:
         items: Result of `read_items`, in any order.
         count: Number of answers per model.
-        by: What strata depend on, joined by commas: ``dimension``, ``rating`` (of the judge), or both.
+        by: What strata depend on, joined by commas: ``dimension``, ``rating`` (of the judge), or
+            both.
 
     Returns:
-        The drawn items. `Item.hidden` has each answer's ``probability``, and ``planned``, the sample's size.
+        The drawn items. `Item.hidden` has each answer's ``probability``, and ``planned``, the
+        sample's size.
 
     Raises:
         LmmsEgoplanError: A model has fewer answers, or none of the judge's ratings that `by` needs.
     """
     drawn: list[Item] = []
     for model in dict.fromkeys(item.hidden["model"] for item in items):
-        answers = sorted((item for item in items if item.hidden["model"] == model), key=lambda item: item.id)
+        answers = sorted(
+            (item for item in items if item.hidden["model"] == model), key=lambda item: item.id
+        )
         if count > len(answers):
-            raise LmmsEgoplanError(f"--sample {count}: {model} has {len(answers)} answers; choose at most that many")
+            raise LmmsEgoplanError(
+                f"--sample {count}: {model} has {len(answers)} answers; choose at most that many"
+            )
         if "rating" in by and not num_judged(answers):
-            raise LmmsEgoplanError(f"--by {by}: {model} has no judge's ratings; pass --judge, or use --by dimension")
+            raise LmmsEgoplanError(
+                f"--by {by}: {model} has no judge's ratings; pass --judge, or use --by dimension"
+            )
         known = {"probability": count / len(answers), "planned": count}
-        positions = draw([[_STRATA[name](item) for name in by.split(",")] for item in answers], count)
+        positions = draw(
+            [[_STRATA[name](item) for name in by.split(",")] for item in answers], count
+        )
         chosen = [answers[position] for position in positions]
         drawn += [replace(item, hidden={**item.hidden, **known}) for item in chosen]
     return drawn
 
 
-def same_sample(items: Sequence[Item], stored: Sequence[Item], count: int | None, db: Path) -> list[Item]:
-    """Return the items that a database contains, with their probabilities; all items if it contains no sample.
+def same_sample(
+    items: Sequence[Item], stored: Sequence[Item], count: int | None, db: Path
+) -> list[Item]:
+    """Return the items that a database contains, with their probabilities; all items if it contains
+    no sample.
 
     Args:
         items: Result of `read_items`.
@@ -120,9 +164,15 @@ def same_sample(items: Sequence[Item], stored: Sequence[Item], count: int | None
     planned = stored[0].hidden.get("planned")
     if count not in (None, planned):
         created = "all answers" if planned is None else f"--sample {planned}"
-        raise LmmsEgoplanError(f"--sample {count}: {db} was created with {created}, which is fixed; drop --sample")
+        raise LmmsEgoplanError(
+            f"--sample {count}: {db} was created with {created}, which is fixed; drop --sample"
+        )
     known = {item.id: item.hidden for item in (items if planned is None else stored)}
-    return [replace(item, hidden={**known[item.id], **item.hidden}) for item in items if item.id in known]
+    return [
+        replace(item, hidden={**known[item.id], **item.hidden})
+        for item in items
+        if item.id in known
+    ]
 
 
 class RatedAnswers(Flow):
@@ -132,7 +182,9 @@ class RatedAnswers(Flow):
     title = "EgoThink: rate answers"
     stages = (Stage(_STAGE, "Rating"),)
 
-    def form(self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, _earlier: Earlier = (), _order: int = 0, _stage: str = ""
+    ) -> Form:
         """Show the image and the three texts. Ask for the rating."""
         return Form(
             (
@@ -155,17 +207,31 @@ class RatedAnswers(Flow):
     def remarks(self, labelled: Labelled) -> list[str]:
         """Report the correlation of the people's means with a judge, if its ratings exist."""
         rated = _means(labelled)
-        pairs = [(item.hidden["rating"], mean) for item, mean in rated if item.hidden["rating"] is not None]
+        pairs = [
+            (item.hidden["rating"], mean)
+            for item, mean in rated
+            if item.hidden["rating"] is not None
+        ]
         if not pairs:
             return []
         ratings, means = zip(*pairs, strict=True)
         pearson = agreement(ratings, means, None).pearson
-        why = f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "all ratings are equal"
-        value = f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]" if pearson else f"n/a ({why})"
-        return [f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"]
+        why = (
+            f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "all ratings are equal"
+        )
+        value = (
+            f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]"
+            if pearson
+            else f"n/a ({why})"
+        )
+        return [
+            f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"
+        ]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export one set of CSV files per model for ``agreement --human``: raters, ratings and their mean."""
+        """Export one set of CSV files per model for ``agreement --human``: raters, ratings and
+        their mean.
+        """
         lines: list[str] = []
         files: dict[str, ExportedFile] = {}
         for model in dict.fromkeys(item.hidden["model"] for item in labelled.items):
@@ -174,7 +240,10 @@ class RatedAnswers(Flow):
             exported = _of_model(model, rated, labelled)
             lines += exported.lines
             if decided := sum(labelled.adjudicated(item) is not None for item in items):
-                lines.append(f"{model}: decided by the lead: {decided}; the paper uses the raters' mean (sec. 5.2)")
+                lines.append(
+                    f"{model}: decided by the lead: {decided}; the paper uses the "
+                    "raters' mean (sec. 5.2)"
+                )
             files |= exported.files
         records = [
             {"id": item.hidden["question"], "answer": item.contents["answer"], "rating": mean}
@@ -192,9 +261,14 @@ class RatedAnswers(Flow):
         records = check_records(read_folder(source))
         return [
             _item(
-                model, Answer(x.id, x.question, x.answer, answering.answer, truncated=None), folder.keep(x.image).name
+                model,
+                Answer(x.id, x.question, x.answer, answering.answer, truncated=None),
+                folder.keep(x.image).name,
             )
-            for model, answering_records in (("right", records), ("off-by-one", records[1:] + records[:1]))
+            for model, answering_records in (
+                ("right", records),
+                ("off-by-one", records[1:] + records[:1]),
+            )
             for x, answering in zip(records, answering_records, strict=True)
         ]
 
@@ -206,44 +280,73 @@ def _is_rating(value: Any) -> bool:
     return isinstance(value, int | float) and LEVELS[0] <= value <= LEVELS[-1]
 
 
-def _item(model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None) -> Item:
-    contents = {"image": image, "question": answer.question, "reference": answer.reference, "answer": answer.answer}
+def _item(
+    model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None
+) -> Item:
+    contents = {
+        "image": image,
+        "question": answer.question,
+        "reference": answer.reference,
+        "answer": answer.answer,
+    }
     hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
     return Item(f"{answer.id} of {model}", contents, hidden, ("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:
-    """Return the fully rated answers, each with its mean rating, or with the lead's if the lead has decided."""
+    """Return the fully rated answers, each with its mean rating, or with the lead's if the lead has
+    decided.
+    """
     means = []
     for item in labelled.items:
         labels, decided = labelled.of(item, _STAGE), labelled.adjudicated(item)
         if decided or len(labels) >= labelled.per_item:
-            means.append((item, fmean(_rating(label.values) for label in ([decided] if decided else labels))))
+            means.append(
+                (item, fmean(_rating(label.values) for label in ([decided] if decided else labels)))
+            )
     return means
 
 
 def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
     """Export one model's ratings.
 
-    In the table of annotators, missing ratings are empty cells. The other tables omit unfinished questions.
+    In the table of annotators, missing ratings are empty cells. The other tables omit unfinished
+    questions.
     """
     ratings = {
-        question: {label.person: _rating(label.values) for label in labels} for question, labels in rated.items()
+        question: {label.person: _rating(label.values) for label in labels}
+        for question, labels in rated.items()
     }
     people = [name for name in labelled.people if any(name in row for row in ratings.values())]
-    means = [[item.hidden["question"], mean] for item, mean in _means(labelled) if item.hidden["model"] == model]
+    means = [
+        [item.hidden["question"], mean]
+        for item, mean in _means(labelled)
+        if item.hidden["model"] == model
+    ]
     if not (people or means):
         return Export([f"{model}: no ratings yet"], {})
-    complete = {question: list(row.values()) for question, row in ratings.items() if len(row) >= labelled.per_item}
-    by_person = [[question, *(row.get(name, "") for name in people)] for question, row in ratings.items()]
+    complete = {
+        question: list(row.values())
+        for question, row in ratings.items()
+        if len(row) >= labelled.per_item
+    }
+    by_person = [
+        [question, *(row.get(name, "") for name in people)] for question, row in ratings.items()
+    ]
     by_position = [[question, *row[: labelled.per_item]] for question, row in complete.items()]
     numbered = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
     tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
         "annotators": (people, by_person, "one column per annotator"),
-        "ratings": (numbered, by_position, "one column each for the first, second, ... rating of an answer"),
+        "ratings": (
+            numbered,
+            by_position,
+            "one column each for the first, second, ... rating of an answer",
+        ),
         "pooled": (["people"], means, "mean ratings, or the lead's decisions"),
     }
-    lines = [f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"]
+    lines = [
+        f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"
+    ]
     files = {
         f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), purpose)
         for name, (columns, rows, purpose) in tables.items()
@@ -260,5 +363,9 @@ def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:
     """Store the images of all questions and return their names in the media folder, by question."""
     from datasets import Image
 
-    rows = (row for name in sorted(dimensions) for row in EGOTHINK.load(name).cast_column("image", Image(decode=False)))
+    rows = (
+        row
+        for name in sorted(dimensions)
+        for row in EGOTHINK.load(name).cast_column("image", Image(decode=False))
+    )
     return {row["id"]: folder.keep(row["image"]["bytes"]).name for row in rows}

@@ -14,7 +14,13 @@ from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
-FLOWS = (*LABELLED, "egoplan-failures", "egothink-questions", "actplan-circumstances", "actplan-plans")
+FLOWS = (
+    *LABELLED,
+    "egoplan-failures",
+    "egothink-questions",
+    "actplan-circumstances",
+    "actplan-plans",
+)
 """Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
@@ -28,9 +34,10 @@ class Item:
     Attributes:
         id: Unique in its database.
         contents: Contents of the form; JSON.
-        hidden: Contents that annotators must not see, such as the model or a judge's rating; JSON. Forms do not use it.
-        changing: Names in `contents` and `hidden` whose values may change between starts, such as the path of a video.
-            Items that differ elsewhere are different items.
+        hidden: Contents that annotators must not see, such as the model or a judge's rating; JSON.
+            Forms do not use it.
+        changing: Names in `contents` and `hidden` whose values may change between starts, such as
+            the path of a video. Items that differ elsewhere are different items.
         known: Known values of a training or gold item, else None.
         initial: Imported values with which the form of the first round starts, else None.
     """
@@ -86,7 +93,8 @@ class Scale:
         title: Displayed name.
         levels: Possible values.
         of: Returns a label's value, or None if it has none.
-        is_ordered: Whether the levels are numbers. If so, Krippendorff's alpha uses their distances.
+        is_ordered: Whether the levels are numbers. If so, Krippendorff's alpha uses their
+            distances.
     """
 
     title: str
@@ -104,7 +112,8 @@ class Labelled:
         items: All items but those for training and gold.
         labels: Labels that count, by item, in the order of saving.
         people: Names of all annotators.
-        qualified: Names of the annotators who have passed; all annotators if there is no qualification.
+        qualified: Names of the annotators who have passed; all annotators if there is no
+            qualification.
         qualification: Ids of the qualification items.
         samples: Ids of the items of each round that has a sample.
         skips: Items that people could not judge.
@@ -125,8 +134,12 @@ class Labelled:
         return self.study.rounds[0].per_item
 
     def needed(self, item: Item) -> dict[str, int]:
-        """Return the number of labels that an item needs in each of its rounds that determine its value."""
-        rounds = [one for one in self.study.deciding if item.id in self.samples.get(one.name, (item.id,))]
+        """Return the number of labels that an item needs in each of its rounds that determine its
+        value.
+        """
+        rounds = [
+            one for one in self.study.deciding if item.id in self.samples.get(one.name, (item.id,))
+        ]
         return {one.name: one.per_item for one in rounds}
 
     def of(self, item: Item, stage: str) -> list[Label]:
@@ -134,7 +147,9 @@ class Labelled:
         return [label for label in self.counting(item) if label.stage == stage]
 
     def counting(self, item: Item) -> list[Label]:
-        """Return an item's labels of all stages from people whose labels count, and the lead's decision."""
+        """Return an item's labels of all stages from people whose labels count, and the lead's
+        decision.
+        """
         return [
             label
             for label in self.labels.get(item.id, ())
@@ -148,13 +163,19 @@ class Labelled:
     def complete(self, item: Item) -> list[Label]:
         """Return an item's labels of the rounds in `needed`; an empty list if it lacks labels."""
         labels = {stage: self.of(item, stage) for stage in self.needed(item)}
-        is_complete = all(len(labels[stage]) >= number for stage, number in self.needed(item).items())
+        is_complete = all(
+            len(labels[stage]) >= number for stage, number in self.needed(item).items()
+        )
         return [label for stage in labels.values() for label in stage] if is_complete else []
 
-    def settled(self, flow: "Flow", few: str, differ: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
-        """Return the items to export, each with the labels that determine its value, and remarks on all other items.
+    def settled(
+        self, flow: "Flow", few: str, differ: str
+    ) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
+        """Return the items to export, each with the labels that determine its value, and remarks on
+        all other items.
 
-        An item is exported if the lead has decided on it, or if it is fully labelled and its labels agree.
+        An item is exported if the lead has decided on it, or if it is fully labelled and its labels
+        agree.
 
         Args:
             flow: Compares the labels.
@@ -172,7 +193,9 @@ class Labelled:
             else:
                 settled.append((item, labels if decided is None else [decided]))
         reasons = {few: unfinished, f"{differ} and the lead has not decided": differing}
-        return settled, [f"Not exported ({reason}): {count}" for reason, count in reasons.items() if count]
+        return settled, [
+            f"Not exported ({reason}): {count}" for reason, count in reasons.items() if count
+        ]
 
 
 @dataclass(frozen=True)
@@ -208,7 +231,8 @@ class Flow(ABC):
         name: Name of the benchmark. Further flows of a benchmark add a hyphen and a suffix.
         title: Title of the page.
         stages: Stages that a study can use as rounds, in order.
-        mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report reads them.
+        mark: Benchmark whose report reads the exports; "" if the flow has its name, or no report
+            reads them.
         seniors: Number of people who review qualifications if there is no study file.
         agreement_stage: Stage whose labels are compared in `scales`; "" for the first one.
     """
@@ -221,7 +245,9 @@ class Flow(ABC):
     agreement_stage: ClassVar[str] = ""
 
     @abstractmethod
-    def form(self, contents: Contents, earlier: Earlier = (), order: int = 0, stage: str = "") -> Form:
+    def form(
+        self, contents: Contents, earlier: Earlier = (), order: int = 0, stage: str = ""
+    ) -> Form:
         """Return the form of an item for one person.
 
         Args:
@@ -232,7 +258,10 @@ class Flow(ABC):
         """
 
     def guide_to(self, _contents: Mapping[str, Any]) -> Sequence[str]:
-        """Return the paragraphs that annotators read first, adapted to an item. The last one names the source."""
+        """Return the paragraphs that annotators read first, adapted to an item.
+
+        The last one names the source.
+        """
         return GUIDES[self.name]
 
     def scales(self) -> Sequence[Scale]:
@@ -240,7 +269,10 @@ class Flow(ABC):
         return ()
 
     def differ(self, _item: Item, _labels: Sequence[Values]) -> bool:
-        """Return whether the lead must see an item because its labels differ. The item is fully labelled."""
+        """Return whether the lead must see an item because its labels differ.
+
+        The item is fully labelled.
+        """
         return False
 
     def sets_aside(self, _values: Values) -> bool:
@@ -273,7 +305,10 @@ class Flow(ABC):
         return ""
 
     def agrees(self, _item: Item, _values: Values) -> bool | None:
-        """Return whether a label agrees with the recorded answer. None if there is no recorded answer."""
+        """Return whether a label agrees with the recorded answer.
+
+        None if there is no recorded answer.
+        """
         return None
 
     def remarks(self, _labelled: Labelled) -> list[str]:

@@ -73,7 +73,8 @@ class _Question:
         name: Name in `Values`.
         title: Displayed question.
         help: Further explanation.
-        applies: Name and values of another field. The field is asked only if the other one has one of these values.
+        applies: Name and values of another field. The field is asked only if the other one has one
+            of these values.
     """
 
     name: str
@@ -115,12 +116,20 @@ class Marks(_Question):
     steps: int
 
     def read(self, sent: Sequence[str]) -> dict[str, list[int]]:
-        """Return the marked options with their steps in ascending order. Step 0 means the whole plan."""
+        """Return the marked options with their steps in ascending order.
+
+        Step 0 means the whole plan.
+        """
         names = [option.value for option in self.options]
         marked: dict[str, set[int]] = {}
         for mark in sent:
             option, _, step = mark.rpartition(":")
-            if option not in names or not step.isascii() or not step.isdigit() or int(step) > self.steps:
+            if (
+                option not in names
+                or not step.isascii()
+                or not step.isdigit()
+                or int(step) > self.steps
+            ):
                 raise FormError(f"{self.title}: {mark!r} is not an error type with a step")
             marked.setdefault(option, set()).add(int(step))
         return {option: sorted(marked[option]) for option in names if option in marked}
@@ -133,7 +142,8 @@ class Words(_Question):
     Attributes:
         initial: Initial text.
         candidates: Suggested texts.
-        rows: Height of the text box in lines. With more than two, line breaks are kept and blank lines dropped.
+        rows: Height of the text box in lines. With more than two, line breaks are kept and blank
+            lines dropped.
     """
 
     initial: str = ""
@@ -226,20 +236,31 @@ def check_values(form: Form, values: Values, where: str) -> None:
         if name not in fields:
             raise LmmsEgoplanError(f"{where}, {name}: no such field; there are {', '.join(fields)}")
         try:
-            sent = [f"{a}:{b}" for a in value for b in value[a]] if isinstance(value, dict) else [str(value)]
+            sent = (
+                [f"{a}:{b}" for a in value for b in value[a]]
+                if isinstance(value, dict)
+                else [str(value)]
+            )
             is_valid = fields[name].read(sent) == value
         except (FormError, TypeError):
             is_valid = False
         if not is_valid:
-            raise LmmsEgoplanError(f"{where}, {name}: the field {fields[name].title!r} does not accept {quoted(value)}")
+            raise LmmsEgoplanError(
+                f"{where}, {name}: the field {fields[name].title!r} does not accept {quoted(value)}"
+            )
 
 
 def limited(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
-    """Return a form with only the options that a person may use. Fields that are absent in `limits` keep all."""
+    """Return a form with only the options that a person may use.
+
+    Fields that are absent in `limits` keep all.
+    """
     fields = []
     for field in form.fields:
         if isinstance(field, Choice) and field.name in limits:
-            options = tuple(option for option in field.options if option.value in limits[field.name])
+            options = tuple(
+                option for option in field.options if option.value in limits[field.name]
+            )
             field = replace(field, options=options)
         fields.append(field)
     return replace(form, fields=tuple(fields))
@@ -248,7 +269,8 @@ def limited(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
 def majority(form: Form, labels: Sequence[Values]) -> Values:
     """Combine several people's labels of one item.
 
-    - `Choice`: the option that more than half of the people who were asked chose; otherwise the field is absent.
+    - `Choice`: the option that more than half of the people who were asked chose; otherwise the
+      field is absent.
     - `Marks`: the options that more than half marked, with the steps that any of them marked.
     - Texts and times: the most frequent value; the first one in a tie.
     """
@@ -256,7 +278,10 @@ def majority(form: Form, labels: Sequence[Values]) -> Values:
     for field in form.fields:
         choices = [label[field.name] for label in labels if field.name in label]
         if isinstance(field, Marks):
-            marking = {option.value: [marks for marks in choices if option.value in marks] for option in field.options}
+            marking = {
+                option.value: [marks for marks in choices if option.value in marks]
+                for option in field.options
+            }
             values[field.name] = {
                 option: sorted({step for marks in marked for step in marks[option]})
                 for option, marked in marking.items()

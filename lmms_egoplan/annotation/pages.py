@@ -17,8 +17,9 @@ from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose,
 from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known, kept_predictions
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 
-# A row of keys for each field with options. z, n and g have other uses. The fifth row has the digits that the first
-# does not use. An option that begins with a number has its last digit as key: 5 for "0.5: partly right".
+# A row of keys for each field with options. z, n and g have other uses. The fifth row has the
+# digits that the first does not use. An option that begins with a number has its last digit as key:
+# 5 for "0.5: partly right".
 _KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # Maximum length of an item's text in a list, in characters.
@@ -52,13 +53,23 @@ class Pages:
             nonce: Token of the form, passed to `Store.save`.
             error: Why the previous input was not saved; `slot` contains that input.
         """
-        labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
+        labels = (
+            self._store.labelled().labels.get(slot.item.id, [])
+            if slot.stage == ADJUDICATION
+            else []
+        )
         other_labels = [label for label in labels if label.stage != ADJUDICATION]
         known, feedback = slot.item.known, []
         if slot.stage == TRAINING and slot.last and known and slot.values:
             verdict = "agrees with it" if has_known(known, slot.values) else "differs from it"
             feedback = [*described(form, known), ("Your label", verdict)]
-        context = {"slot": slot, "form": form, "nonce": nonce, "stage": self.title_of(slot.stage), "error": error}
+        context = {
+            "slot": slot,
+            "form": form,
+            "nonce": nonce,
+            "stage": self.title_of(slot.stage),
+            "error": error,
+        }
         return self._render("item", person, **context, other_labels=other_labels, feedback=feedback)
 
     def title_of(self, stage: str) -> str:
@@ -71,9 +82,22 @@ class Pages:
         labels = self._store.own_labels(person.name, words, page)
         rows = []
         for number, contents, stage, *details in labels[:PAGE]:
-            texts = [part.text for part in self._flow.form(json.loads(contents)).parts if isinstance(part, Prose)]
-            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", self.title_of(stage), *details))
-        return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
+            texts = [
+                part.text
+                for part in self._flow.form(json.loads(contents)).parts
+                if isinstance(part, Prose)
+            ]
+            rows.append(
+                (
+                    number,
+                    " · ".join(texts)[:_EXCERPT] or f"Item {number}",
+                    self.title_of(stage),
+                    *details,
+                )
+            )
+        return self._render(
+            "mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE
+        )
 
     def idle(self, person: Person) -> str:
         """Explain to an annotator why there is nothing to label."""
@@ -92,17 +116,25 @@ class Pages:
                 for label in labelled.labels.get(item.id, ())
                 if label.person == name and label.stage == QUALIFICATION
             ]
-            skips = [skip for skip in labelled.skips if skip.person == name and skip.stage == QUALIFICATION]
+            skips = [
+                skip
+                for skip in labelled.skips
+                if skip.person == name and skip.stage == QUALIFICATION
+            ]
             if items and len(rows) + len(skips) == len(items):
                 rows.sort(key=lambda row: row[-1] is not False)
                 waiting.append((name, rows, skips, self._store.assignments.verdicts(name)))
-        guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.contents))
+        guide = dict.fromkeys(
+            paragraph for item in items for paragraph in self._flow.guide_to(item.contents)
+        )
         return self._render("senior", person, guide=guide, waiting=waiting)
 
     def view(self, person: Person, position: int) -> str:
         """Show an item without a form."""
         item = self._store.assignments.item(position)
-        return self._render("view", person, item=item, form=self.viewed(position), position=position)
+        return self._render(
+            "view", person, item=item, form=self.viewed(position), position=position
+        )
 
     def viewed(self, position: int) -> Form:
         """Return the form of an item after its latest labels."""
@@ -114,20 +146,28 @@ class Pages:
         labelled = self._store.labelled()
         people = people_agreements(self._flow, labelled)
         rows = agreements(self._flow, labelled, people)
-        return self._render("agreement", person, agreements=rows, people=people, when_undefined=WHEN_UNDEFINED)
+        return self._render(
+            "agreement", person, agreements=rows, people=people, when_undefined=WHEN_UNDEFINED
+        )
 
     def lead(self, person: Person, page: int) -> str:
         """Show the lead progress, disagreements, skipped items and comments, `PAGE` of each."""
         labelled = self._store.labelled()
         positions = self._store.positions()
-        comments = [label for labels in labelled.labels.values() for label in labels if label.comment]
+        comments = [
+            label for labels in labelled.labels.values() for label in labels if label.comment
+        ]
         differing = {item.id for item in disputed(labelled, self._store)}
         decided = [
             (positions[item.id], item.id, labelled.adjudicated(item))
             for item in labelled.items
             if item.id in differing or labelled.adjudicated(item)
         ]
-        lists: dict[str, Sequence[Any]] = {"disputed": decided, "comments": comments, "skips": labelled.skips}
+        lists: dict[str, Sequence[Any]] = {
+            "disputed": decided,
+            "comments": comments,
+            "skips": labelled.skips,
+        }
         return self._render(
             "lead",
             person,
@@ -150,9 +190,12 @@ def message_page(title: str, text: str, base: str | None) -> str:
     """Render a page with one message.
 
     Args:
-        base: Path of the visitor's pages, for style sheets and a link to continue. None for unknown visitors.
+        base: Path of the visitor's pages, for style sheets and a link to continue. None for unknown
+            visitors.
     """
-    return environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
+    return (
+        environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
+    )
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
@@ -161,7 +204,8 @@ def disputed(labelled: Labelled, store: Store) -> list[Item]:
     return [
         item
         for item in labelled.items
-        if (labels := labelled.complete(item)) and flow.differ(item, [label.values for label in labels])
+        if (labels := labelled.complete(item))
+        and flow.differ(item, [label.values for label in labels])
     ]
 
 
@@ -180,14 +224,17 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
     """Assign keyboard keys to options, by field and option. Each field uses one row of `_KEYS`.
 
-    In a row of digits, an option that begins with a number gets that number's last digit. No other option gets it.
+    In a row of digits, an option that begins with a number gets that number's last digit. No other
+    option gets it.
     """
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
     for field, row in zip(fields, _KEYS, strict=False):
         digits = {
-            option.value: number[0][-1] for option in field.options if (number := _NUMBER.match(option.text.strip()))
+            option.value: number[0][-1]
+            for option in field.options
+            if (number := _NUMBER.match(option.text.strip()))
         }
         free = iter([key for key in row if key not in taken | {*digits.values()}])
         keys[field.name] = {}
@@ -216,7 +263,9 @@ def described(form: Form, values: Values) -> Iterator[tuple[str, str]]:
             continue
         value = values[field.name]
         if isinstance(field, Choice):
-            text = next((option.text for option in field.options if option.value == value), str(value))
+            text = next(
+                (option.text for option in field.options if option.value == value), str(value)
+            )
         elif isinstance(field, Marks):
             texts = {option.value: option.text for option in field.options}
             text = "; ".join(
@@ -239,5 +288,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["kind"] = lambda part: type(part).__name__
-    environment.globals |= {"annotator": ANNOTATOR, "field_keys": field_keys, "described": described}
+    environment.globals |= {
+        "annotator": ANNOTATOR,
+        "field_keys": field_keys,
+        "described": described,
+    }
     return environment

@@ -29,7 +29,8 @@ class Access:
     """Links and signatures of one database.
 
     Attributes:
-        cookie: Name of the database's cookie. Cookies ignore ports, so servers of two databases need different names.
+        cookie: Name of the database's cookie. Cookies ignore ports, so servers of two databases
+            need different names.
     """
 
     def __init__(self, store: Store) -> None:
@@ -41,7 +42,9 @@ class Access:
     def read_people(self) -> None:
         """Reload the people whose links are open. Call this after a link has changed."""
         # Keyed by digest, so the look-up time reveals nothing about a token.
-        self._people = {_digest(person.token): person for person in self._store.people() if not person.is_closed}
+        self._people = {
+            _digest(person.token): person for person in self._store.people() if not person.is_closed
+        }
 
     def person(self, token: str) -> Person | None:
         """Return the person whose link has this token, or None."""
@@ -62,7 +65,10 @@ class Access:
             HTTPException: It does not.
         """
         if not hmac.compare_digest(self.csrf(person).encode(), first(sent, "csrf").encode()):
-            raise HTTPException(403, "This form belongs to another page. Go back, reload the page and send it again.")
+            raise HTTPException(
+                403,
+                "This form belongs to another page. Go back, reload the page and send it again.",
+            )
 
 
 async def read_form(request: Request) -> Sent:
@@ -78,7 +84,9 @@ async def read_form(request: Request) -> Sent:
             raise HTTPException(413, "The form is too large.")
     try:
         text = body.decode("utf-8")
-        return parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_MOST_FIELDS)
+        return parse_qs(
+            text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_MOST_FIELDS
+        )
     except ValueError as error:
         raise HTTPException(400, "The form cannot be read.") from error
 
@@ -115,7 +123,9 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
         else:
             text = "This server has another name. Open your link exactly as you received it."
-            await HTMLResponse(message_page("Not shown", text, None), 421)(scope, receive, send_with_headers)
+            await HTMLResponse(message_page("Not shown", text, None), 421)(
+                scope, receive, send_with_headers
+            )
 
     def _is_known(self, host: str) -> bool:
         try:

@@ -9,7 +9,14 @@ from hashlib import sha256
 from math import ceil
 from statistics import median
 
-from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, NotYoursError, Slot, as_item, take
+from lmms_egoplan.annotation.assignment import (
+    Assignments,
+    NewerLabelError,
+    NotYoursError,
+    Slot,
+    as_item,
+    take,
+)
 from lmms_egoplan.annotation.database import (
     QUERIES,
     Database,
@@ -57,7 +64,10 @@ class Person:
 
     @property
     def base(self) -> str:
-        """The path of their pages. Each path has its own cookie, so one browser can use several links."""
+        """The path of their pages.
+
+        Each path has its own cookie, so one browser can use several links.
+        """
         return f"/p/{sha256(self.token.encode()).hexdigest()[:12]}"
 
 
@@ -102,8 +112,11 @@ class Store:
         """Close the database."""
         self.database.close()
 
-    def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False) -> int:
-        """Check that the database contains exactly these items, and update their `Item.changing` values.
+    def renew_items(
+        self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False
+    ) -> int:
+        """Check that the database contains exactly these items, and update their `Item.changing`
+        values.
 
         Args:
             where: File name of the items, for messages.
@@ -127,14 +140,23 @@ class Store:
         is_whole = len(known) == len(stored) == len(items) - len(new) and (more or not new)
         if not (is_same and (bool(known) if skip_missing else is_whole)):
             raise StoreError(
-                f"{where}: the items differ from those in {self.database.path}, whose labels are unchanged. "
+                f"{where}: the items differ from those in {self.database.path}, whose labels are "
+                "unchanged. "
                 "Restore the items, add new ones with --more, or use another --db for them"
             )
-        rows = [(as_json(item.contents), as_json(item.hidden), name) for name, item in known.items()]
-        changed = [row for row in rows if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))]
+        rows = [
+            (as_json(item.contents), as_json(item.hidden), name) for name, item in known.items()
+        ]
+        changed = [
+            row
+            for row in rows
+            if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))
+        ]
         if changed or (more and new):
             with self.database.writing() as connection:
-                connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)
+                connection.executemany(
+                    "UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed
+                )
                 add_items(connection, self.database.study, new if more else [], {})
         return len(new) if more else 0
 
@@ -146,16 +168,25 @@ class Store:
         """
         study = self.database.study.model_copy(update={"people": dict(people)})
         if people.keys() != self.database.study.people.keys():
-            raise LmmsEgoplanError(f"people: {self.database.path} has other groups, which are fixed")
+            raise LmmsEgoplanError(
+                f"people: {self.database.path} has other groups, which are fixed"
+            )
         for name, group in people.items():
             if group.count < (number := self.database.study.people[name].count):
-                option = f"--annotators {group.count}" if name == ANNOTATOR else f"{name}, count {group.count}"
+                option = (
+                    f"--annotators {group.count}"
+                    if name == ANNOTATOR
+                    else f"{name}, count {group.count}"
+                )
                 raise LmmsEgoplanError(
-                    f"{option}: {self.database.path} already has {number}; the number can only increase"
+                    f"{option}: {self.database.path} already has {number}; the number "
+                    "can only increase"
                 )
         with self.database.writing() as connection:
             add_people(connection, study)
-            connection.execute("UPDATE places SET needed = ? WHERE part != 'main'", (study.learners,))
+            connection.execute(
+                "UPDATE places SET needed = ? WHERE part != 'main'", (study.learners,)
+            )
             # Update the rows to recount the slots.
             connection.execute(QUERIES["recount"])
             self.assignments.search_from()
@@ -177,7 +208,9 @@ class Store:
         if called and taken:
             raise FormError(f"the name {called!r} belongs to {taken[0]}; choose another one")
         with self.database.writing() as connection:
-            connection.execute("UPDATE people SET called = ? WHERE name = ?", (called or None, person))
+            connection.execute(
+                "UPDATE people SET called = ? WHERE name = ?", (called or None, person)
+            )
 
     def change_link(self, person: str, *, is_closed: bool) -> None:
         """Replace a person's link by a new one, or close it if `is_closed`."""
@@ -201,16 +234,22 @@ class Store:
         return dict(self.database.rows("SELECT stage, needed FROM totals"))
 
     def share(self, person: Person) -> tuple[int, int]:
-        """Return the number of a person's labels, and how many they give if all people of a group do the same number.
+        """Return the number of a person's labels, and how many they give if all people of a group
+        do the same number.
 
         Both include training, qualification and gold items. A quota limits the second number.
         """
         study, totals = self.database.study, self.totals()
         group = study.people[person.group]
-        share = sum(totals.get(one.name, 0) for one in study.rounds if one.people == person.group) / group.count
+        share = (
+            sum(totals.get(one.name, 0) for one in study.rounds if one.people == person.group)
+            / group.count
+        )
         share = share if group.quota is None else min(share, group.quota)
         if person.group == study.rounds[0].people:
-            share += sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD)) / group.count
+            share += (
+                sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD)) / group.count
+            )
         ((labelled,),) = self.database.rows(QUERIES["num_labelled"], person.name)
         return labelled, ceil(share)
 
@@ -232,8 +271,8 @@ class Store:
 
         Args:
             slot: The slot. Its `last` is the value from when the form was displayed.
-            form: Token of the submitted form. A repeated submission with the same values and comment is not stored
-                again. With other values, it is a correction.
+            form: Token of the submitted form. A repeated submission with the same values and
+                comment is not stored again. With other values, it is a correction.
             values: Values of the form; None if the item is skipped.
             comment: The annotator's comment.
             seconds: Time spent on the item.
@@ -243,10 +282,16 @@ class Store:
             Whether the label was stored.
 
         Raises:
-            NotYoursError: The slot was released, the lead has decided, or a later stage of the item has begun.
+            NotYoursError: The slot was released, the lead has decided, or a later stage of the item
+                has begun.
             NewerLabelError: Another form has saved a label in the meantime.
         """
-        sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
+        sent = (
+            form,
+            None if values is None else as_json(values),
+            clean_text(comment),
+            skipped and clean_text(skipped),
+        )
         with self.database.writing() as connection:
             newest = connection.execute(QUERIES["newest_label"], (slot.id,)).fetchone()
             last, *saved = newest or (0, "", None, "", None)
@@ -255,7 +300,9 @@ class Store:
             self.assignments.check_open(connection, slot)
             is_withdrawn = saved[1] is None and saved[3] is None
             if slot.last != last and saved[0] != form and not is_withdrawn:
-                raise NewerLabelError("this item was saved in another tab or window after this page was opened")
+                raise NewerLabelError(
+                    "this item was saved in another tab or window after this page was opened"
+                )
             connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
             if slot.stage not in self.database.study.final:
                 self._open_later_rounds(connection, slot.position)
@@ -263,18 +310,26 @@ class Store:
         return True
 
     def _open_later_rounds(self, connection: sqlite3.Connection, position: int) -> None:
-        """Close an item's later rounds if a label sets it aside, and its final rounds while a decision is needed."""
+        """Close an item's later rounds if a label sets it aside, and its final rounds while a
+        decision is needed.
+        """
         study, rounds = self.database.study, self.assignments.rounds(position)
         if not rounds or len(study.rounds) == 1:
             return
-        rows = connection.execute(QUERIES["values_of"], (position, json.dumps([*rounds]))).fetchall()
-        values = [json.loads(choices) for stage in rounds for other, choices in rows if stage == other]
+        rows = connection.execute(
+            QUERIES["values_of"], (position, json.dumps([*rounds]))
+        ).fetchall()
+        values = [
+            json.loads(choices) for stage in rounds for other, choices in rows if stage == other
+        ]
         is_aside = any(map(self.flow.sets_aside, values))
         needed = [(0 if is_aside else one.per_item, position, one.name) for one in study.rounds[1:]]
         connection.executemany("UPDATE places SET needed = ? WHERE item = ? AND stage = ?", needed)
         is_settled = not is_aside and len(values) >= sum(rounds.values())
         is_settled = is_settled and not self.flow.differ(self.assignments.item(position), values)
-        connection.execute(QUERIES["hold"], ([*rounds][-1] if is_settled else ADJUDICATION, position))
+        connection.execute(
+            QUERIES["hold"], ([*rounds][-1] if is_settled else ADJUDICATION, position)
+        )
         connection.execute("UPDATE slots SET since = since WHERE item = ?", (position,))
 
     def undo_decision(self, position: int) -> bool:
@@ -306,7 +361,9 @@ class Store:
             number = row[0] if row else take(connection, position, ADJUDICATION, lead)
         return self.assignments.slot(number, lead)
 
-    def judge_qualification(self, person: str, senior: str, comment: str = "", *, passed: bool) -> None:
+    def judge_qualification(
+        self, person: str, senior: str, comment: str = "", *, passed: bool
+    ) -> None:
         """Append a senior's verdict on a person's qualification.
 
         Raises:
@@ -320,16 +377,19 @@ class Store:
                 self._open_later_rounds(connection, position)
             self.assignments.search_from()
 
-    def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
-        """Find the items that a person labelled or skipped, newest first, one more than fits on a page.
+    def own_labels(
+        self, person: str, words: str, page: int
+    ) -> list[tuple[int, str, str, str | None, str]]:
+        """Find the items that a person labelled or skipped, newest first, one more than fits on a
+        page.
 
         Args:
             words: Text to find in the item, the label, its comment or the reason for a skip.
             page: Number of the page, from 0.
 
         Returns:
-            Slot number, item contents (JSON), stage, reason for a skip, and time. The item's id is omitted, because it
-            may contain a model's name.
+            Slot number, item contents (JSON), stage, reason for a skip, and time. The item's id is
+            omitted, because it may contain a model's name.
         """
         return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
 
@@ -339,17 +399,36 @@ class Store:
             labels: dict[str, list[Label]] = {}
             rows = self.database.rows(QUERIES["labelled"], self.database.study.rounds[0].name)
             for item, stage, person, values, comment, seconds, at, initial in rows:
-                label = Label(item, stage, person, json.loads(values), comment, seconds, at, json.loads(initial))
+                label = Label(
+                    item,
+                    stage,
+                    person,
+                    json.loads(values),
+                    comment,
+                    seconds,
+                    at,
+                    json.loads(initial),
+                )
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
-            qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
+            qualified = [
+                person for person in annotators if self.assignments.standing(person) == "passed"
+            ]
             rows = self.database.rows("SELECT id FROM items WHERE part = 'qualification'")
             skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-            qualification, study, samples = frozenset(name for (name,) in rows), self.database.study, {}
+            qualification, study, samples = (
+                frozenset(name for (name,) in rows),
+                self.database.study,
+                {},
+            )
             for stage in [one.name for one in study.rounds if one.sample]:
-                samples[stage] = frozenset(item for (item,) in self.database.rows(QUERIES["sampled"], stage))
+                samples[stage] = frozenset(
+                    item for (item,) in self.database.rows(QUERIES["sampled"], stage)
+                )
             items = [item for item in self.items() if item.known is None]
-            return Labelled(study, items, labels, annotators, qualified, qualification, samples, skips)
+            return Labelled(
+                study, items, labels, annotators, qualified, qualification, samples, skips
+            )
 
     def progress(self) -> Iterator[Progress]:
         """Yield the progress of every annotator."""
@@ -357,7 +436,9 @@ class Store:
             rows = self.database.rows("SELECT seconds FROM counting WHERE person = ?", name)
             times = [seconds for (seconds,) in rows if seconds is not None]
             rows_of_gold = self.database.rows(QUERIES["gold"], name)
-            gold = [has_known(json.loads(known), json.loads(choices)) for choices, known in rows_of_gold]
+            gold = [
+                has_known(json.loads(known), json.loads(choices)) for choices, known in rows_of_gold
+            ]
             state, seconds = self.assignments.state(name), median(times) if times else None
             yield Progress(name, len(rows), state, seconds, sum(gold), len(gold))
 
@@ -368,7 +449,13 @@ def has_known(known: Values, values: Values) -> bool:
 
 
 def kept_predictions(labelled: Labelled) -> list[str]:
-    """Return a line that counts the labels with all values of the prediction; none without predictions."""
+    """Return a line that counts the labels with all values of the prediction; none without
+    predictions.
+    """
     labels = [label for labels in labelled.labels.values() for label in labels if label.initial]
     unchanged = sum(has_known(label.initial or {}, label.values) for label in labels)
-    return [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {unchanged}"] if labels else []
+    return (
+        [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {unchanged}"]
+        if labels
+        else []
+    )

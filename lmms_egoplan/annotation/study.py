@@ -14,7 +14,8 @@ from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import Checked, Expected, Text, read_as, refuse
 
 ANNOTATOR = "annotator"
-# Parts of the items. Everybody of the first round's group labels the items of all parts but the last one.
+# Parts of the items. Everybody of the first round's group labels the items of all parts but the
+# last one.
 TRAINING, QUALIFICATION, GOLD, MAIN = "training", "qualification", "gold", "main"
 _FOLDER = Path(__file__).parent / "studies"
 STUDIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
@@ -30,8 +31,8 @@ class Stage:
     Attributes:
         name: Name in study files and in the database.
         title: Displayed name.
-        per_item: Number of people who label an item in this stage, if there is no study file. None means the value of
-            ``--per-item``.
+        per_item: Number of people who label an item in this stage, if there is no study file. None
+            means the value of ``--per-item``.
         is_default: Whether the stage is a round if there is no study file.
     """
 
@@ -52,16 +53,19 @@ class Group(_Part):
 
     Attributes:
         count: Number of people. It can increase later.
-        quota: Maximum number of items that a person labels in the rounds, without training and gold items; None for no
-            limit.
+        quota: Maximum number of items that a person labels in the rounds, without training and gold
+            items; None for no limit.
         names: Displayed names of the first people.
-        limits: For each person, the options of choices that they may use, by field name. Others may use all options.
+        limits: For each person, the options of choices that they may use, by field name. Others may
+            use all options.
     """
 
     count: Annotated[int, Field(ge=1, le=500), Expected("a number from 1 to 500")]
     quota: _Count | None = None
     names: list[Text] = Field(default_factory=list)
-    limits: list[dict[str, Annotated[list[Text], Field(min_length=1)]]] = Field(default_factory=list)
+    limits: list[dict[str, Annotated[list[Text], Field(min_length=1)]]] = Field(
+        default_factory=list
+    )
 
 
 class Round(_Part):
@@ -72,10 +76,12 @@ class Round(_Part):
         people: Name of the group that labels.
         per_item: Number of people who label an item.
         sample: Number of items, drawn at random; None for all items.
-        apart: Names of the rounds whose people may not label the same item in this round; None means all earlier ones.
-        final: Whether the round checks final values. It begins when the labels of all other rounds agree or the lead
-            has decided, and it does not change the exported values.
-        seconds: Seconds per label, as measured in a pilot. Used to estimate hours until enough labels are measured.
+        apart: Names of the rounds whose people may not label the same item in this round; None
+            means all earlier ones.
+        final: Whether the round checks final values. It begins when the labels of all other rounds
+            agree or the lead has decided, and it does not change the exported values.
+        seconds: Seconds per label, as measured in a pilot. Used to estimate hours until enough
+            labels are measured.
     """
 
     name: Text
@@ -84,7 +90,9 @@ class Round(_Part):
     sample: _Count | None = None
     apart: list[Text] | None = None
     final: bool = False
-    seconds: Annotated[float, Field(gt=0, strict=False), Expected("seconds, a number above 0")] | None = None
+    seconds: (
+        Annotated[float, Field(gt=0, strict=False), Expected("seconds, a number above 0")] | None
+    ) = None
 
 
 class Gold(_Part):
@@ -107,10 +115,11 @@ class Study(_Part):
         source: Where the procedure is from, such as a paper's section.
         people: Groups by name. People are called ``annotator-1`` and so on.
         rounds: Rounds in order. The first one has all items.
-        qualification: Number of items that everybody labels first. People continue when the seniors have passed them.
+        qualification: Number of items that everybody labels first. People continue when the seniors
+            have passed them.
         seniors: Number of people who review qualifications.
-        training: File with items that everybody labels first, with feedback, as `read_known` reads it; None without
-            training.
+        training: File with items that everybody labels first, with feedback, as `read_known` reads
+            it; None without training.
         gold: Items with known values.
     """
 
@@ -142,30 +151,45 @@ class Study(_Part):
         """Return a stage and the rounds whose people may not label the same item in it."""
         names = [one.name for one in self.rounds]
         default = {name: names[:number] for number, name in enumerate(names)}
-        earlier = {one.name: default[one.name] if one.apart is None else one.apart for one in self.rounds}
+        earlier = {
+            one.name: default[one.name] if one.apart is None else one.apart for one in self.rounds
+        }
         return [stage, *earlier.get(stage, ()), *(name for name in names if stage in earlier[name])]
 
     def names(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield the name, the group and the displayed name of all people but the lead and the seniors."""
+        """Yield the name, the group and the displayed name of all people but the lead and the
+        seniors.
+        """
         for group, people in self.people.items():
             for number in range(people.count):
-                yield f"{group}-{number + 1}", group, people.names[number] if number < len(people.names) else None
+                yield (
+                    f"{group}-{number + 1}",
+                    group,
+                    people.names[number] if number < len(people.names) else None,
+                )
 
     def limits(self, person: str, group: str) -> Mapping[str, Sequence[str]]:
-        """Return the options that a person may use, by field name; fields without a limit are absent."""
+        """Return the options that a person may use, by field name; fields without a limit are
+        absent.
+        """
         limits, number = self.people[group].limits, int(person.rpartition("-")[2])
         return limits[number - 1] if number <= len(limits) else {}
 
 
 def read_study(name: str) -> Study:
-    """Read a study file, or one of the package's by its name, one of `STUDIES`. See `check_study` for its contents.
+    """Read a study file, or one of the package's by its name, one of `STUDIES`.
+
+    See `check_study` for its contents.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or a field is invalid. The message names file and field.
+        LmmsEgoplanError: The file cannot be read, or a field is invalid. The message names file and
+            field.
     """
     path = _FOLDER / f"{name}.yaml" if name in STUDIES else Path(name)
     if not path.is_file():
-        raise LmmsEgoplanError(f"--study {name}: no such file; pass a file, or one of {', '.join(STUDIES)}")
+        raise LmmsEgoplanError(
+            f"--study {name}: no such file; pass a file, or one of {', '.join(STUDIES)}"
+        )
     try:
         content = yaml.safe_load(read_text(path, "study"))
     except yaml.YAMLError as error:
@@ -173,14 +197,29 @@ def read_study(name: str) -> Study:
     study = read_as(Study, str(path), content)
     paths = {"training": study.training and str(path.parent / study.training)}
     if study.gold:
-        paths["gold"] = study.gold.model_copy(update={"labels": str(path.parent / study.gold.labels)})
+        paths["gold"] = study.gold.model_copy(
+            update={"labels": str(path.parent / study.gold.labels)}
+        )
     return study.model_copy(update=paths)
 
 
-def default_study(flow: str, stages: Sequence[Stage], annotators: int, per_item: int, qualification: int = 0) -> Study:
-    """Return the study that applies without a file: the flow's default stages, each by one group of annotators."""
-    rounds = [Round(name=stage.name, per_item=stage.per_item or per_item) for stage in stages if stage.is_default]
-    return Study(flow=flow, people={ANNOTATOR: Group(count=annotators)}, rounds=rounds, qualification=qualification)
+def default_study(
+    flow: str, stages: Sequence[Stage], annotators: int, per_item: int, qualification: int = 0
+) -> Study:
+    """Return the study that applies without a file: the flow's default stages, each by one group of
+    annotators.
+    """
+    rounds = [
+        Round(name=stage.name, per_item=stage.per_item or per_item)
+        for stage in stages
+        if stage.is_default
+    ]
+    return Study(
+        flow=flow,
+        people={ANNOTATOR: Group(count=annotators)},
+        rounds=rounds,
+        qualification=qualification,
+    )
 
 
 def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int) -> None:
@@ -197,24 +236,37 @@ def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int
     problems = [] if study.flow == flow else [f"flow: {study.flow} is another flow than {flow}"]
     known, names = [stage.name for stage in stages], [one.name for one in study.rounds]
     if names != [name for name in known if name in names]:
-        problems.append(f"rounds: expected some of {join_list(known)}, in this order, found {join_list(names)}")
+        problems.append(
+            f"rounds: expected some of {join_list(known)}, in this order, found {join_list(names)}"
+        )
     if study.rounds[0].sample or study.rounds[0].final:
-        problems.append(f"rounds, {names[0]}: the first round has all items and is not final; drop sample and final")
+        problems.append(
+            f"rounds, {names[0]}: the first round has all items and is not final; drop "
+            "sample and final"
+        )
     if [one.final for one in study.rounds] != sorted(one.final for one in study.rounds):
         problems.append("rounds: final rounds must be the last ones")
     in_rounds = num_items - study.qualification
     for one in study.rounds:
-        problems += [f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, in_rounds)]
+        problems += [
+            f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, in_rounds)
+        ]
     if study.qualification and len(study.deciding) > 1:
         problems.append("qualification: only possible for items with a single stage")
     if study.qualification >= num_items:
-        problems.append(f"qualification {study.qualification}: there are only {num_items} items; choose fewer, or 0")
+        problems.append(
+            f"qualification {study.qualification}: there are only {num_items} items; "
+            "choose fewer, or 0"
+        )
     called = [name for person, _, called in study.names() for name in (person, called) if name]
     if len({*called}) < len(called):
         problems.append("people: two people have the same name")
     for name, group in study.people.items():
         if name in ("lead", "senior") or max(len(group.names), len(group.limits)) > group.count:
-            problems.append(f"people, {name}: use another name than lead or senior, and at most count names and limits")
+            problems.append(
+                f"people, {name}: use another name than lead or senior, and at most "
+                "count names and limits"
+            )
     refuse(problems, "study: ", "The study has these problems:")
 
 
@@ -226,16 +278,24 @@ def _round_problems(study: Study, one: Round, num_items: int) -> Iterator[str]:
         yield f"apart: no round {join_list(sorted(unknown))}"
     group = study.people[one.people].count
     until = study.rounds[: study.rounds.index(one) + 1]
-    apart = [other for other in until if other.name in study.apart(one.name) and other.people == one.people]
+    apart = [
+        other
+        for other in until
+        if other.name in study.apart(one.name) and other.people == one.people
+    ]
     if (needed := sum(other.per_item for other in apart)) > group:
         options = "--annotators, or " * (one.people == ANNOTATOR)
-        yield f"{options}count {group} of {one.people}: each item needs {needed} different people; increase the number"
+        yield (
+            f"{options}count {group} of {one.people}: each item needs {needed} different "
+            "people; increase the number"
+        )
     if one.sample and one.sample > num_items:
         yield f"sample {one.sample}: there are only {num_items} items; choose fewer"
 
 
 def read_known(path: str) -> dict[str, dict[str, Any]]:
-    """Read known values by item id from lines such as ``{"item": "existence/1 of a", "values": {"rating": "0.5"}}``.
+    """Read known values by item id from lines such as ``{"item":
+    "existence/1 of a", "values": {"rating": "0.5"}}``.
 
     Fields may be missing in ``values``: a label is right if it has all of the given values.
 
@@ -246,13 +306,19 @@ def read_known(path: str) -> dict[str, dict[str, Any]]:
     for where, line in read_lines(Path(path), "known values"):
         record = read_as(_Known, where, parse_record(where, line))
         if record.item in known:
-            raise LmmsEgoplanError(f"{where}: item: {record.item!r} has an earlier line; remove one")
+            raise LmmsEgoplanError(
+                f"{where}: item: {record.item!r} has an earlier line; remove one"
+            )
         known[record.item] = record.values
     if not known:
-        raise LmmsEgoplanError(f"{path}: no known values; add a line, or drop the file from the study")
+        raise LmmsEgoplanError(
+            f"{path}: no known values; add a line, or drop the file from the study"
+        )
     return known
 
 
 class _Known(Checked):
     item: Text
-    values: Annotated[dict[str, Any], Field(min_length=1), Expected("an object with at least one field")]
+    values: Annotated[
+        dict[str, Any], Field(min_length=1), Expected("an object with at least one field")
+    ]

@@ -1,7 +1,7 @@
 """Aggregate metrics over a run. `metric_list` in the YAML files of the tasks names these functions.
 
-A value is the record that a harness logs for one question and one metric, not a number. Unless an aggregation
-documents other fields, each record has exactly one field.
+A value is the record that a harness logs for one question and one metric, not a number. Unless an
+aggregation documents other fields, each record has exactly one field.
 """
 
 import math
@@ -47,7 +47,9 @@ def count(values: Sequence[Value]) -> int:
 
 
 def judge_tokens(prompt: int | None, reply: int | None) -> Values:
-    """Return the values of one question about the tokens of its judgement. A count is None if unknown.
+    """Return the values of one question about the tokens of its judgement.
+
+    A count is None if unknown.
 
     >>> judge_tokens(210, None)["judge_tokens_of"]
     {'tokens': None}
@@ -76,7 +78,9 @@ def num_asked(values: Sequence[Value]) -> int:
 
 
 def split_size(values: Sequence[Value]) -> int:
-    """Return the number of questions in the benchmark's split, prepared or not. All records must agree.
+    """Return the number of questions in the benchmark's split, prepared or not.
+
+    All records must agree.
 
     >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
     3355
@@ -86,7 +90,9 @@ def split_size(values: Sequence[Value]) -> int:
 
 
 def without_partner(values: Sequence[Value]) -> int:
-    """Return the number of prepared questions that are skipped because they have no partner. All records must agree.
+    """Return the number of prepared questions that are skipped because they have no partner.
+
+    All records must agree.
 
     >>> without_partner([{"skipped": 40}, {"skipped": 40}])
     40
@@ -98,7 +104,8 @@ def share_of_found(values: Sequence[Value]) -> float:
     """Return the fraction in [0, 1] of found items that are judged, or suspect; NaN without items.
 
     Args:
-        values: Records with ``found``, a number of items, and a second field, the number of them to count.
+        values: Records with ``found``, a number of items, and a second field, the number of them to
+            count.
 
     >>> share_of_found([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
     0.75
@@ -109,7 +116,8 @@ def share_of_found(values: Sequence[Value]) -> float:
 
 
 def names(values: Sequence[Value], without: str = "none") -> str:
-    """Return the names in all records, sorted and joined by commas; `without` if there are no names.
+    """Return the names in all records, sorted and joined by commas; `without` if there are no
+    names.
 
     Args:
         values: Records with one name, a list of names, or None.
@@ -125,7 +133,8 @@ def names(values: Sequence[Value], without: str = "none") -> str:
 
 
 def tallied(values: Sequence[Value]) -> str:
-    """Return the names in all records, most frequent first, with counts if there is more than one name.
+    """Return the names in all records, most frequent first, with counts if there is more than one
+    name.
 
     None is shown as ``unknown``.
 
@@ -136,7 +145,11 @@ def tallied(values: Sequence[Value]) -> str:
     """
     counts = Counter(name or "unknown" for name in _fields(values))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ordered[0][0] if len(ordered) == 1 else ", ".join(f"{name} ({number})" for name, number in ordered)
+    return (
+        ordered[0][0]
+        if len(ordered) == 1
+        else ", ".join(f"{name} ({number})" for name, number in ordered)
+    )
 
 
 def _fields(values: Sequence[Value]) -> Iterator[Any]:

@@ -1,4 +1,5 @@
-"""Load the registry of all benchmarks from ``registry.yaml``, for the CLI, demo, report and lmms-eval's plugin.
+"""Load the registry of all benchmarks from ``registry.yaml``, for the CLI, demo, report and
+lmms-eval's plugin.
 
 Importing this module is cheap, because reports are loaded on demand.
 """
@@ -28,24 +29,29 @@ class Benchmark:
     """One benchmark.
 
     Attributes:
-        name: Name of its task folders and prepared data; prefix of its tasks and its files in ``tasks/shared``.
+        name: Name of its task folders and prepared data; prefix of its tasks and its files in
+            ``tasks/shared``.
         title: Title for reports and help.
         paper: Title or address of the paper; "" for none.
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
         report: Module and class of its `BenchmarkReport`, relative to this package.
         demo: Its part of the demo.
-        judges: Module for each YAML file or folder of tasks. The module has ``DEFAULT_JUDGE``, the name of the default
-            judge; optionally ``OTHERWISE``, a hint for runs without a judge, and ``probe_form``, the form of the test
-            request (see `announce_judge`); and a function ``estimate``, which judges answers like the references of
-            some rows.
+        judges: Module for each YAML file or folder of tasks. The module has ``DEFAULT_JUDGE``, the
+            name of the default judge; optionally ``OTHERWISE``, a hint for runs without a judge,
+            and ``probe_form``, the form of the test request (see `announce_judge`); and a function
+            ``estimate``, which judges answers like the references of some rows.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
-        suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
+        suite_thinking: Tasks of the suite for models that think before they answer. Default:
+            `suite`.
         suite_splits: Splits that the suite needs. Default: all.
-        official: Function from a prepared row of a task to the official number of its questions; "" if all tasks have
-            all questions of their split.
-        pixels: Function that returns the limits on pixels of a preset, for both harnesses; "" if no preset has any.
-        presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks: ``NAME__PRESET``.
-        scorers: Function that loads the scoring models early, to fail before a model loads; "" for none.
+        official: Function from a prepared row of a task to the official number of its questions; ""
+            if all tasks have all questions of their split.
+        pixels: Function that returns the limits on pixels of a preset, for both harnesses; "" if no
+            preset has any.
+        presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks:
+            ``NAME__PRESET``.
+        scorers: Function that loads the scoring models early, to fail before a model loads; "" for
+            none.
     """
 
     name: str
@@ -64,18 +70,25 @@ class Benchmark:
     official: str = ""
 
     def covers(self, split: str, rows: "Dataset") -> int:
-        """Return the number of questions that the coverage of a task's results is a share of; 0 without rows.
+        """Return the number of questions that the coverage of a task's results is a share of; 0
+        without rows.
 
         Args:
             split: The task's split.
             rows: The rows that it asks, without those that ``--limit`` excludes.
         """
-        columns = [name for name, feature in rows.features.items() if getattr(feature, "dtype", "") in _PLAIN]
+        columns = [
+            name
+            for name, feature in rows.features.items()
+            if getattr(feature, "dtype", "") in _PLAIN
+        ]
         sizes = self.load_splits().official
         of_split = sizes.get(split, sizes.get(split.partition("_")[0], len(rows)))
         official_of = _load(self.official) if self.official else lambda _: of_split
         asked = rows.select_columns(columns)
-        return min((covered(row, official_of(row), 1)["coverage"]["of"] for row in asked), default=0)
+        return min(
+            (covered(row, official_of(row), 1)["coverage"]["of"] for row in asked), default=0
+        )
 
     def load_splits(self) -> PreparedData:
         """Load the prepared splits and their official sizes."""
@@ -102,7 +115,11 @@ class Benchmark:
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str, Any]]:
         """Load the arguments of `announce_judge` for the judges of tasks by YAML file or folder."""
         return [
-            (module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", ""), getattr(module, "probe_form", None))
+            (
+                module.DEFAULT_JUDGE,
+                getattr(module, "OTHERWISE", ""),
+                getattr(module, "probe_form", None),
+            )
             for module in self.judge_modules(names)
         ]
 
@@ -116,7 +133,9 @@ _PLAIN = ("string", "int64", "bool")
 
 
 def published_together() -> list[dict[str, str]]:
-    """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model cards."""
+    """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model
+    cards.
+    """
     return module_rows(str(Path(__file__).with_name("model_cards")))
 
 

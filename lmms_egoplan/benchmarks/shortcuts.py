@@ -1,6 +1,7 @@
 """Describe the shortcut conditions: tasks that take one kind of information from a question.
 
-``shortcuts.yaml`` lists them. A task's name ends with the condition's name, and its metadata has it as ``shortcut``.
+``shortcuts.yaml`` lists them. A task's name ends with the condition's name, and its metadata has it
+as ``shortcut``.
 """
 
 import random
@@ -43,8 +44,8 @@ def altered(frames: Sequence[Frame], shortcut: str | None, seed: str) -> list[Fr
     Args:
         frames: The frames of the whole question, in order, at least one.
         shortcut: Name in `SHORTCUTS`. Conditions that do not select or order frames change nothing.
-        seed: The question's id, which determines the order of shuffled frames. It never is the original one if there
-            are at least two different frames.
+        seed: The question's id, which determines the order of shuffled frames. It never is the
+            original one if there are at least two different frames.
 
     >>> altered([1, 2, 3], "frozen", "7"), altered([1, 2, 3], "reversed", "7"), altered([1, 2, 3], "last_frame", "7")
     ([3, 3, 3], [3, 2, 1], [3])
@@ -82,15 +83,17 @@ def with_partners(
 
     Args:
         rows: The prepared questions.
-        columns: The columns that the functions read and that ``partner`` contains. Other columns are not read.
+        columns: The columns that the functions read and that ``partner`` contains. Other columns
+            are not read.
         group_of: Returns a value that partners share.
-        unlike_of: Returns values that all differ between partners, such as the video, or at least the id.
+        unlike_of: Returns values that all differ between partners, such as the video, or at least
+            the id.
         near_of: Returns a value that partners share if possible.
         id_of: Returns the id, unique among the questions.
 
     Returns:
-        The questions that have a partner, in order, with the columns ``partner`` and ``without_partner``, the number of
-        skipped questions.
+        The questions that have a partner, in order, with the columns ``partner`` and
+        ``without_partner``, the number of skipped questions.
 
     Raises:
         LmmsEgoplanError: No question has a partner.
@@ -123,7 +126,16 @@ def with_partners(
 
     partners = [partner_of(index) for index in range(len(known))]
     if not (asked := [index for index, partner in enumerate(partners) if partner]):
-        raise LmmsEgoplanError(f"none of the {len(known)} questions has a partner; omit this task, or prepare more")
-    features = {"partner": {name: rows.features[name] for name in columns}, "without_partner": Value("int64")}
-    added = [{"partner": partner, "without_partner": len(known) - len(asked)} for partner in partners]
-    return concatenate_datasets([rows, Dataset.from_list(added, Features(features))], axis=1).select(asked)
+        raise LmmsEgoplanError(
+            f"none of the {len(known)} questions has a partner; omit this task, or prepare more"
+        )
+    features = {
+        "partner": {name: rows.features[name] for name in columns},
+        "without_partner": Value("int64"),
+    }
+    added = [
+        {"partner": partner, "without_partner": len(known) - len(asked)} for partner in partners
+    ]
+    return concatenate_datasets(
+        [rows, Dataset.from_list(added, Features(features))], axis=1
+    ).select(asked)

@@ -5,6 +5,6 @@ from pydantic import TypeAdapter
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.storage import PreparedData
 
-EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN = SPLITS = TypeAdapter(list[PreparedData]).validate_python(
-    module_yaml(__file__)
-)
+EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN = SPLITS = TypeAdapter(
+    list[PreparedData]
+).validate_python(module_yaml(__file__))

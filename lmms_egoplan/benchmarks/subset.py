@@ -1,4 +1,6 @@
-"""Draw the questions of a compact run: a random sample, the same for every model and order of the rows."""
+"""Draw the questions of a compact run: a random sample, the same for every model and order of the
+rows.
+"""
 
 import os
 from collections.abc import Iterable
@@ -21,10 +23,11 @@ COLUMN = "subset"
 def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], dict[str, Any]]:
     """Draw questions: the first ones in the order of a hash of seed and id.
 
-    The order of a question depends on nothing else. So each question has the same probability, whatever the number of
-    questions of its video, and the mean over the subset is an unbiased estimate of the mean over all questions. A
-    larger subset contains each smaller one. Without some questions, all others of the subset stay in it, and the next
-    ones in the order replace the missing ones.
+    The order of a question depends on nothing else. So each question has the same probability,
+    whatever the number of questions of its video, and the mean over the subset is an unbiased
+    estimate of the mean over all questions. A larger subset contains each smaller one. Without some
+    questions, all others of the subset stay in it, and the next ones in the order replace the
+    missing ones.
 
     Args:
         questions: Id of each question, in any order.
@@ -32,8 +35,8 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
         wanted: Value of `SUBSET`. The subset has at most this number of questions.
 
     Returns:
-        The drawn ids, and the design: the numbers of ``asked`` questions and ``of`` all questions; and ``width``, the
-        width of the interval to expect, in points.
+        The drawn ids, and the design: the numbers of ``asked`` questions and ``of`` all questions;
+        and ``width``, the width of the interval to expect, in points.
 
     Raises:
         LmmsEgoplanError: `wanted` is malformed, or there are no questions.
@@ -45,18 +48,28 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
     order = sorted(questions, key=lambda id_: (sha256(f"{seed} {id_}".encode()).digest(), str(id_)))
     widths = planned_widths(len(order))
     kind, _, number = wanted.rpartition("=")
-    if kind not in ("", "width") or not number.replace(".", "", bool(kind)).isdecimal() or not float(number):
-        raise LmmsEgoplanError(f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it")
+    if (
+        kind not in ("", "width")
+        or not number.replace(".", "", bool(kind)).isdecimal()
+        or not float(number)
+    ):
+        raise LmmsEgoplanError(
+            f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it"
+        )
     if not order:
-        raise LmmsEgoplanError(f"{SUBSET}={wanted}: the prepared data of {seed} have no questions; prepare them again")
+        raise LmmsEgoplanError(
+            f"{SUBSET}={wanted}: the prepared data of {seed} have no questions; prepare them again"
+        )
     count = int(sum(widths > float(number))) + 1 if kind else min(int(number), len(order))
     return order[:count], {"asked": count, "of": len(order), "width": float(widths[count - 1])}
 
 
 def planned_widths(count: int) -> "np.ndarray":
-    """Return the width to expect of the interval from each number of questions, from one on, in points of 100.
+    """Return the width to expect of the interval from each number of questions, from one on, in
+    points of 100.
 
-    Assumes that half of the answers are right. The widths do not increase. See `report.statistics.wilson_interval`.
+    Assumes that half of the answers are right. The widths do not increase. See
+    `report.statistics.wilson_interval`.
 
     Args:
         count: Number of all questions.
@@ -76,21 +89,26 @@ def planned_widths(count: int) -> "np.ndarray":
 def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[str, Any]]:
     """Return the design by id of each question of a subset, see `draw`; empty for all questions.
 
-    The subset is the same on every machine: it does not depend on the data's fingerprint, which changes with the paths
-    and times of the videos.
+    The subset is the same on every machine: it does not depend on the data's fingerprint, which
+    changes with the paths and times of the videos.
 
     Args:
         benchmark, split: The prepared data.
         wanted: Value of `SUBSET`. Default: the environment's.
 
     Raises:
-        LmmsEgoplanError: `wanted` is malformed, the split is not prepared, or the benchmark has no compact runs.
+        LmmsEgoplanError: `wanted` is malformed, the split is not prepared, or the benchmark has no
+            compact runs.
     """
     if not (wanted := wanted or os.environ.get(SUBSET, "")):
         return {}
-    prepared = next((data for data in SPLITS if data.benchmark == benchmark and data.question_id), None)
+    prepared = next(
+        (data for data in SPLITS if data.benchmark == benchmark and data.question_id), None
+    )
     if prepared is None:
-        raise LmmsEgoplanError(f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them")
+        raise LmmsEgoplanError(
+            f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them"
+        )
     drawn, design = draw(prepared.load(split)[prepared.question_id][:], benchmark, wanted)
     return dict.fromkeys(drawn, design) if design["asked"] < design["of"] else {}
 
@@ -108,6 +126,9 @@ def mark(rows: Any, benchmark: str, split: str, *, only: bool = False) -> Any:
     """
     if not (designs := designs_of(benchmark, split)) or COLUMN in rows.column_names:
         return rows
-    values = [designs.get(id_) for id_ in rows["sample_id" if "sample_id" in rows.column_names else "step_id"]]
+    values = [
+        designs.get(id_)
+        for id_ in rows["sample_id" if "sample_id" in rows.column_names else "step_id"]
+    ]
     asked = [index for index, value in enumerate(values) if value or not only]
     return rows.add_column(COLUMN, values).select(asked)

@@ -26,13 +26,16 @@ def _print_version(is_requested: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Egocentric planning benchmarks for lmms-eval and lm-eval.
 
     Start runs with `lmms-eval` or `lmms-egoplan lm-eval`.
 
-    Example: `lmms-egoplan demo` runs everything on small rendered sets; `lmms-egoplan show runs` prints the scores in
-    the folder `runs`
+    Example: `lmms-egoplan demo` runs everything on small rendered sets; `lmms-egoplan show runs`
+    prints the scores in the folder `runs`
     """

@@ -1,7 +1,10 @@
-"""The command tree. Each subpackage lists its commands in ``commands.yaml``; a command's module loads when it runs.
+"""The command tree.
 
-In that file, ``groups`` maps the path of each group, such as ``data prepare``, to its help. ``commands`` maps the path
-of each command to its function, as ``module:function`` inside the subpackage.
+Each subpackage lists its commands in ``commands.yaml``; a command's module loads when it runs.
+
+In that file, ``groups`` maps the path of each group, such as ``data prepare``, to its help.
+``commands`` maps the path of each command to its function, as ``module:function`` inside the
+subpackage.
 """
 
 import ast
@@ -29,7 +32,18 @@ _PASSED_THROUGH = ("lm-eval",)
 _WITH_OPTIONS = ("run",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 # Commands that help lists first.
-_FIRST = ("demo", "data", "run", "show", "report", "compare", "lm-eval", "tasks-path", "status", "prepare")
+_FIRST = (
+    "demo",
+    "data",
+    "run",
+    "show",
+    "report",
+    "compare",
+    "lm-eval",
+    "tasks-path",
+    "status",
+    "prepare",
+)
 _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
 
@@ -45,7 +59,9 @@ def command_tree() -> tuple[dict[str, str], dict[str, str]]:
     for file in sorted(_PACKAGE.glob("*/commands.yaml")):
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
         groups |= content.get("groups", {})
-        commands |= {path: f"{file.parent.name}.{function}" for path, function in content["commands"].items()}
+        commands |= {
+            path: f"{file.parent.name}.{function}" for path, function in content["commands"].items()
+        }
     return groups, commands
 
 
@@ -53,10 +69,16 @@ def load_command(path: str) -> "Command":
     """Import a command's module and build the command, with the rule for ``--out``."""
     module, _, name = command_tree()[1][path].partition(":")
     function = getattr(import_module(f"lmms_egoplan.{module}"), name)
-    app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    settings = _PASS_THROUGH if path in _PASSED_THROUGH else {"allow_extra_args": path in _WITH_OPTIONS}
+    app = typer.Typer(
+        add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
+    )
+    settings = (
+        _PASS_THROUGH if path in _PASSED_THROUGH else {"allow_extra_args": path in _WITH_OPTIONS}
+    )
     word = path.rpartition(" ")[2]
-    app.command(word, cls=Command, help=inspect.getdoc(function), context_settings=settings)(claiming(path, function))
+    app.command(word, cls=Command, help=inspect.getdoc(function), context_settings=settings)(
+        claiming(path, function)
+    )
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
@@ -80,24 +102,35 @@ class CommandGroup(TyperGroup):
         return _without_flag_types(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names one level below this group: `_FIRST`, then all others in the order of the subpackages."""
+        """Return the names one level below this group:
+        `_FIRST`, then all others in the order of the subpackages.
+        """
         paths = [path.split() for tree in command_tree() for path in tree]
         prefix = self.path.split()
         depth = len(prefix)
-        names = dict.fromkeys(path[depth] for path in paths if path[:depth] == prefix and len(path) > depth)
+        names = dict.fromkeys(
+            path[depth] for path in paths if path[:depth] == prefix and len(path) > depth
+        )
         return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        """Return a group, or a command with only its name and short help; None if there is no such command."""
+        """Return a group, or a command with only its name and short help; None if there is no such
+        command.
+        """
         groups, commands = command_tree()
         path = f"{self.path} {cmd_name}".strip()
         if path in groups:
             group = CommandGroup(
-                name=cmd_name, help=groups[path], no_args_is_help=True, rich_markup_mode=self.rich_markup_mode
+                name=cmd_name,
+                help=groups[path],
+                no_args_is_help=True,
+                rich_markup_mode=self.rich_markup_mode,
             )
             group.path = path
             return group
-        return Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
+        return (
+            Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command to run.
@@ -115,7 +148,9 @@ class CommandGroup(TyperGroup):
 
 
 class RootGroup(CommandGroup):
-    """The root group. If files, settings or data are wrong, it prints a message and exits with 1, without a traceback.
+    """The root group.
+
+    If files, settings or data are wrong, it prints a message and exits with 1, without a traceback.
 
     After a signal, the exit code is 128 plus its number.
     """
@@ -134,7 +169,9 @@ class RootGroup(CommandGroup):
         except BrokenPipeError:
             raise  # Broken pipe: exit silently.
         except (LmmsEgoplanError, OSError) as error:
-            if ctx.invoked_subcommand in _PASSED_THROUGH and not isinstance(error, LmmsEgoplanError):
+            if ctx.invoked_subcommand in _PASSED_THROUGH and not isinstance(
+                error, LmmsEgoplanError
+            ):
                 raise
             typer.echo(f"lmms-egoplan: {error}", err=True)
             raise typer.Exit(1) from None
@@ -158,28 +195,42 @@ def _first_paragraph(function: str) -> str:
 
 
 def _no_such_command(group: str, args: list[str]) -> str:
-    """Return the error for an unknown command, with up to three suggestions that share the most words with it."""
+    """Return the error for an unknown command, with up to three suggestions that share the most
+    words with it.
+    """
     paths = [path for tree in command_tree() for path in tree]
-    words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[:1]
+    words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[
+        :1
+    ]
     if not any(_likeness(words[0], path) for path in paths):
         words = [*re.split("[-_]", words[0]), *words[1:]]
     typed = [*group.split(), *words]
-    scores = {path: sum(_likeness(word, path) for word in typed) for path in paths if _likeness(words[0], path)}
+    scores = {
+        path: sum(_likeness(word, path) for word in typed)
+        for path in paths
+        if _likeness(words[0], path)
+    }
     best = [path for path, score in scores.items() if score == max(scores.values())]
     if not best and group:
         best = [path for path in paths if path.startswith(f"{group} ")]
     best = [path for path in best if not any(path.startswith(f"{parent} ") for parent in best)]
     suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in best[:_MOST_SUGGESTIONS])
-    return f"No such command '{args[0]}'." + (f" Did you mean {suggestions}?" if suggestions else "")
+    return f"No such command '{args[0]}'." + (
+        f" Did you mean {suggestions}?" if suggestions else ""
+    )
 
 
 def _likeness(typed: str, path: str) -> float:
-    """Return the similarity of a typed word to a path's words: 1 if equal, 0.9 for a part or prefix, 0 if low."""
+    """Return the similarity of a typed word to a path's words:
+    1 if equal, 0.9 for a part or prefix, 0 if low.
+    """
     typed = typed.replace("_", "-")
     words = path.replace("_", "-").split()
     if typed in words:
         return 1
-    if any(f"-{typed}-" in f"-{word}-" or (len(typed) > 3 and word.startswith(typed)) for word in words):
+    if any(
+        f"-{typed}-" in f"-{word}-" or (len(typed) > 3 and word.startswith(typed)) for word in words
+    ):
         return 0.9
     likeness = max(SequenceMatcher(None, typed, word).ratio() for word in words)
     return likeness if likeness >= _LEAST_LIKENESS else 0

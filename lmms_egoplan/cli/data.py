@@ -1,4 +1,6 @@
-"""``lmms-egoplan data status`` and ``tasks-path``: show the prepared splits and the folder of the tasks."""
+"""``lmms-egoplan data status`` and ``tasks-path``: show the prepared splits and the folder of the
+tasks.
+"""
 
 from datetime import datetime, timezone
 from typing import Annotated, Literal
@@ -18,8 +20,8 @@ from lmms_egoplan.storage import load_summary, prepared_splits
 def status() -> None:
     """Show the prepared splits and how complete they are.
 
-    All columns count questions, steps or instances: "of file" in the published file or folder, "official" in the
-    benchmark's paper.
+    All columns count questions, steps or instances: "of file" in the published file or folder,
+    "official" in the benchmark's paper.
 
     Example: `lmms-egoplan data status`
     """
@@ -54,7 +56,10 @@ def status() -> None:
         numbers = (summary["questions"], size, size - summary["questions"], official)
         table.add_row(benchmark, split, *map(str, numbers), _utc(summary["prepared"]))
     if table.row_count:
-        typer.echo(f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split in <benchmark>/<split>:")
+        typer.echo(
+            f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split "
+            "in <benchmark>/<split>:"
+        )
         Console().print(table)
         if own:
             remarks.append(f"Not the published questions: {', '.join(own)}.")
@@ -64,7 +69,9 @@ def status() -> None:
         typer.echo(
             f"Nothing is prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder).\n"
             "Prepare a benchmark: "
-            + "\n                 or: ".join(f"lmms-egoplan data prepare {name} --help" for name in splits)
+            + "\n                 or: ".join(
+                f"lmms-egoplan data prepare {name} --help" for name in splits
+            )
         )
     if unreadable:
         raise LmmsEgoplanError("\n".join(unreadable))
@@ -86,9 +93,11 @@ def tasks_path(
 ) -> None:
     """Print the folder with a harness's tasks.
 
-    lm-eval always needs this folder. lmms-eval needs it only to list tasks; in runs, it finds the tasks by itself.
+    lm-eval always needs this folder. lmms-eval needs it only to list tasks; in runs, it finds the
+    tasks by itself.
 
-    Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
-    or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
+    Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks
+    egoplan_val_blind --model hf`, or `lmms-eval tasks list --include-path $(lmms-egoplan
+    tasks-path)`
     """
     typer.echo(TASK_FOLDERS[harness])

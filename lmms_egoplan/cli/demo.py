@@ -15,14 +15,18 @@ from lmms_egoplan.report.summary import print_runs
 def demo(
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Folder for all files of the demo. Replaces the files of an earlier demo."),
+        typer.Option(
+            metavar="DIR",
+            help="Folder for all files of the demo. Replaces the files of an earlier demo.",
+        ),
     ] = Path("lmms-egoplan-demo"),
 ) -> None:
     """Run a full evaluation with toy models, from images to the report.
 
-    The demo contains small rendered sets in the formats of all benchmarks. It prepares them, runs lmms-eval on them and
-    writes the report. It takes about a minute and needs no network and no GPU. All scores are meaningless: one model
-    has random weights, and the other two and the judge read their replies from a script.
+    The demo contains small rendered sets in the formats of all benchmarks. It prepares them, runs
+    lmms-eval on them and writes the report. It takes about a minute and needs no network and no
+    GPU. All scores are meaningless: one model has random weights, and the other two and the judge
+    read their replies from a script.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """

@@ -1,4 +1,6 @@
-"""``lmms-egoplan report``, ``show`` and ``compare``: compare runs of both harnesses on a page or in the terminal."""
+"""``lmms-egoplan report``, ``show`` and ``compare``: compare runs of both harnesses on a page or in
+the terminal.
+"""
 
 import time
 from collections.abc import Sequence
@@ -43,9 +45,12 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth, or "
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path "
+            "DIR --log_samples`), at "
+            "any depth, or "
             "judged answers from `lmms-egoplan judge`. "
-            "Folders from `annotate export` add people's labels, and from `audit` scores by training overlap. "
+            "Folders from `annotate export` add people's labels, and from `audit` scores by "
+            "training overlap. "
             "Files from `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],
@@ -58,21 +63,27 @@ def report(
     ],
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR. Repeat for more runs."),
+        typer.Option(
+            metavar="DIR=NAME", help="Name for the run at or below DIR. Repeat for more runs."
+        ),
     ] = None,
     similarity: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="BERT-like model (name or folder) for the BERTScore of EgoPlan's goals and answers, as in the "
+            help="BERT-like model (name or folder) for the BERTScore of "
+            "EgoPlan's goals and answers, "
+            "as in the "
             "paper's Fig. 7. Default: a sentence encoder.",
         ),
     ] = None,
     pictures: Annotated[
         Pictures,
         typer.Option(
-            help=f"Questions whose pictures are drawn for the gallery. `some`: up to {SOME} per benchmark, first those "
-            "on which runs disagree or that all runs get wrong. `none`: no new pictures. Pictures of an earlier report "
+            help=f"Questions whose pictures are drawn for the gallery. `some`: up to {SOME} per "
+            "benchmark, first those "
+            "on which runs disagree or that all runs get wrong. `none`: no new pictures. Pictures "
+            "of an earlier report "
             "are always reused.",
         ),
     ] = "some",
@@ -80,22 +91,26 @@ def report(
         Form,
         typer.Option(
             "--format",
-            help="Output in the terminal: the summary, or the scores as Markdown, LaTeX (booktabs) or CSV.",
+            help=(
+                "Output in the terminal: the summary, or the scores as Markdown, LaTeX "
+                "(booktabs) or CSV."
+            ),
         ),
     ] = "text",
 ) -> None:
     """Write a report page that compares runs with each other and with the papers' tables.
 
-    Published tables, with the runs above the published rows: EgoPlan 1, 3 and 4; EgoThink 2, 3 and 9 to 11; EgoIntent
-    3; ActPlan-1K 3 to 7. Published figures, with the runs only, since the papers print no numbers for them: EgoPlan 7
-    and 8; EgoThink 8 and 18; EgoIntent 7; ActPlan-1K 5 and 6.
+    Published tables, with the runs above the published rows: EgoPlan 1, 3 and 4; EgoThink 2, 3 and
+    9 to 11; EgoIntent 3; ActPlan-1K 3 to 7. Published figures, with the runs only, since the papers
+    print no numbers for them: EgoPlan 7 and 8; EgoThink 8 and 18; EgoIntent 7; ActPlan-1K 5 and 6.
 
-    Open `index.html` in a browser; no server is needed. It also contains a summary in sentences, scores with intervals
-    and by any attribute of the questions, comparisons, and a gallery of the questions. `report.json` contains all
-    numbers. Every table is also a CSV and a Markdown file, and every figure an SVG and a PNG file.
+    Open `index.html` in a browser; no server is needed. It also contains a summary in sentences,
+    scores with intervals and by any attribute of the questions, comparisons, and a gallery of the
+    questions. `report.json` contains all numbers. Every table is also a CSV and a Markdown file,
+    and every figure an SVG and a PNG file.
 
-    The command also prints the summary. It recomputes all scores from the samples, and fails if the harness's own
-    scores differ.
+    The command also prints the summary. It recomputes all scores from the samples, and fails if the
+    harness's own scores differ.
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
@@ -110,10 +125,14 @@ def report(
             if done == total:
                 bars[step].close()
 
-        built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity, pictures)
+        built = build_report(
+            runs, out, _names(name or []), BENCHMARKS, progress, similarity, pictures
+        )
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
-    counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
+    counts = ", ".join(
+        f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items()
+    )
     is_redirected = form != "text"
     typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=is_redirected)
     if built.pictures:
@@ -130,7 +149,9 @@ def _names(texts: list[str]) -> dict[Path, str]:
     names = {}
     for text in texts:
         parts = text.split("=")
-        splits = [("=".join(parts[:index]), "=".join(parts[index:])) for index in range(1, len(parts))]
+        splits = [
+            ("=".join(parts[:index]), "=".join(parts[index:])) for index in range(1, len(parts))
+        ]
         existing = [split for split in splits if Path(split[0]).exists()]
         folder, name = (existing or splits or [("", "")])[0]
         if not (folder.strip() and name.strip()):
@@ -144,7 +165,8 @@ def show(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR`), at any depth, results files, or "
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR`), at any depth, "
+            "results files, or "
             "judged answers from `lmms-egoplan judge`.",
         ),
     ],
@@ -152,24 +174,32 @@ def show(
         Form,
         typer.Option(
             "--format",
-            help="Output: tables for the terminal, or one table of score, interval and n: Markdown for a model card, "
-            "LaTeX (booktabs) for a paper, CSV for programs. The table alone goes to standard output.",
+            help="Output: tables for the terminal, or one table of score, "
+            "interval and n: Markdown for "
+            "a model card, "
+            "LaTeX (booktabs) for a paper, CSV for programs. The table alone goes to standard "
+            "output.",
         ),
     ] = "text",
 ) -> None:
     """Print the main scores of runs, side by side.
 
-    The scores come from the harness's results files. If there are samples next to them, the report's summary of each
-    benchmark follows, with 95 % intervals. Each version of a task has separate tables. The command writes no files.
+    The scores come from the harness's results files. If there are samples next to them, the
+    report's summary of each benchmark follows, with 95 % intervals. Each version of a task has
+    separate tables. The command writes no files.
 
-    A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it was killed.
+    A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it
+    was killed.
 
-    The exit code is 1 if a path has no results. Use this to detect failed runs, since lmms-eval itself exits with 0.
+    The exit code is 1 if a path has no results. Use this to detect failed runs, since lmms-eval
+    itself exits with 0.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
     if form == "text":
-        working = [path for path in runs if (state := read_state(path)) and show_progress(path, state)]
+        working = [
+            path for path in runs if (state := read_state(path)) and show_progress(path, state)
+        ]
         runs = [path for path in runs if path not in working]
         if working and not runs:
             return
@@ -186,7 +216,9 @@ def show(
         if has_samples:
             typer.echo()
             print_summary(sections_of(reports), Console())
-            for table in (table for _, part_report in reports for table in part_report.panel_tables()):
+            for table in (
+                table for _, part_report in reports for table in part_report.panel_tables()
+            ):
                 print_table(table, Console(width=max(Console().width, 150)))
     else:
         _print_table(sections_of(reports), form)
@@ -194,27 +226,36 @@ def show(
         typer.echo(f"Skipped: {line}", err=True)
     if read.without:
         raise LmmsEgoplanError(
-            f"no results in {', '.join(map(str, read.without))}; pass the --output_path of a finished run"
+            f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
+            "of a finished run"
         )
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder or results file of a run, or judged answers.")],
+    run_a: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_A", help="Folder or results file of a run, or judged answers."),
+    ],
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The other run.")],
-    margin: Annotated[float, typer.Option(metavar="POINTS", min=0.01, max=50, help="Margin of equality.")] = MARGIN,
+    margin: Annotated[
+        float, typer.Option(metavar="POINTS", min=0.01, max=50, help="Margin of equality.")
+    ] = MARGIN,
 ) -> None:
     """Decide whether two runs have different scores, or equal ones within a margin.
 
-    Use it to check a port, quantised weights, vLLM against transformers, or another chip. A difference that is not
-    significant does not show that scores are equal.
+    Use it to check a port, quantised weights, vLLM against transformers, or another chip. A
+    difference that is not significant does not show that scores are equal.
 
-    The command prints a verdict on each task that both runs have: "different", "equal within 1 point", both, or
-    "undecided" with the number of questions that would be needed. All verdicts share an error rate of 5 %.
+    The command prints a verdict on each task that both runs have: "different", "equal within 1
+    point", both, or "undecided" with the number of questions that would be needed. All verdicts
+    share an error rate of 5 %.
 
-    A task has no verdict if its runs differ in version, prompts, order of options, prepared data, decoding, system
-    instruction or judge. What differs is named. Model, precision and device may differ.
+    A task has no verdict if its runs differ in version, prompts, order of options, prepared data,
+    decoding, system instruction or judge. What differs is named. Model, precision and device may
+    differ.
 
-    The exit code is 1 if a task is not comparable, if a run cannot be read, or if the runs have no task in common.
+    The exit code is 1 if a task is not comparable, if a run cannot be read, or if the runs have no
+    task in common.
 
     Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
     """
@@ -227,19 +268,31 @@ def compare(
     if errors:
         raise LmmsEgoplanError("\n".join(errors))
     (first, skipped), (second, also_skipped) = runs
-    typer.echo("".join(f"Skipped: {line}\n" for line in (*skipped, *also_skipped)), err=True, nl=False)
+    typer.echo(
+        "".join(f"Skipped: {line}\n" for line in (*skipped, *also_skipped)), err=True, nl=False
+    )
     table, incomparable = compare_tasks(first, second, BENCHMARKS, margin)
     for run in (first, second):
         typer.echo(clean(f"{run.name}: {run.model}, {run.harness}, {run.time}, {run.folder}"))
     print_table(table, Console())
     settings = compare_settings(first, second)
-    typer.echo(clean("\n".join([*table.notes, "", "What else differs:", *(settings or ["nothing that is known"])])))
+    typer.echo(
+        clean(
+            "\n".join(
+                [*table.notes, "", "What else differs:", *(settings or ["nothing that is known"])]
+            )
+        )
+    )
     if incomparable:
-        raise LmmsEgoplanError(f"not comparable: {join_list(incomparable)}; what differs is below the table")
+        raise LmmsEgoplanError(
+            f"not comparable: {join_list(incomparable)}; what differs is below the table"
+        )
 
 
 def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:
-    """Print the scores as Markdown, LaTeX or CSV. With `with_all`, add the table of all benchmarks except to CSV."""
+    """Print the scores as Markdown, LaTeX or CSV. With `with_all`, add the table of all benchmarks
+    except to CSV.
+    """
     table = number_table(sections) if form == "csv" else short_table(sections)
     if table is None:
         typer.echo("No scores of the project's tasks.", err=True)
@@ -261,5 +314,7 @@ def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
     for run in sampled_runs:
         for task_run in run.tasks.values():
             check(run, task_run)
-    has_samples = any(task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values())
+    has_samples = any(
+        task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values()
+    )
     return list(read_reports(sampled_runs, BENCHMARKS)), has_samples

@@ -19,7 +19,14 @@ from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
-from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, Launcher, Plan, read_arguments
+from lmms_egoplan.launch.plan import (
+    DEFAULT_BACKENDS,
+    VLLM_BACKENDS,
+    Harness,
+    Launcher,
+    Plan,
+    read_arguments,
+)
 from lmms_egoplan.launch.state import write_state
 from lmms_egoplan.launch.tasks import choose_tasks
 from lmms_egoplan.outputs import claimed_folder, claiming
@@ -35,64 +42,92 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="Checkpoint: a folder or a name on the hub. For an API: the model's name."
+            metavar="MODEL",
+            help="Checkpoint: a folder or a name on the hub. For an API: the model's name.",
         ),
     ],
     benchmarks: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Benchmark or task. Can be repeated, or a list with commas. Default: all prepared ones.",
+            help=(
+                "Benchmark or task. Can be repeated, or a list with commas. Default: all "
+                "prepared ones."
+            ),
         ),
     ] = None,
-    protocol: Annotated[str | None, typer.Option(metavar="NAME", envvar=PRESET, help="Published pipeline.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME", envvar=PRESET, help="Published pipeline.")
+    ] = None,
     backend: Annotated[
-        str | None, typer.Option(help="The harness's backend, such as `hf_vlm`, `vllm_ranker` or `async_openai`.")
+        str | None,
+        typer.Option(
+            help="The harness's backend, such as `hf_vlm`, `vllm_ranker` or `async_openai`."
+        ),
     ] = None,
     model_args: Annotated[
-        str, typer.Option(metavar="NAME=VALUE,...", help="Further arguments of the backend, such as `dtype=bfloat16`.")
+        str,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="Further arguments of the backend, such as `dtype=bfloat16`.",
+        ),
     ] = "",
     harness: Annotated[Harness, typer.Option(help="Harness that runs the tasks.")] = "lmms-eval",
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run. Default: `runs/` and the model's name."),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the run. Default: `runs/` and the model's name."
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of questions per task, to try a run.")
     ] = None,
-    questions: Annotated[int | None, typer.Option(min=1, help="Compact run: at most this number of questions.")] = None,
-    target_width: Annotated[float | None, typer.Option(min=0.1, help="Compact run: width of the interval.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only check what the run needs, without starting it.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, then print the command or script.")] = False,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="Compact run: at most this number of questions.")
+    ] = None,
+    target_width: Annotated[
+        float | None, typer.Option(min=0.1, help="Compact run: width of the interval.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check what the run needs, without starting it.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check, then print the command or script.")
+    ] = False,
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
     launcher: Annotated[
-        Launcher, typer.Option(help="How to start several processes. `slurm`, and several nodes, write a script.")
+        Launcher,
+        typer.Option(
+            help="How to start several processes. `slurm`, and several nodes, write a script."
+        ),
     ] = "none",
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes or GPUs per node. Default: all GPUs of this machine.")
+        int | None,
+        typer.Option(min=1, help="Processes or GPUs per node. Default: all GPUs of this machine."),
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
 ) -> None:
     """Run benchmarks on a model, from the check of everything it needs to the report.
 
-    The command first checks data, checkpoint, arguments, judge, memory and disk, without loading weights, and names all
-    problems at once. It then prints an estimate and the harness's command, runs it, and writes the report to
-    `DIR/report`. To resume an interrupted run, repeat the command: answers in `DIR/cache` are reused. To watch it:
-    `lmms-egoplan show DIR`.
+    The command first checks data, checkpoint, arguments, judge, memory and disk, without loading
+    weights, and names all problems at once. It then prints an estimate and the harness's command,
+    runs it, and writes the report to `DIR/report`. To resume an interrupted run, repeat the
+    command: answers in `DIR/cache` are reused. To watch it: `lmms-egoplan show DIR`.
 
-    `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`. `docs/comparing.md`
-    lists the names.
+    `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`.
+    `docs/comparing.md` lists the names.
 
-    `--questions N` asks at most N questions: a random sample, the same for every model. Scores are estimates of those
-    over all questions, and are marked as such. `--target-width 10` takes as many questions as an interval of 10 points
-    needs. Without the option, the same folder is extended to a full run: `docs/running.md`.
+    `--questions N` asks at most N questions: a random sample, the same for every model. Scores are
+    estimates of those over all questions, and are marked as such. `--target-width 10` takes as many
+    questions as an interval of 10 points needs. Without the option, the same folder is extended to
+    a full run: `docs/running.md`.
 
     Options after `--` go to the harness unchanged.
 
-    Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink --model-args dtype=bfloat16
-    -- --batch_size 4`
+    Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink
+    --model-args dtype=bfloat16 -- --batch_size 4`
     """
     limits: dict[str, Any] = {MAX_REQUESTS: max_requests, MAX_COST: max_cost}
     if prices is not None and max_cost is not None:
@@ -106,7 +141,10 @@ def run(
         backend_name=backend,
         model_args=_collected(problems, read_arguments, model_args) or {},
         harness=harness,
-        tasks=_collected(problems, choose_tasks, harness, names, protocol, ranks=known is None or known.ranks) or [],
+        tasks=_collected(
+            problems, choose_tasks, harness, names, protocol, ranks=known is None or known.ranks
+        )
+        or [],
         limit=limit,
         launcher=launcher,
         processes=processes or (1 if launcher == "none" else len(gpu_memory()) or 1),
@@ -139,15 +177,21 @@ def run(
             write_state(plan, estimates)
             write_whole(plan.script, text)
             how = "sbatch" if plan.launcher == "slurm" else "bash"
-            typer.echo(f"Written to {plan.script}. Start it with: {how} {shlex.quote(str(plan.script))}")
+            typer.echo(
+                f"Written to {plan.script}. Start it with: {how} {shlex.quote(str(plan.script))}"
+            )
             return
         typer.echo(f"\n$ {text}")
         results, tasks = _evaluate(plan, estimates)
-        claiming("report", report)(runs=results, out=plan.out / "report", name=None, similarity=None, form="text")
+        claiming("report", report)(
+            runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
+        )
         Asking(prices=prices, steps=used_steps(plan, tasks, estimates)).print_cost()
 
 
-def _collected(problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value | None:
+def _collected(
+    problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any
+) -> Value | None:
     """Call a function. Add its error to the problems, and return None then."""
     try:
         return function(*args, **kwargs)
@@ -156,7 +200,9 @@ def _collected(problems: list[str], function: Callable[..., Value], *args: Any, 
         return None
 
 
-def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> tuple[list[Path], dict[str, TaskRun]]:
+def _evaluate(
+    plan: Plan, estimates: Sequence[TaskEstimate]
+) -> tuple[list[Path], dict[str, TaskRun]]:
     """Run the harness, and return its results files and their tasks.
 
     Raises:
@@ -170,10 +216,14 @@ def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> tuple[list[Path]
     for run_ in read_scores(results).runs if results else ():
         tasks |= run_.tasks | run_.other_tasks
     missing = [
-        name for name, task in plan.leaves.items() if name not in tasks or tasks[name].number(task.metric) is None
+        name
+        for name, task in plan.leaves.items()
+        if name not in tasks or tasks[name].number(task.metric) is None
     ]
     if missing or process.returncode:
         failures = [f"no result of {', '.join(missing)}"] * bool(missing)
         failures += [f"{plan.harness} exited with {process.returncode}"] * bool(process.returncode)
-        raise LmmsEgoplanError(f"{'; '.join(failures)}; see the messages above. To resume, repeat the command")
+        raise LmmsEgoplanError(
+            f"{'; '.join(failures)}; see the messages above. To resume, repeat the command"
+        )
     return results, tasks

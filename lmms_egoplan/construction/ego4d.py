@@ -28,7 +28,9 @@ NO_NARRATIONS = "video without narrations"
 
 
 def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
-    """Read the entries of ``narration.json`` by video uid. Some releases wrap them in ``{"videos": ...}``.
+    """Read the entries of ``narration.json`` by video uid.
+
+    Some releases wrap them in ``{"videos": ...}``.
 
     Args:
         how: Advice for the error about a file that is not JSON.
@@ -40,7 +42,8 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
     videos = content.get("videos", content) if isinstance(content, dict) else content
     if not isinstance(videos, dict) or not videos:
         raise LmmsEgoplanError(
-            f"{path}: expected an object with each video's narration_pass_1, as in Ego4D's narration.json, found "
+            f"{path}: expected an object with each video's narration_pass_1, as in Ego4D's "
+            "narration.json, found "
             f"{quoted(content)}"
         )
     if problem := repetition(content):
@@ -49,7 +52,10 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
 
 
 def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the name and the narrations of each pass that has narrations. All passes narrate the whole video."""
+    """Yield the name and the narrations of each pass that has narrations.
+
+    All passes narrate the whole video.
+    """
     for name in _PASSES:
         narrated = video.get(name) if isinstance(video, dict) else None
         narrations = narrated.get("narrations") if isinstance(narrated, dict) else None
@@ -100,8 +106,8 @@ def segments(
 ) -> dict[str, list[tuple[float, float]]]:
     """Compute EgoVLP's segments of narrations that have one time each (sec. 3.1).
 
-    A segment is centred on the narration's time. Its length is the mean gap between the video's consecutive narrations,
-    divided by the mean of this gap over all videos.
+    A segment is centred on the narration's time. Its length is the mean gap between the video's
+    consecutive narrations, divided by the mean of this gap over all videos.
 
     >>> segments({"001e3e4e": [3.3444585, 3.3444585 + 3.6927135]}, EGO4D_MEAN_GAP)["001e3e4e"][0]
     (2.967651, 3.721266)
@@ -111,7 +117,8 @@ def segments(
         mean_gap: Mean gap over all videos, in seconds; None to compute it from `times`.
 
     Returns:
-        Start and stop in seconds, at least 0, by video. Videos whose narrations all have the same time are absent.
+        Start and stop in seconds, at least 0, by video. Videos whose narrations all have the same
+        time are absent.
     """
     gaps = {
         uid: fmean(after - before for before, after in pairwise(seconds))
@@ -122,7 +129,8 @@ def segments(
         mean_gap = fmean(gaps.values())
     return {
         uid: [
-            (max(0.0, round(time - gap / mean_gap / 2, 6)), round(time + gap / mean_gap / 2, 6)) for time in times[uid]
+            (max(0.0, round(time - gap / mean_gap / 2, 6)), round(time + gap / mean_gap / 2, 6))
+            for time in times[uid]
         ]
         for uid, gap in gaps.items()
         if mean_gap
@@ -136,7 +144,10 @@ def without_wearer(text: str) -> str:
 
 
 def sentence_problem(text: Any) -> tuple[str, str]:
-    """Return why a narration is not a usable action of the camera wearer, and its text. Both are "" if it is usable."""
+    """Return why a narration is not a usable action of the camera wearer, and its text.
+
+    Both are "" if it is usable.
+    """
     problem = text_problem("narration_text", text)
     if problem[0]:
         return problem
@@ -149,8 +160,13 @@ def sentence_problem(text: Any) -> tuple[str, str]:
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
-    """Return why a text cannot be used, and the text. Both are "" if it has letters, and all are Latin or accented."""
+    """Return why a text cannot be used, and the text.
+
+    Both are "" if it has letters, and all are Latin or accented.
+    """
     if not is_text(text) or not any(map(str.isalpha, text)):
         return NO_TEXT, f"{field}: {quoted(text)}"
-    is_latin = all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
+    is_latin = all(
+        unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha()
+    )
     return ("", "") if is_latin else (OTHER_LETTERS, f"{field}: {quoted(text)}")

@@ -14,12 +14,14 @@ from lmms_egoplan.validation import Kind, read_as
 _UNFINISHED = ".unfinished."
 
 
-def read_export(option: str, folder: Path, name: str, content: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
+def read_export(
+    option: str, folder: Path, name: str, content: str, kind: type[Kind]
+) -> Iterator[tuple[str, Kind]]:
     """Yield the records of a file from ``annotate export``, each after its location for messages.
 
     Raises:
-        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the error names the
-            line.
+        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the
+            error names the line.
     """
     path = folder / name
     if not path.is_file():
@@ -31,7 +33,8 @@ def read_export(option: str, folder: Path, name: str, content: str, kind: type[K
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that atomically replaces `folder` at the end; if it stays empty, `folder` is removed.
+    """Yield an empty folder that atomically replaces `folder` at the end; if it stays empty,
+    `folder` is removed.
 
     Unfinished folders of interrupted processes, in the same parent folder, are deleted.
     """

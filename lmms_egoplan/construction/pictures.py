@@ -20,7 +20,9 @@ def is_video(path: Path) -> bool:
     return path.suffix.lower() in VIDEOS
 
 
-def read_pictures(files: Sequence[Path], numbers: Sequence[int]) -> Iterator[tuple[int, Image.Image | FrameError]]:
+def read_pictures(
+    files: Sequence[Path], numbers: Sequence[int]
+) -> Iterator[tuple[int, Image.Image | FrameError]]:
     """Yield the frames with these numbers, from 0, or their errors.
 
     Args:
@@ -42,9 +44,13 @@ def read_pictures(files: Sequence[Path], numbers: Sequence[int]) -> Iterator[tup
 
 
 def sharpness(image: Image.Image) -> float:
-    """Return the variance of the Laplacian of an image's grey values: low for blurred images, 0 for uniform ones."""
+    """Return the variance of the Laplacian of an image's grey values: low for blurred images, 0 for
+    uniform ones.
+    """
     grey = np.asarray(image.convert("L"), dtype=np.float64)
     if min(grey.shape) < 3:
         return 0.0
     centre = grey[1:-1, 1:-1]
-    return float((grey[:-2, 1:-1] + grey[2:, 1:-1] + grey[1:-1, :-2] + grey[1:-1, 2:] - 4 * centre).var())
+    return float(
+        (grey[:-2, 1:-1] + grey[2:, 1:-1] + grey[1:-1, :-2] + grey[1:-1, 2:] - 4 * centre).var()
+    )

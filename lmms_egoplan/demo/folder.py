@@ -31,20 +31,24 @@ _LAST_LINES = 30
 _PARALLEL = 2
 # Remark in the log above lmms-eval's output.
 _EXPECTED_WARNINGS = (
-    "# lmms-eval warns for every choice that target_delimiter and choice have no white space. You can ignore this: the "
+    "# lmms-eval warns for every choice that target_delimiter and choice have no white space. You "
+    "can ignore this: the "
     "model's chat template adds it.\n"
 )
 
 
 class DemoFolder:
-    """The demo's folder. While `status` is active, it shows the last output line of the running command.
+    """The demo's folder.
+
+    While `status` is active, it shows the last output line of the running command.
 
     Args:
         path: folder, created if missing.
-        contents: names of files, in addition to data, results and report. Those of an earlier demo are deleted
-            (`outputs.delete`).
+        contents: names of files, in addition to data, results and report. Those of an earlier demo
+            are deleted (`outputs.delete`).
         steps: titles of the demo's steps, printed when a step begins.
-        environment: variables for the commands, in addition to the user's and to those of every demo.
+        environment: variables for the commands, in addition to the user's and to those of every
+            demo.
 
     Raises:
         LmmsEgoplanError: `path` contains a file with such a name that no finished demo wrote.
@@ -52,19 +56,30 @@ class DemoFolder:
     """
 
     def __init__(
-        self, path: Path, contents: Sequence[str], console: Console, steps: Sequence[str], **environment: str
+        self,
+        path: Path,
+        contents: Sequence[str],
+        console: Console,
+        steps: Sequence[str],
+        **environment: str,
     ) -> None:
         self.path = path.resolve()
         self._console = console
         self._steps = [f"{number}/{len(steps)}  {step}" for number, step in enumerate(steps, 1)]
         # The models are too small to benefit from more threads.
-        self._environment = {"HF_HUB_OFFLINE": "1", "LMMS_EGOPLAN_DATA": _DATA, "OMP_NUM_THREADS": "1"} | environment
+        self._environment = {
+            "HF_HUB_OFFLINE": "1",
+            "LMMS_EGOPLAN_DATA": _DATA,
+            "OMP_NUM_THREADS": "1",
+        } | environment
         self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
         names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT)
         delete(self.path / name for name in (*names, LOG))
         if foreign := [name for name in names if (self.path / name).exists()]:
-            raise LmmsEgoplanError(f"{self.path / foreign[0]}: not written by a finished demo; move or delete it.")
+            raise LmmsEgoplanError(
+                f"{self.path / foreign[0]}: not written by a finished demo; move or delete it."
+            )
 
     def begin_step(self) -> None:
         """Print the next step."""
@@ -112,14 +127,19 @@ class DemoFolder:
             raise self._failure(f"exit code {process.returncode}: {self.as_typed(command)}")
 
     def evaluate(
-        self, models: Mapping[str, str], tasks: Sequence[str], results: str, scores: Mapping[str, str]
+        self,
+        models: Mapping[str, str],
+        tasks: Sequence[str],
+        results: str,
+        scores: Mapping[str, str],
     ) -> list[dict[str, dict[str, float]]]:
-        """Run lmms-eval once for all models with ``python -m lmms_eval``, as its console script does.
+        """Run lmms-eval once for all models with ``python -m lmms_eval``, as its console script
+        does.
 
         Args:
             models: ``--model_args`` of each model, mapped to lmms-eval's name of its backend.
-            results: name of the folder for the results, which must have none yet. The evaluations are written next to
-                it, to ``RESULTS.yaml``.
+            results: name of the folder for the results, which must have none yet. The evaluations
+                are written next to it, to ``RESULTS.yaml``.
             scores: for each task, the metric that must be a number after the run.
 
         Returns:
@@ -128,15 +148,30 @@ class DemoFolder:
         Raises:
             LmmsEgoplanError: a score is missing. lmms-eval exits with 0 even after errors.
         """
-        settings = {"tasks": ",".join(tasks), "batch_size": "8", "output_path": results, "log_samples": True}
-        evaluations = [{"model": backend, "model_args": arguments} | settings for arguments, backend in models.items()]
+        settings = {
+            "tasks": ",".join(tasks),
+            "batch_size": "8",
+            "output_path": results,
+            "log_samples": True,
+        }
+        evaluations = [
+            {"model": backend, "model_args": arguments} | settings
+            for arguments, backend in models.items()
+        ]
         config = self.path / f"{results}.yaml"
         config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(yaml.safe_dump(evaluations, sort_keys=False, width=1000), encoding="utf-8")
-        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], remark=_EXPECTED_WARNINGS)
+        config.write_text(
+            yaml.safe_dump(evaluations, sort_keys=False, width=1000), encoding="utf-8"
+        )
+        self.run(
+            [sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"],
+            remark=_EXPECTED_WARNINGS,
+        )
         files = sorted((self.path / results).rglob("*_results.json"))
         if len(files) != len(models):
-            raise self._failure(f"lmms-eval wrote {len(files)} results files, expected {len(models)}")
+            raise self._failure(
+                f"lmms-eval wrote {len(files)} results files, expected {len(models)}"
+            )
         return [self._metrics(file, scores) for file in files]
 
     def _metrics(self, file: Path, scores: Mapping[str, str]) -> dict[str, dict[str, float]]:
@@ -157,7 +192,9 @@ class DemoFolder:
 
     def as_typed(self, command: Sequence[str]) -> str:
         """Format a command as a user would type it in the folder."""
-        return " ".join([*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)])
+        return " ".join(
+            [*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)]
+        )
 
     def _users_environment(self) -> dict[str, str]:
         return {
@@ -167,7 +204,14 @@ class DemoFolder:
         }
 
     def _failure(self, reason: str) -> LmmsEgoplanError:
-        lines = [line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line]
+        lines = [
+            line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line
+        ]
         return LmmsEgoplanError(
-            "\n".join([*lines[-_LAST_LINES:], f"The demo failed: {reason}. The end of {self.path / LOG} is above."])
+            "\n".join(
+                [
+                    *lines[-_LAST_LINES:],
+                    f"The demo failed: {reason}. The end of {self.path / LOG} is above.",
+                ]
+            )
         )

@@ -1,4 +1,6 @@
-"""Run the demo: write its files to a folder, run lmms-eval on them and write the report, as a user would."""
+"""Run the demo: write its files to a folder, run lmms-eval on them and write the report, as a user
+would.
+"""
 
 import json
 import shutil
@@ -23,11 +25,16 @@ _SCRIPTED = ("scripted-good", "scripted-poor")
 _TEXTS = module_yaml(__file__)
 MODEL = "scripted-judge"
 # It contains the lowest rating on each benchmark's scale.
-_DEFAULT_REPLY = "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
+_DEFAULT_REPLY = (
+    "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
+)
 
 
-def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: Callable[[Path], None]) -> None:
-    """Copy the rendered sets, run a tiny random LLaVA and both scripted models on them, and write the report.
+def run_demo(
+    out: Path, console: Console, sets: Sequence[DemoSet], show_scores: Callable[[Path], None]
+) -> None:
+    """Copy the rendered sets, run a tiny random LLaVA and both scripted models on them, and write
+    the report.
 
     Args:
         out: folder for all files. Files of an earlier demo are replaced.
@@ -35,8 +42,8 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
         show_scores: function that prints the scores of the runs in a folder.
 
     Raises:
-        LmmsEgoplanError: `out` has other files; or a command failed or had no results, and the message contains the end
-            of the log.
+        LmmsEgoplanError: `out` has other files; or a command failed or had no results, and the
+            message contains the end of the log.
         OSError: `out` is not writable.
     """
     contents = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets))
@@ -110,7 +117,13 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         message = {"role": "assistant", "content": verdict_on(request["messages"][-1]["content"])}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        completion = {"id": "demo", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice]}
+        completion = {
+            "id": "demo",
+            "object": "chat.completion",
+            "created": 0,
+            "model": MODEL,
+            "choices": [choice],
+        }
         body = json.dumps(completion).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

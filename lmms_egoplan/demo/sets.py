@@ -11,7 +11,9 @@ from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video
 
 
 def copy_set(demo_set: DemoSet, folder: Path) -> Path:
-    """Copy a set into a subfolder of `folder`. EPIC-KITCHENS videos become folders of frames, as published.
+    """Copy a set into a subfolder of `folder`.
+
+    EPIC-KITCHENS videos become folders of frames, as published.
 
     Returns:
         The set's new folder.

@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 
 INSTALL = 'peft is not installed: pip install "lmms-egoplan[train]"'
 CONFIG, BASE, WEIGHTS = "adapter_config.json", "base.json", "adapter_model.safetensors"
-# Number of frozen base parameters to compare, values of each, and tolerance for half-precision rounding.
+# Number of frozen base parameters to compare, values of each, and tolerance for half-precision
+# rounding.
 _PARAMETERS, _VALUES, _TOLERANCE = 64, 8, 2e-2
 
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Load a stored adapter into its base model. LoRA weights stay separate; the base's weights do not change.
+    """Load a stored adapter into its base model.
+
+    LoRA weights stay separate; the base's weights do not change.
 
     Returns:
         The same model, with its original class, in evaluation mode.
 
     Raises:
-        LmmsEgoplanError: peft is not installed, the adapter is missing, or it belongs to another base.
+        LmmsEgoplanError: peft is not installed, the adapter is missing, or it belongs to another
+            base.
     """
     return load_tuned(model, folder).get_base_model().eval()
 
@@ -42,7 +46,9 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
     if not (folder / CONFIG).is_file():
         raise LmmsEgoplanError(f"{folder}: not an adapter: {CONFIG} is missing; check the path")
     if not isinstance(read_json(folder / CONFIG, "adapter's settings"), dict):
-        raise LmmsEgoplanError(f"{folder / CONFIG}: damaged: expected an object; train again, or copy it again")
+        raise LmmsEgoplanError(
+            f"{folder / CONFIG}: damaged: expected an object; train again, or copy it again"
+        )
     if (folder / BASE).is_file():
         identity = read_json(folder / BASE, "adapter's base")
         read_as(_Identity, f"{folder / BASE}: damaged; train again, or copy it again", identity)
@@ -52,13 +58,16 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
     try:
         tuned = PeftModel.from_pretrained(model, folder)
     except (RuntimeError, ValueError, TypeError, LookupError, OSError) as error:
-        raise LmmsEgoplanError(f"{folder}: the adapter does not fit the base: {str(error).splitlines()[0]}") from error
+        raise LmmsEgoplanError(
+            f"{folder}: the adapter does not fit the base: {str(error).splitlines()[0]}"
+        ) from error
     check_names(tuned, stored, folder)
     return tuned
 
 
 def stored_names(folder: Path) -> set[str] | None:
-    """Return the names of an adapter's tensors; None if they are in another file, which only peft reads.
+    """Return the names of an adapter's tensors; None if they are in another file, which only peft
+    reads.
 
     Raises:
         LmmsEgoplanError: The file is damaged or missing.
@@ -72,7 +81,9 @@ def stored_names(folder: Path) -> set[str] | None:
         with safe_open(path, "pt") as file:
             return set(file.keys())
     except (SafetensorError, OSError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged: {error}; train again, or copy it again") from error
+        raise LmmsEgoplanError(
+            f"{path}: damaged: {error}; train again, or copy it again"
+        ) from error
 
 
 def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> None:
@@ -85,7 +96,8 @@ def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> No
     for problem, names in (("lacks", expected - stored), ("has unexpected", stored - expected)):
         if names:
             raise LmmsEgoplanError(
-                f"{folder / WEIGHTS}: {problem} {len(names)} of {len(expected)} tensors (e.g. {min(names)}); it does "
+                f"{folder / WEIGHTS}: {problem} {len(names)} of {len(expected)} tensors (e.g. "
+                f"{min(names)}); it does "
                 "not belong to this adapter's settings or base"
             )
 
@@ -99,14 +111,23 @@ class _Identity(Checked):
 
 
 def identity(model: PreTrainedModel) -> dict[str, Any]:
-    """Return the identity of a base model: its name, its type, and some values of its frozen parameters."""
-    frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad and ".lora_" not in name}
+    """Return the identity of a base model: its name, its type, and some values of its frozen
+    parameters.
+    """
+    frozen = {
+        name: p
+        for name, p in model.named_parameters()
+        if not p.requires_grad and ".lora_" not in name
+    }
     step = max(1, len(frozen) // _PARAMETERS)
     return {
         "name": model.name_or_path,
         "model_type": model.config.model_type,
         "values": {
-            name.replace(".base_layer.", ".").replace(".original_module.", "."): [list(p.shape), _some_values(p)]
+            name.replace(".base_layer.", ".").replace(".original_module.", "."): [
+                list(p.shape),
+                _some_values(p),
+            ]
             for name, p in list(frozen.items())[::step]
         },
     }
@@ -122,12 +143,21 @@ def _difference(model: PreTrainedModel, identity: Any) -> str | None:
     """Return how a model differs from an adapter's base; None if it does not."""
     name, kind = identity["name"] or "unnamed", model.config.model_type
     if identity["model_type"] != kind:
-        return f"it was trained on {name} ({identity['model_type']}), but this is {model.name_or_path} ({kind})"
+        return (
+            f"it was trained on {name} ({identity['model_type']}), but this is "
+            f"{model.name_or_path} ({kind})"
+        )
     parameters = dict(model.named_parameters())
     for key, (shape, values) in identity["values"].items():
         if key not in parameters or list(parameters[key].shape) != shape:
-            return f"it was trained on {name}, whose {key} has shape {shape}, unlike that of {model.name_or_path}"
+            return (
+                f"it was trained on {name}, whose {key} has shape {shape}, unlike that of "
+                f"{model.name_or_path}"
+            )
         model_values = torch.tensor(_some_values(parameters[key]))
         if not torch.allclose(model_values, torch.tensor(values), rtol=_TOLERANCE, atol=1e-4):
-            return f"it was trained on {name}, whose {key} has values different from those of {model.name_or_path}"
+            return (
+                f"it was trained on {name}, whose {key} has values different from those of "
+                f"{model.name_or_path}"
+            )
     return None

@@ -1,4 +1,6 @@
-"""Look up a harness's backends and their arguments in source files, without importing a model class."""
+"""Look up a harness's backends and their arguments in source files, without importing a model
+class.
+"""
 
 import ast
 import importlib.util
@@ -56,9 +58,13 @@ def find_backend(harness: str, name: str) -> Backend:
     """
     paths = _class_paths(harness)
     if name not in paths:
-        plugins = {entry.name for entry in entry_points(group="lmms_eval.models")} - {"lmms_egoplan"}
+        plugins = {entry.name for entry in entry_points(group="lmms_eval.models")} - {
+            "lmms_egoplan"
+        }
         if plugins and harness == "lmms-eval":
-            flags = dict.fromkeys(("is_open", "ranks"), True) | dict.fromkeys(("is_own", "needs_vllm"), False)
+            flags = dict.fromkeys(("is_open", "ranks"), True) | dict.fromkeys(
+                ("is_own", "needs_vllm"), False
+            )
             return Backend(name, "pretrained", frozenset(), **flags)
         near = get_close_matches(name, paths, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"see the backends of {harness}"
@@ -73,7 +79,8 @@ def find_backend(harness: str, name: str) -> Backend:
         next((parameter for parameter in _MODEL_PARAMETERS if parameter in names), "pretrained"),
         frozenset(names | _COMMON),
         entry.get("is_open", is_open),
-        ranks=bool(entry) or (harness == "lmms-eval" and ".simple." in module and _ranks(module, class_name)),
+        ranks=bool(entry)
+        or (harness == "lmms-eval" and ".simple." in module and _ranks(module, class_name)),
         is_own=bool(entry),
         needs_vllm="vllm" in name,
     )
@@ -88,10 +95,18 @@ def literal(module: str, variable: str) -> Any:
     """
     for node in _tree(module).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if isinstance(target, ast.Name) and target.id == variable and isinstance(node, ast.Assign | ast.AnnAssign):
-            value = node.value.args[0] if isinstance(node.value, ast.Call) else node.value  # OrderedDict([...])
+        if (
+            isinstance(target, ast.Name)
+            and target.id == variable
+            and isinstance(node, ast.Assign | ast.AnnAssign)
+        ):
+            value = (
+                node.value.args[0] if isinstance(node.value, ast.Call) else node.value
+            )  # OrderedDict([...])
             return ast.literal_eval(value)  # type: ignore[arg-type]
-    raise LmmsEgoplanError(f"{module} has no {variable}; install a version of the package that this one supports")
+    raise LmmsEgoplanError(
+        f"{module} has no {variable}; install a version of the package that this one supports"
+    )
 
 
 def _class_paths(harness: str) -> dict[str, str]:
@@ -108,7 +123,12 @@ def _class_paths(harness: str) -> dict[str, str]:
     aliases = literal("lmms_eval.models", "MODEL_ALIASES")
     return (
         paths
-        | {alias: paths[name] for name, names in aliases.items() if name in paths for alias in names}
+        | {
+            alias: paths[name]
+            for name, names in aliases.items()
+            if name in paths
+            for alias in names
+        }
         | package_paths
     )
 
@@ -121,29 +141,50 @@ def _tree(module: str) -> ast.Module:
     if spec is None or spec.origin is None:
         raise LmmsEgoplanError(f"{package.replace('_', '-')} is not installed")
     path = Path(spec.origin).parent.joinpath(*parts)
-    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
+    return ast.parse(
+        (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(
+            encoding="utf-8"
+        )
+    )
 
 
 def _class(module: str, name: str) -> ast.ClassDef | None:
     """Return a class's definition; None if the module or the class does not exist under this name."""
     with suppress(OSError):
-        return next((node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == name), None)
+        return next(
+            (
+                node
+                for node in _tree(module).body
+                if isinstance(node, ast.ClassDef) and node.name == name
+            ),
+            None,
+        )
     return None
 
 
 def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next((line for line in node.body if isinstance(line, ast.FunctionDef) and line.name == name), None)
+    return next(
+        (line for line in node.body if isinstance(line, ast.FunctionDef) and line.name == name),
+        None,
+    )
 
 
 def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
-    """Return the parameters of a class, and whether it may accept more. A dataclass's parameters are its fields."""
+    """Return the parameters of a class, and whether it may accept more.
+
+    A dataclass's parameters are its fields.
+    """
     node = _class(module, class_name)
     if node is None:
         return set(), True
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-        return {ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)}, False
+        return {
+            ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)
+        }, False
     init = _method(node, "__init__")
-    names = {argument.arg for argument in (*init.args.args, *init.args.kwonlyargs)} if init else set()
+    names = (
+        {argument.arg for argument in (*init.args.args, *init.args.kwonlyargs)} if init else set()
+    )
     is_open = init is not None and init.args.kwarg is not None
     for parent in _parents(module, node) if init is None or is_open else ():
         inherited, is_parent_open = _parameters(*parent)
@@ -153,7 +194,9 @@ def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
 
 
 def _ranks(module: str, class_name: str) -> bool:
-    """Return whether the method ``loglikelihood`` of a class or its parents does more than raise an error."""
+    """Return whether the method ``loglikelihood`` of a class or its parents does more than raise an
+    error.
+    """
     node = _class(module, class_name)
     method = node and _method(node, "loglikelihood")
     if node is None or method is None:
@@ -162,9 +205,15 @@ def _ranks(module: str, class_name: str) -> bool:
 
 
 def _parents(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Yield module and name of the parent classes that are in the same module, this package or a harness."""
+    """Yield module and name of the parent classes that are in the same module, this package or a
+    harness.
+    """
     imports = [line for line in ast.walk(_tree(module)) if isinstance(line, ast.ImportFrom)]
-    imported = {alias.asname or alias.name: (line.module or "", alias.name) for line in imports for alias in line.names}
+    imported = {
+        alias.asname or alias.name: (line.module or "", alias.name)
+        for line in imports
+        for alias in line.names
+    }
     for base in map(ast.unparse, node.bases):
         parent = (module, base) if _class(module, base) else imported.get(base, ("", base))
         if parent[0].partition(".")[0] in ("lmms_egoplan", "lmms_eval", "lm_eval"):

@@ -16,26 +16,37 @@ from lmms_egoplan.files import file_version
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
 from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, stored_template
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.ranking.chat_templates import template_problem, use_template_of_tokenizer, uses_template
+from lmms_egoplan.ranking.chat_templates import (
+    template_problem,
+    use_template_of_tokenizer,
+    uses_template,
+)
 
 # Parameters that accept arbitrary names.
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def check_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any], is_open: bool = False) -> None:
+def check_arguments(
+    model: str, names: Iterable[str], *takers: Callable[..., Any], is_open: bool = False
+) -> None:
     """Check the names of ``--model_args``.
 
     Args:
         model: The model's name in the harness.
         names: The argument names to check.
         takers: Classes or functions that accept these arguments.
-        is_open: Whether the parent class accepts further names, so that only near misses of known ones are errors.
+        is_open: Whether the parent class accepts further names, so that only near misses of known
+            ones are errors.
 
     Raises:
         LmmsEgoplanError: A name is unknown. The message suggests the nearest known one.
     """
-    parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
-    valid_names = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
+    parameters = [
+        parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()
+    ]
+    valid_names = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {
+        "self"
+    }
     for name, hint in unknown_arguments(names, valid_names, is_open=is_open):
         raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
 
@@ -68,17 +79,24 @@ def load_config(model: str, checkpoint: str, **loading: Any) -> tuple[PreTrained
             f"{model}: {checkpoint}: cannot load the checkpoint's configuration: {_line(error)}"
         ) from error
     takes_images = type(config) in AutoModelForImageTextToText._model_mapping
-    if not takes_images and AutoModelForImageTextToText.__name__ not in getattr(config, "auto_map", {}):
+    if not takes_images and AutoModelForImageTextToText.__name__ not in getattr(
+        config, "auto_map", {}
+    ):
         raise LmmsEgoplanError(
-            f"{model}: {checkpoint}: type {config.model_type} does not accept images; use a vision-language model"
+            f"{model}: {checkpoint}: type {config.model_type} does not accept images; "
+            "use a vision-language model"
         )
     try:
         return config, AutoProcessor.from_pretrained(checkpoint, **loading)
     except Exception as error:
-        raise LmmsEgoplanError(f"{model}: {checkpoint}: cannot load the processor: {_line(error)}") from error
+        raise LmmsEgoplanError(
+            f"{model}: {checkpoint}: cannot load the processor: {_line(error)}"
+        ) from error
 
 
-def check_template(model: str, checkpoint: str, processor: Any, way_out: str, revision: str = "main") -> None:
+def check_template(
+    model: str, checkpoint: str, processor: Any, way_out: str, revision: str = "main"
+) -> None:
     """Check that the chat template of a checkpoint can render questions with images.
 
     Args:
@@ -103,14 +121,18 @@ def check_template(model: str, checkpoint: str, processor: Any, way_out: str, re
     raise LmmsEgoplanError(f"{model}: {checkpoint}: {problem}; {way_out}")
 
 
-def check_chat(model: str, checkpoint: str, config: PreTrainedConfig, processor: Any, revision: str = "main") -> None:
+def check_chat(
+    model: str, checkpoint: str, config: PreTrainedConfig, processor: Any, revision: str = "main"
+) -> None:
     """Check that lm-eval can apply a checkpoint's chat template.
 
     Raises:
         LmmsEgoplanError: As in `check_template`; also if the family has no template.
     """
     if not uses_template(config.to_dict(), processor):
-        raise LmmsEgoplanError(f"{model}: {checkpoint}: {config.model_type} has no chat template; {IN_LM_EVAL}")
+        raise LmmsEgoplanError(
+            f"{model}: {checkpoint}: {config.model_type} has no chat template; {IN_LM_EVAL}"
+        )
     check_template(model, checkpoint, processor, IN_LM_EVAL, revision)
 
 
@@ -119,26 +141,35 @@ def _line(error: Exception) -> str:
 
 
 def weights_version(pretrained: str, commit: str | None) -> str:
-    """Return a text that changes with the weights or any other file of the checkpoint, without reading them.
+    """Return a text that changes with the weights or any other file of the checkpoint, without
+    reading them.
 
     Args:
         pretrained: Folder of the checkpoint, or its name on the hub.
-        commit: Revision of the checkpoint on the hub (``model.config._commit_hash``); None for folders.
+        commit: Revision of the checkpoint on the hub (``model.config._commit_hash``); None for
+            folders.
 
     Returns:
-        The commit. For a folder, a digest of the names, sizes and times of its files; if it contains an adapter, also
-        of the base model's folder or name. If neither is known, a unique text.
+        The commit. For a folder, a digest of the names, sizes and times of its files; if it
+        contains an adapter, also of the base model's folder or name. If neither is known, a unique
+        text.
     """
-    return folder_version(pretrained) or (f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}")
+    return folder_version(pretrained) or (
+        f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}"
+    )
 
 
 def folder_version(value: Any) -> str | None:
-    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value is not a folder."""
+    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value is not
+    a folder.
+    """
     if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
         return None
     entries = _files(folder)
     try:
-        base = decode((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base = decode((folder / "adapter_config.json").read_text(encoding="utf-8"))[
+            "base_model_name_or_path"
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         base = None
     if base is not None:
@@ -147,6 +178,8 @@ def folder_version(value: Any) -> str | None:
 
 
 def _files(folder: Path) -> list[list[str]]:
-    """Return the name and version of each file in a folder tree, by name; empty if the folder is missing."""
+    """Return the name and version of each file in a folder tree, by name; empty if the folder is
+    missing.
+    """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]

@@ -23,7 +23,14 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")
 _PASSED_ON = ("num_beams", "repetition_penalty")
-_HANDLED = {"do_sample", "max_gen_toks", "max_new_tokens", "until", *_SAMPLING_ARGUMENTS, *_PASSED_ON}
+_HANDLED = {
+    "do_sample",
+    "max_gen_toks",
+    "max_new_tokens",
+    "until",
+    *_SAMPLING_ARGUMENTS,
+    *_PASSED_ON,
+}
 
 
 class Instance(Protocol):
@@ -38,8 +45,8 @@ class Answer(NamedTuple):
     Attributes:
         text: The text, cut at the first stop string.
         input_tokens: Number of input tokens.
-        output_tokens: Number of generated tokens, without the end of text. It equals the limit on new tokens only if
-            the limit ended the answer.
+        output_tokens: Number of generated tokens, without the end of text. It equals the limit on
+            new tokens only if the limit ended the answer.
     """
 
     text: str
@@ -48,7 +55,9 @@ class Answer(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """One answer of a beam search: its text, the sum of its log-probabilities in nats, and its number of tokens."""
+    """One answer of a beam search: its text, the sum of its log-probabilities in nats, and its
+    number of tokens.
+    """
 
     text: str
     logprob: float
@@ -76,11 +85,17 @@ class EncodedBatch(NamedTuple):
 
 
 def _shape(request: Instance, question: Question) -> str:
-    """Return a key that is equal for questions of one batch: generation arguments and types of media, in order.
+    """Return a key that is equal for questions of one batch: generation arguments and types of
+    media, in order.
 
     Videos must also have equal lengths and frame rates.
     """
-    contents = [content for message in question[0] for content in message["content"] if content["type"] != "text"]
+    contents = [
+        content
+        for message in question[0]
+        for content in message["content"]
+        if content["type"] != "text"
+    ]
     videos = [content.get("video", ()) for content in contents]
     media = [
         (content["type"], len(video), getattr(video, "fps", None))
@@ -98,14 +113,17 @@ class AnswerGenerator:
         apply_chat_template: As in `CandidateRanker`.
 
     Raises:
-        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
+        RankingError: The chat template must be applied, but is missing or has no placeholder for
+            images.
 
     Attributes:
         takes_video: As in `QuestionEncoder`.
         has_system_turn: As in `QuestionEncoder`.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any, *, apply_chat_template: bool | None = None) -> None:
+    def __init__(
+        self, model: PreTrainedModel, processor: Any, *, apply_chat_template: bool | None = None
+    ) -> None:
         keep_fractions(model)
         self._model = model
         self._tokenizer = processor.tokenizer
@@ -130,14 +148,16 @@ class AnswerGenerator:
     ) -> Generator[tuple[int, Answer, bool], None, None]:
         """Yield each request's index, the answer to its question, and whether a video was shown.
 
-        Questions are loaded and batches encoded while the model generates. With a batch size of 1, requests are in the
-        order of `by_question`. Those that show the same media, as in several conditions, share decoding and encoding.
-        Of equal requests without sampling, only the first one is answered.
+        Questions are loaded and batches encoded while the model generates. With a batch size of 1,
+        requests are in the order of `by_question`. Those that show the same media, as in several
+        conditions, share decoding and encoding. Of equal requests without sampling, only the first
+        one is answered.
 
         Args:
-            requests: Requests whose ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
-                ``do_sample`` (None leaves sampling to the checkpoint's generation config), ``temperature``, ``top_p``,
-                ``top_k``, ``num_beams``, ``repetition_penalty``.
+            requests: Requests whose ``args[1]`` are generation arguments: ``until`` (stop strings),
+                ``max_new_tokens``, ``do_sample`` (None leaves sampling to the checkpoint's
+                generation config), ``temperature``, ``top_p``, ``top_k``, ``num_beams``,
+                ``repetition_penalty``.
             load: Loads the question of a request. Must be thread-safe.
             shown_of: Returns the key of the question whose media a request shows.
             batch_size: Maximum number of questions per batch.
@@ -161,7 +181,9 @@ class AnswerGenerator:
         def load_at(index: int) -> tuple[Any, str]:
             messages, question_id = load(requests[index])
             arguments = {**defaults, **requests[index].args[1]}
-            samples = self._keywords(arguments).get("do_sample", True)  # if left to the checkpoint, it may sample
+            samples = self._keywords(arguments).get(
+                "do_sample", True
+            )  # if left to the checkpoint, it may sample
             return (messages, arguments, samples and index), question_id
 
         pairs: Generator[tuple[EncodedBatch, list[int]], None, None]
@@ -175,16 +197,25 @@ class AnswerGenerator:
             )
         else:
             batching = Batching[int, Question, Any](
-                lambda *items: len({_shape(requests[index], question) for index, question in items}) == 1,
+                lambda *items: (
+                    len({_shape(requests[index], question) for index, question in items}) == 1
+                ),
                 batch_size if self._encoder.applies_chat_template else 1,
-                lambda batch: (encode([loaded for _, loaded in batch], requests[batch[0][0]].args[1]), [*dict(batch)]),
+                lambda batch: (
+                    encode([loaded for _, loaded in batch], requests[batch[0][0]].args[1]),
+                    [*dict(batch)],
+                ),
                 lambda pair: num_bytes(pair[0].inputs),
             )
             indices = range(len(requests))
-            pairs = prefetch(indices, lambda i: load(requests[i]), workers, size=_media_bytes, batching=batching)
+            pairs = prefetch(
+                indices, lambda i: load(requests[i]), workers, size=_media_bytes, batching=batching
+            )
         with closing(pairs):
             for batch, equal in pairs:  # the indices of equal requests, or of those of the batch
-                yield from zip(equal, cycle(self._generate(batch)), cycle(batch.has_video), strict=False)
+                yield from zip(
+                    equal, cycle(self._generate(batch)), cycle(batch.has_video), strict=False
+                )
         logger.info(f"Reading ahead of the model took at most {PEAK.num_bytes / 2**20:,.0f} MiB")
 
     @torch.inference_mode()
@@ -192,12 +223,16 @@ class AnswerGenerator:
         arguments, question_ids = batch.arguments, batch.question_ids
         stops = stop_strings(arguments)
         inputs = on_device(batch.inputs, self._model)
-        for length, question_id in zip(inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True):
+        for length, question_id in zip(
+            inputs["attention_mask"].sum(dim=1).tolist(), question_ids, strict=True
+        ):
             check_length(self._model, length, 1, question_id)
         model = self._model
         if not any(name.startswith("pixel_values") for name in inputs):
             model = text_model(model)
-            inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
+            inputs = {
+                name: value for name, value in inputs.items() if not name.startswith("qformer_")
+            }
         stopping = {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
         output = model.generate(**inputs, **self._keywords(arguments), **stopping)
         return [
@@ -208,13 +243,15 @@ class AnswerGenerator:
         ]
 
     @torch.inference_mode()
-    def beams(self, messages: Sequence[Message], width: int, new_tokens: int, question_id: str) -> list[Beam]:
+    def beams(
+        self, messages: Sequence[Message], width: int, new_tokens: int, question_id: str
+    ) -> list[Beam]:
         """Return the best answers of a beam search, by mean log-probability per token, best first.
 
         Args:
             messages: Chat messages with at least one image or video.
-            width: Width of the search and maximum number of answers. Of answers with the same text, the best one is
-                kept.
+            width: Width of the search and maximum number of answers. Of answers with the same text,
+                the best one is kept.
             new_tokens: Maximum number of generated tokens.
             question_id: ID of the question for error messages.
 
@@ -234,11 +271,20 @@ class AnswerGenerator:
         logprobs = self._model.compute_transition_scores(
             output.sequences, output.scores, indices, normalize_logits=indices is None
         )
-        generated = self._generated_tokens(output.sequences, inputs["input_ids"].repeat_interleave(width, dim=0))
-        texts = (text.strip() for text in self._tokenizer.batch_decode(generated, skip_special_tokens=True))
+        generated = self._generated_tokens(
+            output.sequences, inputs["input_ids"].repeat_interleave(width, dim=0)
+        )
+        texts = (
+            text.strip()
+            for text in self._tokenizer.batch_decode(generated, skip_special_tokens=True)
+        )
         beams: dict[str, Beam] = {}
         for row, text in enumerate(texts):
-            scored = logprobs[row] if indices is None else logprobs[row][indices[row][: logprobs.shape[1]] >= 0]
+            scored = (
+                logprobs[row]
+                if indices is None
+                else logprobs[row][indices[row][: logprobs.shape[1]] >= 0]
+            )
             beams.setdefault(text, Beam(text, float(scored.sum()), len(scored)))
         return list(beams.values())
 
@@ -251,7 +297,8 @@ class AnswerGenerator:
         return output
 
     def replies(self, output: torch.Tensor, prompt: torch.Tensor) -> list[tuple[str, int]]:
-        """Return the text and the number of tokens, without the end of text, of each row that ``generate`` returns.
+        """Return the text and the number of tokens, without the end of text, of each row that
+        ``generate`` returns.
 
         Args:
             output: The rows, with or without the prompts, of shape (questions, tokens).
@@ -264,12 +311,19 @@ class AnswerGenerator:
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if unknown := set(arguments) - _HANDLED - self._unknown_arguments:
             self._unknown_arguments |= unknown
-            logger.warning(f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}")
+            logger.warning(
+                f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}"
+            )
         sampling = {name: arguments[name] for name in _SAMPLING_ARGUMENTS if arguments.get(name)}
         do_sample = arguments.get("do_sample", bool(sampling.get("temperature")))
         if do_sample is not None:
-            sampling = {"do_sample": bool(do_sample), **(sampling if do_sample else dict.fromkeys(_SAMPLING_ARGUMENTS))}
-        passed_on = {name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None}
+            sampling = {
+                "do_sample": bool(do_sample),
+                **(sampling if do_sample else dict.fromkeys(_SAMPLING_ARGUMENTS)),
+            }
+        passed_on = {
+            name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None
+        }
         return {"max_new_tokens": num_new_tokens(arguments), **sampling, **passed_on}
 
     def _count_tokens(self, ids: torch.Tensor) -> int:
@@ -288,7 +342,9 @@ def _media_bytes(question: Question) -> int:
 
 
 def num_new_tokens(arguments: Mapping[str, Any]) -> int:
-    """Return the maximum number of new tokens: the task's, or `DEFAULT_NEW_TOKENS` if it states none."""
+    """Return the maximum number of new tokens: the task's, or `DEFAULT_NEW_TOKENS` if it states
+    none.
+    """
     return int(arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS)))
 
 

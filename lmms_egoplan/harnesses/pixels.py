@@ -1,7 +1,9 @@
-"""Limit the pixels of images and of video frames that a processor passes on, and state the limits in effect.
+"""Limit the pixels of images and of video frames that a processor passes on, and state the limits
+in effect.
 
-Processors of transformers count in different units under the same names. The limits of this module have one unit: the
-pixels, height times width, of one image or of one frame of a video, after the processor has resized it.
+Processors of transformers count in different units under the same names. The limits of this module
+have one unit: the pixels, height times width, of one image or of one frame of a video, after the
+processor has resized it.
 """
 
 import os
@@ -42,26 +44,31 @@ A frame that is shown as an image is an image.
 def set_budget(model: str, processor: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Set a processor's limits, and return the limits in effect.
 
-    Without arguments, the limits are those that the preset of ``LMMS_EGOPLAN_PROTOCOL`` states, if the processor has
-    such limits, or else its own. A default that transformers announces to change, that of ``cap_pixels_per_frame``, is
-    set explicitly.
+    Without arguments, the limits are those that the preset of ``LMMS_EGOPLAN_PROTOCOL`` states, if
+    the processor has such limits, or else its own. A default that transformers announces to change,
+    that of ``cap_pixels_per_frame``, is set explicitly.
 
     Args:
         model: The model's name in the harness.
         processor: A transformers processor. Its image and video processors change.
-        arguments: The model's arguments; `PIXEL_ARGUMENTS` are used. None: the processor's own limit.
+        arguments: The model's arguments; `PIXEL_ARGUMENTS` are used. None: the processor's own
+            limit.
 
     Returns:
         As from `in_effect`, and the arguments or the preset's limits: ``requested``.
 
     Raises:
-        LmmsEgoplanError: A limit is not a whole number, below the size of a token, or contradicts another one; or the
-            processor has no such limit.
+        LmmsEgoplanError: A limit is not a whole number, below the size of a token, or contradicts
+            another one; or the processor has no such limit.
     """
-    requested = {name: arguments[name] for name in PIXEL_ARGUMENTS if arguments.get(name) is not None}
+    requested = {
+        name: arguments[name] for name in PIXEL_ARGUMENTS if arguments.get(name) is not None
+    }
     for name, value in requested.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise LmmsEgoplanError(f"{model}: {name} must be a whole number of pixels above 0, got {value!r}")
+            raise LmmsEgoplanError(
+                f"{model}: {name} must be a whole number of pixels above 0, got {value!r}"
+            )
     is_preset = not requested
     if is_preset:
         requested = dict(stated_pixels(os.environ.get(PRESET, "").strip()))
@@ -77,7 +84,10 @@ def set_budget(model: str, processor: Any, arguments: Mapping[str, Any]) -> dict
             _check(model, limits, part, times)
             setattr(processor, f"{kind}_processor", _limited(part, times, *limits.values()))
             continue
-        asked, size = ", ".join(name for name in names if name in requested), getattr(part, "size", None)
+        asked, size = (
+            ", ".join(name for name in names if name in requested),
+            getattr(part, "size", None),
+        )
         details = f" (its size: {dict(size)})" if size else ""
         reason = f"{type(processor).__name__} has {NO_LIMITS} for {kind}s{details}"
         if not is_preset:
@@ -98,8 +108,8 @@ def set_engine_budget(
         arguments: Arguments of vLLM's ``LLM``.
 
     Returns:
-        As from `set_budget`, without videos, or the text ``not known`` if the arguments have ``mm_processor_kwargs``;
-        and the arguments, with the limits.
+        As from `set_budget`, without videos, or the text ``not known`` if the arguments have
+        ``mm_processor_kwargs``; and the arguments, with the limits.
 
     Raises:
         LmmsEgoplanError: As in `set_budget`, or there are both kinds of limits.
@@ -107,21 +117,27 @@ def set_engine_budget(
     requested = [name for name, value in limits.items() if value is not None]
     if "mm_processor_kwargs" in arguments:
         if requested:
-            raise LmmsEgoplanError(f"{model}: use either {', '.join(requested)} or mm_processor_kwargs")
+            raise LmmsEgoplanError(
+                f"{model}: use either {', '.join(requested)} or mm_processor_kwargs"
+            )
         return NOT_KNOWN, dict(arguments)
     pixels = set_budget(model, processor, limits)
     pixels.pop("video", None)
     if not pixels["requested"] or pixels["image"] == NO_LIMITS:
         return pixels, dict(arguments)
-    return pixels, {**arguments, "mm_processor_kwargs": {"size": dict(processor.image_processor.size)}}
+    return pixels, {
+        **arguments,
+        "mm_processor_kwargs": {"size": dict(processor.image_processor.size)},
+    }
 
 
 def in_effect(processor: Any) -> dict[str, Any]:
     """Return the limits of a processor in pixels, by ``image`` and ``video``, as plain JSON values.
 
-    An image has ``min`` and ``max``; a video has ``min_frame`` and ``max_frame`` for each frame, and ``min_video`` and
-    ``max_video`` for all its frames together. Limits that do not exist are omitted. A processor without limits has
-    `NO_LIMITS`, and one that accepts no videos has no entry for them.
+    An image has ``min`` and ``max``; a video has ``min_frame`` and ``max_frame`` for each frame,
+    and ``min_video`` and ``max_video`` for all its frames together. Limits that do not exist are
+    omitted. A processor without limits has `NO_LIMITS`, and one that accepts no videos has no entry
+    for them.
     """
     limits: dict[str, Any] = {}
     for kind in ("image", "video"):
@@ -139,7 +155,10 @@ def in_words(pixels: Mapping[str, Any]) -> str:
     """
     units = {
         "image": (("min", "max", "image"),),
-        "video": (("min_frame", "max_frame", "frame of a video"), ("min_video", "max_video", "video")),
+        "video": (
+            ("min_frame", "max_frame", "frame of a video"),
+            ("min_video", "max_video", "video"),
+        ),
     }
     parts = []
     for kind, limits in ((kind, pixels[kind]) for kind in units if kind in pixels):
@@ -148,7 +167,13 @@ def in_words(pixels: Mapping[str, Any]) -> str:
             continue
         for least, most, unit in units[kind]:
             known = [limits.get(least), limits.get(most)]
-            text = "at least {:,}" if known[1] is None else "at most {1:,}" if known[0] is None else "{:,} to {:,}"
+            text = (
+                "at least {:,}"
+                if known[1] is None
+                else "at most {1:,}"
+                if known[0] is None
+                else "{:,} to {:,}"
+            )
             parts += [] if known == [None, None] else [f"{text.format(*known)} per {unit}"]
     return "; ".join(parts)
 
@@ -158,11 +183,15 @@ def is_as_stated(pixels: Any, stated: Mapping[str, int]) -> bool:
 
     Args:
         pixels: As from `in_effect`, or a text if they are not known.
-        stated: By the names of `PIXEL_ARGUMENTS`. Limits for videos do not matter to a processor that accepts none.
+        stated: By the names of `PIXEL_ARGUMENTS`. Limits for videos do not matter to a processor
+            that accepts none.
     """
     if not isinstance(pixels, Mapping):
         return False
-    frames = {"min_frame": stated.get("video_min_pixels"), "max_frame": stated.get("video_max_pixels")}
+    frames = {
+        "min_frame": stated.get("video_min_pixels"),
+        "max_frame": stated.get("video_max_pixels"),
+    }
     images = {"min": stated.get("min_pixels"), "max": stated.get("max_pixels")}
     wanted = {"image": images, "video": frames if "video" in pixels else {}}
     return all(
@@ -176,7 +205,8 @@ class _LimitedFrames:
     """A video processor whose own limits count all frames of a video, with limits for each frame.
 
     Attributes:
-        pixels_per_frame: The smallest and the largest number of pixels; None for the processor's own limit.
+        pixels_per_frame: The smallest and the largest number of pixels; None for the processor's
+            own limit.
     """
 
     pixels_per_frame: tuple[int | None, int | None]
@@ -186,12 +216,19 @@ class _LimitedFrames:
         metadata = make_batched_metadata(videos, kwargs.pop("video_metadata", None))
         parts = []
         for video, details in zip(videos, metadata, strict=True):
-            # The processor would repeat the last frame, too, but after resizing, where it rounds odd numbers.
+            # The processor would repeat the last frame, too, but after resizing, where it rounds
+            # odd numbers.
             missing = -len(video) % self.temporal_patch_size  # type: ignore[attr-defined]
-            frames = np.concatenate([np.asarray(video), np.repeat(np.asarray(video[-1:]), missing, axis=0)])
+            frames = np.concatenate(
+                [np.asarray(video), np.repeat(np.asarray(video[-1:]), missing, axis=0)]
+            )
             limits = zip(self.pixels_per_frame, _edges(self), strict=True)
             size = [edge if limit is None else limit * len(frames) for limit, edge in limits]
-            call = {**kwargs, "video_metadata": [details], "size": dict(zip(_EDGES, size, strict=True))}
+            call = {
+                **kwargs,
+                "video_metadata": [details],
+                "size": dict(zip(_EDGES, size, strict=True)),
+            }
             parts.append(super().__call__([frames], **call))  # type: ignore[misc]
         return BatchFeature({name: _joined([part[name] for part in parts]) for name in parts[0]})
 
@@ -220,7 +257,9 @@ def _with_edges(part: Any, shortest: int, longest: int) -> Any:
 
 
 def _uncapped(part: Any) -> Any:
-    """Return a copy of a processor without the limit that ``cap_pixels_per_frame`` adds to its size."""
+    """Return a copy of a processor without the limit that ``cap_pixels_per_frame`` adds to its
+    size.
+    """
     part = copy(part)
     if hasattr(part, "cap_pixels_per_frame"):
         part.cap_pixels_per_frame = False
@@ -241,16 +280,20 @@ def _check(model: str, limits: Mapping[str, int | None], part: Any, times: int) 
     token = _factor(part) ** 2
     for name, value in limits.items():
         if value is not None and value < token:
-            raise LmmsEgoplanError(f"{model}: {name}={value} is less than one token of this model, {token} pixels")
+            raise LmmsEgoplanError(
+                f"{model}: {name}={value} is less than one token of this model, {token} pixels"
+            )
     (least_name, least), (most_name, most) = limits.items()
     # A limit on all frames of a video applies to as few as two.
     defaults = [edge // (times or part.temporal_patch_size) for edge in _edges(part)]
     lowest, highest = (
-        default if limit is None else limit for limit, default in zip((least, most), defaults, strict=True)
+        default if limit is None else limit
+        for limit, default in zip((least, most), defaults, strict=True)
     )
     if lowest > highest:
         raise LmmsEgoplanError(
-            f"{model}: {least_name} ({lowest}{' by default' if least is None else ''}) exceeds {most_name} "
+            f"{model}: {least_name} ({lowest}{' by default' if least is None else ''}) exceeds "
+            f"{most_name} "
             f"({highest}{' by default' if most is None else ''}); set both"
         )
 
@@ -259,13 +302,15 @@ def _times(part: Any, kind: str) -> int | None:
     """Find out how a processor counts a picture's pixels against its limits, from what it does.
 
     Returns:
-        How many times it counts them: 1, or 2 if it takes an image for two frames; 0 if it counts all frames of a
-        video together. None if it has no limits in pixels.
+        How many times it counts them: 1, or 2 if it takes an image for two frames; 0 if it counts
+        all frames of a video together. None if it has no limits in pixels.
     """
     if isinstance(part, _LimitedFrames):
         return 0
     names = ("patch_size", "merge_size", "temporal_patch_size")
-    if not all(isinstance(getattr(part, name, None), int) for name in names) or not _has_edges(part):
+    if not all(isinstance(getattr(part, name, None), int) for name in names) or not _has_edges(
+        part
+    ):
         return None
     factor, frames, part = _factor(part), _PROBED_FRAMES if kind == "video" else 1, _uncapped(part)
     for times in (1, 0) if kind == "video" else dict.fromkeys((1, part.temporal_patch_size)):
@@ -284,7 +329,9 @@ def _has_edges(part: Any) -> bool:
 
 
 def _pixels(part: Any, kind: str, side: int) -> int | None:
-    """Return the pixels of a square picture of this side after a processor has resized it; None if it fails."""
+    """Return the pixels of a square picture of this side after a processor has resized it; None if
+    it fails.
+    """
     picture = Image.new("RGB", (side, side))
     try:
         if kind == "image":
@@ -303,17 +350,26 @@ def _limits(part: Any, kind: str, times: int) -> dict[str, int]:
         return {"min": least // times, "max": most // times}
     if isinstance(part, _LimitedFrames):
         names = zip(("min", "max"), part.pixels_per_frame, (least, most), strict=True)
-        return {f"{name}_video" if limit is None else f"{name}_frame": limit or edge for name, limit, edge in names}
+        return {
+            f"{name}_video" if limit is None else f"{name}_frame": limit or edge
+            for name, limit, edge in names
+        }
     unit = "frame" if times else "video"
     limits = {f"min_{unit}": least, f"max_{unit}": most}
     if _is_capped(part, times):
         tokens = part.max_video_tokens * _factor(part) ** 2
-        limits |= {"max_video": int(tokens * 0.9) * part.temporal_patch_size} if times else {"max_frame": tokens}
+        limits |= (
+            {"max_video": int(tokens * 0.9) * part.temporal_patch_size}
+            if times
+            else {"max_frame": tokens}
+        )
     return limits
 
 
 def _is_capped(part: Any, times: int) -> bool:
-    """Return whether ``max_video_tokens`` limits frames, from what the processor does, since versions differ."""
+    """Return whether ``max_video_tokens`` limits frames, from what the processor does, since
+    versions differ.
+    """
     if not isinstance(getattr(part, "max_video_tokens", None), int):
         return False
     side, part = 8 * _factor(part), copy(part)

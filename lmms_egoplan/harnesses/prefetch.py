@@ -1,7 +1,7 @@
 """Load and encode upcoming items in threads while the caller processes the current one.
 
-Only the caller requests more work, and no thread waits for the caller. No thread remains after the caller stops or is
-interrupted.
+Only the caller requests more work, and no thread waits for the caller. No thread remains after the
+caller stops or is interrupted.
 """
 
 import math
@@ -24,13 +24,15 @@ from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 from lmms_egoplan.sharing import by_question, encode_together
 
-# Default maximum number of workers, fast enough for any model. Each worker has a copy of the processor.
+# Default maximum number of workers, fast enough for any model. Each worker has a copy of the
+# processor.
 MOST_WORKERS = 16
 
 # Memory limit for reading ahead, for all processes of a machine together.
 BYTES_AHEAD = 2 << 30
 
-# Two copies of an item's pixels exist at a time: the decoded and the RGB image, then the array and the tensor.
+# Two copies of an item's pixels exist at a time: the decoded and the RGB image, then the array and
+# the tensor.
 _COPIES = 2
 
 # Items per worker to load in advance, so one slow item does not block the others.
@@ -42,10 +44,11 @@ Encoded = TypeVar("Encoded", bound=Any)
 
 
 def num_workers(count: int | str | None = None) -> int:
-    """Return the number of threads that load and encode; by default, this process's cores, at most `MOST_WORKERS`.
+    """Return the number of threads that load and encode; by default, this process's cores, at most
+    `MOST_WORKERS`.
 
-    The cores are limited by CPU affinity and container quotas, and shared with the other processes that the launcher
-    started on this machine.
+    The cores are limited by CPU affinity and container quotas, and shared with the other processes
+    that the launcher started on this machine.
 
     Raises:
         ValueError: The count is not an integer of at least 1.
@@ -59,7 +62,12 @@ def num_workers(count: int | str | None = None) -> int:
 
 def processes_here() -> int:
     """Return the number of processes that the launcher started on this machine; 1 if unknown."""
-    names = ["LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"]
+    names = [
+        "LOCAL_WORLD_SIZE",
+        "MPI_LOCALNRANKS",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+    ]
     return max(1, get_int_from_env(names, 1))
 
 
@@ -85,7 +93,8 @@ class Batching(Generic[Item, Loaded, Encoded]):
     """How to combine loaded items into encoded batches.
 
     Attributes:
-        is_alike: Returns whether the second item, with its loaded value, may join a batch that starts with the first.
+        is_alike: Returns whether the second item, with its loaded value, may join a batch that
+            starts with the first.
         batch_size: Maximum number of items in a batch.
         encode: Encodes a batch; runs in the workers.
         encode_size: Returns the size of an encoded batch in bytes.
@@ -107,22 +116,25 @@ def prefetch(
     limit: float | None = None,
     ahead: int | None = None,
 ) -> Generator[Any, None, None]:
-    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items, prepared in advance.
+    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items, prepared in
+    advance.
 
-    Everything runs in `workers` threads. An exception of an item or a batch is raised when that item is reached.
+    Everything runs in `workers` threads. An exception of an item or a batch is raised when that
+    item is reached.
 
     Args:
         items: The items to load.
-        load: Loads an item. It calls `RESERVE` with the number of bytes before it decodes them; loads that do not call
-            it run one at a time. If memory is short, a load is interrupted there, or its result is dropped. The load is
-            then repeated later.
+        load: Loads an item. It calls `RESERVE` with the number of bytes before it decodes them;
+            loads that do not call it run one at a time. If memory is short, a load is interrupted
+            there, or its result is dropped. The load is then repeated later.
         workers: Number of threads.
-        size: Returns the size of a result in bytes. All items in memory, from loading to the encoded batch, take at
-            most `limit`, unless a single item or batch is larger. If None, there is no limit.
+        size: Returns the size of a result in bytes. All items in memory, from loading to the
+            encoded batch, take at most `limit`, unless a single item or batch is larger. If None,
+            there is no limit.
         batching: How to combine items; None to yield single items.
         limit: Memory limit in bytes; by default, this process's share of `BYTES_AHEAD`.
-        ahead: Maximum number of items beyond the current item or batch; by default, four per worker or two batches,
-            whichever is more.
+        ahead: Maximum number of items beyond the current item or batch; by default, four per worker
+            or two batches, whichever is more.
     """
     batch_size = batching.batch_size if batching else 1
     ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
@@ -202,9 +214,13 @@ def prefetch_conditions(
 
     def encode_block(block: list[Item]) -> tuple[list[tuple[Encoded, list[Item]]], int]:
         pairs = encode_together(block, load, encode)
-        return pairs, num_bytes({id(value): value for encoded, _ in pairs for value in encoded.inputs.values()})
+        return pairs, num_bytes(
+            {id(value): value for encoded, _ in pairs for value in encoded.inputs.values()}
+        )
 
-    with closing(prefetch(by_question(conditions, shown_of), encode_block, workers, size=itemgetter(1))) as blocks:
+    with closing(
+        prefetch(by_question(conditions, shown_of), encode_block, workers, size=itemgetter(1))
+    ) as blocks:
         for _, (pairs, _) in blocks:
             while pairs:
                 yield pairs.pop(0)
@@ -233,7 +249,8 @@ class _Job:
         error: Exception raised by the call.
         num_items: Number of items in the result.
         base: Size of the call's arguments, in bytes.
-        reserved: Bytes reserved for the job: an estimate while it runs, then the size of its result.
+        reserved: Bytes reserved for the job: an estimate while it runs, then the size of its
+            result.
         size: Size of its result, in bytes.
         read: Number of bytes that the call has announced; None before that.
         need: Number of bytes to reserve before the call is repeated.
@@ -251,7 +268,9 @@ class _Job:
     read: int | None = None
     is_running = is_done = is_read = is_forced = False
 
-    def __init__(self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()) -> None:
+    def __init__(
+        self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()
+    ) -> None:
         self.call, self.measure, self.loads, self.is_kept = call, measure, tuple(loads), bool(loads)
         self.num_items = len(loads) or 1
         self.base: float = sum(load.size for load in loads)
@@ -293,7 +312,9 @@ class _Workers:
         with self._lock:
             index = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[index : index + len(job.loads)] = [job]
-            job.reserved = job.reserved or self._expected(self._pixels)  # an estimate until the call announces its size
+            job.reserved = job.reserved or self._expected(
+                self._pixels
+            )  # an estimate until the call announces its size
             job.loads = ()
             self._start(job)
         return job
@@ -319,15 +340,25 @@ class _Workers:
             return self._reserved + self._expected(self._pixels) <= self._limit
 
     def repeat(self) -> None:
-        """Repeat calls that fit now. If one call blocks all others, drop later results; they are loaded again."""
+        """Repeat calls that fit now.
+
+        If one call blocks all others, drop later results; they are loaded again.
+        """
         with self._lock:
             for index, job in enumerate(self._jobs):
                 if job.is_running or job.is_done:
                     continue
                 if all(earlier.is_read and earlier.is_kept for earlier in self._jobs[:index]):
                     for later in self._jobs[:index:-1]:
-                        if later.is_done and not (later.is_kept or later.error or self._fits(job, job.need)):
-                            later.need, later.reserved, later.is_done, later.result = later.reserved, 0, False, None
+                        if later.is_done and not (
+                            later.is_kept or later.error or self._fits(job, job.need)
+                        ):
+                            later.need, later.reserved, later.is_done, later.result = (
+                                later.reserved,
+                                0,
+                                False,
+                                None,
+                            )
                     job.is_forced = not any(other.is_running for other in self._jobs)
                 if not self._fits(job, job.need):
                     return
@@ -341,7 +372,8 @@ class _Workers:
     def _run(self, job: _Job) -> None:
         token = RESERVE.set(partial(self._announced, job))
         try:
-            # No local variable: this thread may pause after the job is done, and would keep the result alive.
+            # No local variable: this thread may pause after the job is done, and would keep the
+            # result alive.
             job.result = job.call()
             self._settle(job, job.measure(job.result))
             job.is_done = True
@@ -359,7 +391,9 @@ class _Workers:
             return
         job.read = (job.read or 0) + num_bytes
         # Cap estimates at the limit: a job that reserves all of it runs alone.
-        self._claim(job, max(job.need, _COPIES * job.read, min(self._expected(job.read), self._limit)))
+        self._claim(
+            job, max(job.need, _COPIES * job.read, min(self._expected(job.read), self._limit))
+        )
 
     def _settle(self, job: _Job, size: int) -> None:
         """Reserve memory for a result, and update the estimates for other items."""
@@ -394,5 +428,7 @@ class _Workers:
         return sum(job.reserved for job in self._jobs)
 
     def _expected(self, pixels: float) -> float:
-        """Estimate the memory for loading and encoding an item, from the size of its pixels in bytes."""
+        """Estimate the memory for loading and encoding an item, from the size of its pixels in
+        bytes.
+        """
         return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

@@ -33,7 +33,8 @@ class RequestReader(Generic[Request]):
         question_of: Returns a key that is equal for requests about the same question.
         shown_of: Returns the key of the question whose media a request shows.
         candidate_of: Returns the candidate of a request; runs in the workers.
-        whole_of: Returns the requests about the question of a request, also those whose responses are cached.
+        whole_of: Returns the requests about the question of a request, also those whose responses
+            are cached.
     """
 
     load: Callable[[Request], Question]
@@ -51,11 +52,13 @@ def rank(
     workers: int,
     ledger: PathLedger | None,
 ) -> Generator[tuple[int, CandidateScore], None, None]:
-    """Yield the index of each request and the score of its candidate, in the order of `by_question`.
+    """Yield the index of each request and the score of its candidate, in the order of
+    `by_question`.
 
-    Consecutive requests of one question are ranked together, with its candidates whose responses are cached: a
-    candidate's loss may depend on the others in half precision. Questions that show the same media, as in several
-    conditions, share decoding and encoding. Of those that are equal, only the first one is ranked.
+    Consecutive requests of one question are ranked together, with its candidates whose responses
+    are cached: a candidate's loss may depend on the others in half precision. Questions that show
+    the same media, as in several conditions, share decoding and encoding. Of those that are equal,
+    only the first one is ranked.
 
     Args:
         requests: The harness's requests.
@@ -69,7 +72,10 @@ def rank(
     """
     indices = range(len(requests))
     groups = [
-        [*group] for _, group in itertools.groupby(indices, key=lambda index: reader.question_of(requests[index]))
+        [*group]
+        for _, group in itertools.groupby(
+            indices, key=lambda index: reader.question_of(requests[index])
+        )
     ]
     candidates: dict[int, str] = {}
     ranked: dict[int, list[str]] = {}
@@ -84,7 +90,11 @@ def rank(
 
     def questions() -> Iterator[Any]:
         for question, equal in encoded:
-            lengths = [question.prefix_length] if isinstance(question, EncodedQuestion) else question.lengths
+            lengths = (
+                [question.prefix_length]
+                if isinstance(question, EncodedQuestion)
+                else question.lengths
+            )
             pending.append((equal, question.question_id, lengths))
             yield question
 

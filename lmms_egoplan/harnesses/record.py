@@ -1,4 +1,5 @@
-"""Record the processor's settings, its limits on pixels, tokens and images of each question, and the judge's protocol.
+"""Record the processor's settings, its limits on pixels, tokens and images of each question, and
+the judge's protocol.
 
 See ``docs/report-json.md`` and ``docs/judges.md``.
 """
@@ -21,29 +22,37 @@ from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member
 
-# The known counts of each question of this process, or functions that return them, by task and document.
+# The known counts of each question of this process, or functions that return them, by task and
+# document.
 _counts: defaultdict[tuple[Any, Any], dict[str, Any]] = defaultdict(dict)
 
 
 def note(request: Any, **counts: Any) -> None:
-    """Record the known counts of a request's question; without any, only that it was asked. Thread-safe.
+    """Record the known counts of a request's question; without any, only that it was asked.
+
+    Thread-safe.
 
     Args:
         request: A request of a harness, with ``task_name`` and ``doc_id``.
-        counts: ``tokens`` of the context, ``images``, including video frames, and ``reply_tokens``, as integers, and
-            ``asked``, the prompt before the chat template; or functions to call after the run, unless a later call has
-            the value.
+        counts: ``tokens`` of the context, ``images``, including video frames, and ``reply_tokens``,
+            as integers, and ``asked``, the prompt before the chat template; or functions to call
+            after the run, unless a later call has the value.
     """
     _counts[request.task_name, request.doc_id].update(counts)
 
 
 def known(task: Any, document: Any) -> dict[str, int]:
     """Return the counts of a question that are known so far, to store them with a cached response."""
-    return {name: count for name, count in _counts.get((task, document), {}).items() if isinstance(count, int)}
+    return {
+        name: count
+        for name, count in _counts.get((task, document), {}).items()
+        if isinstance(count, int)
+    }
 
 
 def settings_of(processor: Any, model: Any) -> dict[str, Any]:
-    """Return the settings of a loaded processor and of its model, and the versions of packages, as plain JSON values.
+    """Return the settings of a loaded processor and of its model, and the versions of packages, as
+    plain JSON values.
 
     Args:
         processor: A transformers processor.
@@ -51,10 +60,18 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
     """
     template = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
     digest = template and hashlib.sha256(json.dumps(template).encode()).hexdigest()
-    settings = json.loads(json.dumps(processor.to_dict(), default=str)) | {"chat_template_sha256": digest}
+    settings = json.loads(json.dumps(processor.to_dict(), default=str)) | {
+        "chat_template_sha256": digest
+    }
     attention = getattr(getattr(model, "config", None), "_attn_implementation", NOT_KNOWN)
-    names = {"class": type(model).__name__, "dtype": str(getattr(model, "dtype", NOT_KNOWN)), "attention": attention}
-    is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)  # packed weights are few
+    names = {
+        "class": type(model).__name__,
+        "dtype": str(getattr(model, "dtype", NOT_KNOWN)),
+        "attention": attention,
+    }
+    is_counted = hasattr(model, "num_parameters") and not getattr(
+        model, "hf_quantizer", None
+    )  # packed weights are few
     names["parameters"] = model.num_parameters() if is_counted else NOT_KNOWN
     packages = _packages() if hasattr(model, "dtype") else {**_packages(), "vllm": NOT_KNOWN}
     return {"processor": settings, "model": names, "packages": packages}
@@ -71,15 +88,18 @@ def plain_text(*, is_applied: bool, exists: bool) -> str | None:
 
 
 def recorded(
-    evaluate: Callable[..., Any], plain_text_of: Callable[[Any, Mapping[str, Any]], str | None] | None = None
+    evaluate: Callable[..., Any],
+    plain_text_of: Callable[[Any, Mapping[str, Any]], str | None] | None = None,
 ) -> Callable[..., Any]:
     """Let a harness's ``evaluate`` add the record to results and samples.
 
-    A backend may have ``recorded_settings``, and ``plain_text``, the mark of a run without a chat template.
+    A backend may have ``recorded_settings``, and ``plain_text``, the mark of a run without a chat
+    template.
 
     Args:
         evaluate: The harness's function.
-        plain_text_of: Returns this mark from the backend and the arguments of `evaluate`, if the harness decides it.
+        plain_text_of: Returns this mark from the backend and the arguments of `evaluate`, if the
+            harness decides it.
     """
 
     @functools.wraps(evaluate)
@@ -89,21 +109,38 @@ def recorded(
         counts = _gathered()
         if results is not None:
             tasks = dict.fromkeys(task for task, _ in counts)
-            mark = plain_text_of(lm, kwargs) if plain_text_of is not None else getattr(lm, "plain_text", None)
+            mark = (
+                plain_text_of(lm, kwargs)
+                if plain_text_of is not None
+                else getattr(lm, "plain_text", None)
+            )
             _add_marks(results, tasks if mark else (), {"chat_template": mark})
             _add_protocols(results)
             _add_designs(results)
-            settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "pixels": NOT_KNOWN, "packages": _packages()}
+            settings = {
+                "processor": NOT_KNOWN,
+                "model": NOT_KNOWN,
+                "pixels": NOT_KNOWN,
+                "packages": _packages(),
+            }
             settings |= getattr(lm, "recorded_settings", {})
             _add_other_limits(results, settings["pixels"])
-            results["record"] = settings | {"tasks": {task: _summary(task, counts) for task in tasks}}
-            selected = kwargs.get("samples") or {}  # a question's document is then its position among them
+            results["record"] = settings | {
+                "tasks": {task: _summary(task, counts) for task in tasks}
+            }
+            selected = (
+                kwargs.get("samples") or {}
+            )  # a question's document is then its position among them
             for task, samples in results.get("samples", {}).items():
-                positions = {document: index for index, document in enumerate(selected.get(task, ()))}
+                positions = {
+                    document: index for index, document in enumerate(selected.get(task, ()))
+                }
                 for sample in samples if task in tasks else ():
                     question = task, positions.get(sample["doc_id"], sample["doc_id"])
                     known = {"tokens": None, "images": None, **counts.get(question, {})}
-                    if (reply_tokens := known.pop("reply_tokens", None)) is not None:  # lm-eval logs no counts
+                    if (
+                        reply_tokens := known.pop("reply_tokens", None)
+                    ) is not None:  # lm-eval logs no counts
                         usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
                         sample.setdefault("token_counts", [usage])
                     if (asked := known.pop("asked", None)) is not None:
@@ -127,7 +164,9 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
     They change no answer. The harness's keys for cached answers therefore do not contain them.
     """
     for task, values in results["results"].items():
-        protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
+        protocol = next(
+            (value for name, value in values.items() if name.startswith("judge_protocol,")), "none"
+        )
         judged = {} if protocol == "none" else {"judge_protocol": protocol}
         if (preset := member(results, "configs", task, "metadata", "asked_as") or "") or judged:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
@@ -136,10 +175,11 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
 
 
 def _add_designs(results: Mapping[str, Any]) -> None:
-    """Mark the tasks of a compact run: the design in the metadata, with samples or without, and the right counts.
+    """Mark the tasks of a compact run: the design in the metadata, with samples or without, and the
+    right counts.
 
-    The harness's standard errors are removed from them. They treat the questions as a sample of endlessly many, but the
-    score estimates that over the prepared ones.
+    The harness's standard errors are removed from them. They treat the questions as a sample of
+    endlessly many, but the score estimates that over the prepared ones.
     """
     if not os.environ.get(SUBSET):
         return
@@ -149,7 +189,8 @@ def _add_designs(results: Mapping[str, Any]) -> None:
         designs = designs_of(benchmark, config["test_split"]) if benchmark else {}
         for design in [*designs.values()][:1]:
             config["metadata"] = {**config["metadata"], "subset": design}
-            # lmms-eval counts all prepared questions. With --limit, both harnesses ask fewer than were drawn.
+            # lmms-eval counts all prepared questions. With --limit, both harnesses ask fewer than
+            # were drawn.
             effective = min(design["asked"], results["n-samples"][task]["effective"])
             results["n-samples"][task] = {"original": design["of"], "effective": effective}
             for name in [name for name in values if "_stderr" in name]:
@@ -157,7 +198,9 @@ def _add_designs(results: Mapping[str, Any]) -> None:
 
 
 def _add_other_limits(results: Mapping[str, Any], pixels: Any) -> None:
-    """Add the limits on pixels to the unknown fields of a preset that states others than those in effect."""
+    """Add the limits on pixels to the unknown fields of a preset that states others than those in
+    effect.
+    """
     for task, values in results["results"].items():
         stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))
         if stated and not is_as_stated(pixels, stated):
@@ -171,20 +214,32 @@ def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> 
     summary: dict[str, Any] = {"questions": len(questions)}
     for name in ("tokens", "images"):
         values = [question[name] for question in questions if name in question]
-        known = {"mean": fmean(values), "minimum": min(values), "maximum": max(values)} if values else {}
+        known = (
+            {"mean": fmean(values), "minimum": min(values), "maximum": max(values)}
+            if values
+            else {}
+        )
         summary[name] = known | {"not_known": len(questions) - len(values)}
     return summary
 
 
 def _packages() -> dict[str, str]:
-    loaded: dict[str, Any] = {name: sys.modules.get(name) for name in ("torch", "transformers", "vllm")}
-    return {name: module.__version__ for name, module in loaded.items() if hasattr(module, "__version__")}
+    loaded: dict[str, Any] = {
+        name: sys.modules.get(name) for name in ("torch", "transformers", "vllm")
+    }
+    return {
+        name: module.__version__
+        for name, module in loaded.items()
+        if hasattr(module, "__version__")
+    }
 
 
 def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
     """Return the counts of the questions of all processes."""
     counts = {
-        question: {name: count() if callable(count) else count for name, count in of_question.items()}
+        question: {
+            name: count() if callable(count) else count for name, count in of_question.items()
+        }
         for question, of_question in _counts.items()
     }
     parts: list[Any] = [counts]

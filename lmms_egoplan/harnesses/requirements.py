@@ -1,4 +1,6 @@
-"""Check that a harness or vLLM is installed, and that a model accepts its arguments, before it is loaded."""
+"""Check that a harness or vLLM is installed, and that a model accepts its arguments, before it is
+loaded.
+"""
 
 import difflib
 import importlib.util
@@ -16,7 +18,9 @@ def require_vllm(model: str) -> None:
         model: The harness's name for the model that needs vLLM.
     """
     if importlib.util.find_spec("vllm") is None:
-        raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install 'lmms-egoplan[vllm]'")
+        raise LmmsEgoplanError(
+            f"{model}: vLLM is not installed. Install it with: pip install 'lmms-egoplan[vllm]'"
+        )
 
 
 def require(module: str, name: str, requirement: str) -> None:
@@ -32,7 +36,10 @@ def require(module: str, name: str, requirement: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        typer.echo(f"lmms-egoplan: {name} is not installed. Install it with: pip install '{requirement}'", err=True)
+        typer.echo(
+            f"lmms-egoplan: {name} is not installed. Install it with: pip install '{requirement}'",
+            err=True,
+        )
         raise typer.Exit(1) from None
 
 
@@ -44,9 +51,15 @@ def unknown_arguments(
     Args:
         names: The argument names to check.
         valid_names: The known names.
-        is_open: Whether further names are accepted, so that only near misses of known ones are unknown.
+        is_open: Whether further names are accepted, so that only near misses of known ones are
+            unknown.
     """
     for name in sorted({*names} - {*valid_names}):
         near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
         if near or not is_open:
-            yield name, f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(valid_names))}"
+            yield (
+                name,
+                f"did you mean {near[0]}?"
+                if near
+                else f"use one of {', '.join(sorted(valid_names))}",
+            )

@@ -9,13 +9,16 @@ from loguru import logger
 
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience
 
-# Default time to wait for a server that no longer answers, in seconds: a restart with a large model takes minutes.
+# Default time to wait for a server that no longer answers, in seconds: a restart with a large model
+# takes minutes.
 SERVER_WAIT_S = 300.0
 
-# The server is asked this often, and must answer in this time. A dead server is reported after at most their sum.
+# The server is asked this often, and must answer in this time. A dead server is reported after at
+# most their sum.
 _CHECK_EVERY_S, _ANSWERS_IN_S = 3.0, 5.0
 
-# For checks. The retry is for servers that close an idle connection while the next request is on its way.
+# For checks. The retry is for servers that close an idle connection while the next request is on
+# its way.
 CHECKING = Patience(retries=1, read_s=_ANSWERS_IN_S, retry_after_s=0.0, longer_s=0.0)
 
 
@@ -34,7 +37,11 @@ class ServerWatch:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, where: str, check: Callable[[], Awaitable[Any]], wait_s: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        where: str,
+        check: Callable[[], Awaitable[Any]],
+        wait_s: float,
     ) -> None:
         self.losses = 0
         self.given_up: asyncio.Future[str] = loop.create_future()
@@ -66,10 +73,14 @@ class ServerWatch:
         finally:
             waiting.cancel()
         if self.given_up.done():
-            raise NoAnswerError(f"{self.given_up.result()} Waited {self._wait_s:g} s (server_wait)", may_pass=False)
+            raise NoAnswerError(
+                f"{self.given_up.result()} Waited {self._wait_s:g} s (server_wait)", may_pass=False
+            )
 
     async def _problem(self) -> str | None:
-        """Return why the server does not answer; None if it does, even with an error or that it is too busy."""
+        """Return why the server does not answer; None if it does, even with an error or that it is
+        too busy.
+        """
         try:
             await asyncio.wait_for(self._check(), _ANSWERS_IN_S)
         except asyncio.TimeoutError:
@@ -82,7 +93,10 @@ class ServerWatch:
 
     def _note_answer(self) -> None:
         if not self._is_reachable.is_set():
-            logger.info(f"The server at {self._where} answers again, after {time.monotonic() - self._lost_at:.0f} s")
+            logger.info(
+                f"The server at {self._where} answers again, after "
+                f"{time.monotonic() - self._lost_at:.0f} s"
+            )
         self._is_reachable.set()
 
     def _note_failure(self, problem: str) -> None:
@@ -91,7 +105,8 @@ class ServerWatch:
             self._lost_at = time.monotonic()
             self._is_reachable.clear()
             logger.warning(
-                f"The server at {self._where} does not answer: {problem} Start it again: the run continues if it "
+                f"The server at {self._where} does not answer: {problem} Start it again: the run "
+                "continues if it "
                 f"answers within {self._wait_s:g} s (server_wait)"
             )
         if time.monotonic() - self._lost_at >= self._wait_s:

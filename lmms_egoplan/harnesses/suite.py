@@ -1,6 +1,8 @@
-"""Define the suite: the groups of both harnesses that run all prepared benchmarks and skip the others.
+"""Define the suite: the groups of both harnesses that run all prepared benchmarks and skip the
+others.
 
-A group's YAML refers to `MEMBERS` or `THINKING_MEMBERS`, which are computed when the group is loaded, not listed.
+A group's YAML refers to `MEMBERS` or `THINKING_MEMBERS`, which are computed when the group is
+loaded, not listed.
 """
 
 from functools import cache
@@ -23,7 +25,9 @@ def __getattr__(name: str) -> dict[str, Any]:
 
 @cache
 def _absence(benchmark: Benchmark) -> str | None:
-    """Return, and log once, why the suite skips a benchmark; None if all required splits are prepared."""
+    """Return, and log once, why the suite skips a benchmark; None if all required splits are
+    prepared.
+    """
     try:
         absence = benchmark.absence()
     except LmmsEgoplanError as error:
@@ -40,10 +44,17 @@ def _members(*, is_thinking: bool) -> dict[str, Any]:
     Raises:
         LmmsEgoplanError: No data are prepared, or some are damaged or have another format.
     """
-    prepared = [benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None]
+    prepared = [
+        benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None
+    ]
     if not prepared:
-        message = f"{NAME}: no benchmark's data are prepared; see lmms-egoplan data status for how to prepare them"
+        message = (
+            f"{NAME}: no benchmark's data are prepared; see lmms-egoplan data status for how "
+            "to prepare them"
+        )
         logger.error(message)  # A harness may replace the exception with its own.
         raise LmmsEgoplanError(message)
-    suites = [(is_thinking and benchmark.suite_thinking) or benchmark.suite for benchmark in prepared]
+    suites = [
+        (is_thinking and benchmark.suite_thinking) or benchmark.suite for benchmark in prepared
+    ]
     return {"group": f"{NAME}_prepared", "task": [task for tasks in suites for task in tasks]}

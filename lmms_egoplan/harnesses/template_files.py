@@ -1,4 +1,6 @@
-"""Read a checkpoint's chat template from its files, and render it without loading transformers or torch."""
+"""Read a checkpoint's chat template from its files, and render it without loading transformers or
+torch.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,7 +20,10 @@ from lmms_egoplan.report.run import member
 NONE = "none"
 """Value of the argument ``chat_template`` that lets a model be asked in plain text."""
 
-IN_PLAIN_TEXT = f"or add chat_template={NONE} to the model's arguments to ask in plain text, which marks the result"
+IN_PLAIN_TEXT = (
+    f"or add chat_template={NONE} to the model's arguments to ask in plain text, which marks "
+    "the result"
+)
 ON_VLLM = "backends on vLLM need it"
 IN_LM_EVAL = "or run lm-eval without --apply_chat_template, which marks the result"
 
@@ -47,11 +52,20 @@ class StoredTemplate(NamedTuple):
             Exception: The template raises any error.
         """
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_Generation, "jinja2.ext.loopcontrols"],
         )
         environment.globals["raise_exception"] = _raise
-        environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
-        names: dict[str, Any] = {"messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
+        environment.globals["strftime_now"] = lambda form: (
+            datetime.now().astimezone().strftime(form)
+        )
+        names: dict[str, Any] = {
+            "messages": messages,
+            "tools": None,
+            "documents": None,
+            "add_generation_prompt": True,
+        }
         return environment.from_string(self.text).render(names | {**self.special_tokens})
 
 
@@ -72,7 +86,9 @@ def stored_template(checkpoint: str, revision: str = "main") -> StoredTemplate |
         content = read_text(path) if name == _JINJA else member(read_json(path), "chat_template")
         if isinstance(text := _default(content), str):
             tokenizer = _path(checkpoint, _TOKENIZER, revision)
-            tokens = dict.fromkeys(_TOKENS, "") | dict(_special_tokens(read_json(tokenizer) if tokenizer else {}))
+            tokens = dict.fromkeys(_TOKENS, "") | dict(
+                _special_tokens(read_json(tokenizer) if tokenizer else {})
+            )
             return StoredTemplate(name, text, tokens)
     return None
 
@@ -101,11 +117,15 @@ def _path(checkpoint: str, name: str, revision: str) -> Path | None:
         return folder / name if (folder / name).is_file() else None
     cached = try_to_load_from_cache(checkpoint, name, revision=revision)
     if cached is not None or constants.HF_HUB_OFFLINE:
-        return Path(cached) if isinstance(cached, str) else None  # else the cache knows that there is no such file
+        return (
+            Path(cached) if isinstance(cached, str) else None
+        )  # else the cache knows that there is no such file
     try:
         return Path(hf_hub_download(checkpoint, name, revision=revision))
     except LocalEntryNotFoundError as error:
-        raise LmmsEgoplanError(f"{checkpoint}: cannot download {name}: {' '.join(str(error).split())}") from error
+        raise LmmsEgoplanError(
+            f"{checkpoint}: cannot download {name}: {' '.join(str(error).split())}"
+        ) from error
     except EntryNotFoundError:
         return None
 

@@ -17,7 +17,12 @@ from pydantic import BaseModel, ValidationError
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.server_watch import CHECKING, SERVER_WAIT_S, ServerWatch
 from lmms_egoplan.judging.client import Client
-from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
+from lmms_egoplan.judging.endpoint import (
+    EndpointError,
+    NoAnswerError,
+    Patience,
+    RefusedRequestError,
+)
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
@@ -29,7 +34,13 @@ from lmms_egoplan.ranking.engine.chat import (
     read_probe,
     response_of,
 )
-from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, EngineRequest, EngineResponse, NotForcedError
+from lmms_egoplan.ranking.engine.requests import (
+    PROCESSOR,
+    EngineError,
+    EngineRequest,
+    EngineResponse,
+    NotForcedError,
+)
 from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
@@ -50,13 +61,16 @@ _PROBED = 64
 
 
 class ServedEngine:
-    """An engine that uses a server's chat completions. The server may have other users at the same time.
+    """An engine that uses a server's chat completions.
+
+    The server may have other users at the same time.
 
     Args:
         base_url: URL of the server; ``/v1`` is appended if it has no path.
         model: The checkpoint, as in ``vllm serve``, or its served name.
         tokenizer: The checkpoint's tokenizer.
-        server_wait: Seconds to wait for a server that no longer answers. Requests are then sent again.
+        server_wait: Seconds to wait for a server that no longer answers. Requests are then sent
+            again.
 
     Raises:
         LmmsEgoplanError: The URL, the key or `server_wait` is malformed.
@@ -64,7 +78,9 @@ class ServedEngine:
     """
 
     is_float32 = False
-    how_to_force = f"this server does not force tokens. Start it with --logits-processors {PROCESSOR}"
+    how_to_force = (
+        f"this server does not force tokens. Start it with --logits-processors {PROCESSOR}"
+    )
 
     def __init__(
         self,
@@ -78,7 +94,9 @@ class ServedEngine:
             base_url if urlsplit(base_url).path.strip("/") else f"{base_url.rstrip('/')}/v1", model
         )
         self.where = settings.where
-        self._responses: queue.SimpleQueue[tuple[str, EngineResponse | RankingError]] = queue.SimpleQueue()
+        self._responses: queue.SimpleQueue[tuple[str, EngineResponse | RankingError]] = (
+            queue.SimpleQueue()
+        )
         self._sent: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
         self._requests = self._image_bytes = 0
@@ -90,18 +108,31 @@ class ServedEngine:
             self._watch = ServerWatch(self._loop, self.where, checks.models, wait_s)
             self.name, self.limit = self._wait(self._served(model))
             tokens = tokenizer(_PROBE, add_special_tokens=False)["input_ids"] * _PROBED
-            self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
+            self.forces, self._most = self._wait(
+                self._probed(tokens[: min(_PROBED, self.limit // 2)])
+            )
             self._client = Client(settings, lambda: None, PATIENCE)
             self.description = f" served as {self.name} at {self.where}"
         except EndpointError as error:
             raise EngineError(self._message(error)) from None
         most = "" if self._most is None else f", at most {self._most} per request"
-        forced = f"forces tokens{most}" if self.forces else f"every candidate needs a prefill: {self.how_to_force}"
+        forced = (
+            f"forces tokens{most}"
+            if self.forces
+            else f"every candidate needs a prefill: {self.how_to_force}"
+        )
         key = "no key" if settings.api_key == NO_KEY else f"the key in {SERVER_KEY}"
-        logger.info(f"The server at {self.where} serves {self.name} ({self.limit} tokens); {forced}; sending {key}")
+        logger.info(
+            f"The server at {self.where} serves {self.name} ({self.limit} tokens); "
+            f"{forced}; sending {key}"
+        )
 
     def to_question(
-        self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+        self,
+        encoder: QuestionEncoder,
+        messages: Sequence[Message],
+        candidates: Sequence[str],
+        question_id: str,
     ) -> ChatQuestion:
         """See `Engine`."""
         question = chat_question(encoder, messages, candidates, question_id)
@@ -133,12 +164,19 @@ class ServedEngine:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-        self._responses = queue.SimpleQueue()  # names may be reused; late answers must not reach the new queue
+        self._responses = (
+            queue.SimpleQueue()
+        )  # names may be reused; late answers must not reach the new queue
         if self._image_bytes:
-            logger.info(f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in {self._requests:,} requests")
+            logger.info(
+                f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in "
+                f"{self._requests:,} requests"
+            )
             self._image_bytes = self._requests = 0
 
-    async def _answered(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse | RankingError:
+    async def _answered(
+        self, question: ChatQuestion, request: EngineRequest
+    ) -> EngineResponse | RankingError:
         name = f"question {question.question_id}"
         failure = EngineError if request.takes_prompt_logprobs else NotForcedError
         try:
@@ -152,7 +190,9 @@ class ServedEngine:
         except RefusedRequestError as error:
             return failure(f"{name}: the server rejects this question: {error}")
         except EndpointError as error:
-            return EngineError(f"{name}: {self._message(error)}. --use_cache keeps all scores so far")
+            return EngineError(
+                f"{name}: {self._message(error)}. --use_cache keeps all scores so far"
+            )
         except Exception as error:  # otherwise `poll` would wait forever
             return EngineError(f"{name}: {type(error).__name__}: {error}")
 
@@ -194,7 +234,9 @@ class ServedEngine:
             losses = self._watch.losses
             post = asyncio.ensure_future(self._client.post(body))
             try:
-                await asyncio.wait({post, self._watch.given_up}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    {post, self._watch.given_up}, return_when=asyncio.FIRST_COMPLETED
+                )
                 if post.done():
                     return post.result()
             except NoAnswerError:
@@ -208,24 +250,36 @@ class ServedEngine:
         try:
             models = _Models.model_validate_json(await self._client.models()).data
         except ValidationError:
-            raise EngineError(f"{self.where}/models is not a vLLM server's list of models; check base_url") from None
+            raise EngineError(
+                f"{self.where}/models is not a vLLM server's list of models; check base_url"
+            ) from None
         matching = [served for served in models if model in (served.id, served.root)]
         if not matching:
             names = ", ".join(sorted(served.id for served in models)) or "no model"
-            raise EngineError(f"The server at {self.where} serves {names}, not {model}; set model to a served model")
+            raise EngineError(
+                f"The server at {self.where} serves {names}, not {model}; set model to a "
+                "served model"
+            )
         return matching[0].id, matching[0].max_model_len
 
     async def _probed(self, tokens: Sequence[int]) -> tuple[bool, int | None]:
-        """Return whether the server forces tokens, and the maximum that it generates, if lower than requested."""
+        """Return whether the server forces tokens, and the maximum that it generates, if lower than
+        requested.
+        """
         try:
-            return await self._read(probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer))
+            return await self._read(
+                probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer)
+            )
         except RefusedRequestError:  # versions without these arguments
             return False, None
         except EngineError as error:
             raise EngineError(f"The server at {self.where}: {error}") from None
 
     def _message(self, error: EndpointError) -> str:
-        return f"The server at {self.where} {error.what}: {error}. Check base_url, model and {SERVER_KEY}"
+        return (
+            f"The server at {self.where} {error.what}: {error}. Check base_url, model and "
+            f"{SERVER_KEY}"
+        )
 
     def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(main, self._loop).result()
@@ -237,7 +291,9 @@ def _seconds(value: Any) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise LmmsEgoplanError(f"server_wait must be a number of seconds, at least 0, got {value!r}")
+        raise LmmsEgoplanError(
+            f"server_wait must be a number of seconds, at least 0, got {value!r}"
+        )
     return seconds
 
 

@@ -38,11 +38,13 @@ class Agreement(NamedTuple):
 
     Attributes:
         questions: Number of questions that both rated.
-        pearson: Pearson's r. None for fewer than `MIN_ITEMS` questions, or if all ratings of one rater are equal.
-        kappa_unweighted: Cohen's kappa without weights. None if `pearson` is None or ratings are means.
+        pearson: Pearson's r. None for fewer than `MIN_ITEMS` questions, or if all ratings of one
+            rater are equal.
+        kappa_unweighted: Cohen's kappa without weights. None if `pearson` is None or ratings are
+            means.
         kappa_linear: Cohen's kappa with linear weights. None in the same cases.
-        undefined_resamples: Number of bootstrap samples, of `RESAMPLES`, in which all ratings of one rater are equal.
-            The intervals exclude them.
+        undefined_resamples: Number of bootstrap samples, of `RESAMPLES`, in which all ratings of
+            one rater are equal. The intervals exclude them.
     """
 
     questions: int
@@ -53,7 +55,8 @@ class Agreement(NamedTuple):
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """For each rater, count the questions that only other raters saw, and its own questions without a rating.
+    """For each rater, count the questions that only other raters saw, and its own questions without
+    a rating.
 
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
@@ -66,14 +69,18 @@ def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
 
 
 def pooled(ratings: Ratings) -> dict[str, float | None]:
-    """Combine several raters into one: the mean rating of each question with at least two ratings, else None.
+    """Combine several raters into one: the mean rating of each question with at least two ratings,
+    else None.
 
     Table 10 of arXiv 2311.15596 reports such means of three raters over 50 answers.
 
     >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
     {'1': 0.75, '2': None}
     """
-    return {question: fmean(values) if len(values) > 1 else None for question, values in by_question(ratings).items()}
+    return {
+        question: fmean(values) if len(values) > 1 else None
+        for question, values in by_question(ratings).items()
+    }
 
 
 def by_question(ratings: Ratings) -> dict[str, list[float]]:
@@ -84,12 +91,16 @@ def by_question(ratings: Ratings) -> dict[str, list[float]]:
     """
     questions = dict.fromkeys(question for rated in ratings.values() for question in rated)
     return {
-        question: [rating for rated in ratings.values() if (rating := rated.get(question)) is not None]
+        question: [
+            rating for rated in ratings.values() if (rating := rated.get(question)) is not None
+        ]
         for question in questions
     }
 
 
-def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[float] | None) -> Agreement:
+def agreement(
+    first: Sequence[float], second: Sequence[float], levels: Sequence[float] | None
+) -> Agreement:
     """Measure the agreement of two raters on the same questions.
 
     Intervals are percentiles of a paired bootstrap over questions with a fixed seed.
@@ -97,7 +108,8 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     Args:
         first: the first rater's rating of each question, from `levels`.
         second: the second rater's rating of each question, from `levels`.
-        levels: the scale, evenly spaced, lowest first. None if ratings are means; then only Pearson's r is computed.
+        levels: the scale, evenly spaced, lowest first. None if ratings are means; then only
+            Pearson's r is computed.
 
     Raises:
         ValueError: the raters have different numbers of ratings, or a rating is off the scale.
@@ -111,18 +123,26 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     from scipy.stats import pearsonr
 
     if len(first) != len(second):
-        raise ValueError(f"expected the same number of ratings from both raters, got {len(first)} and {len(second)}")
+        raise ValueError(
+            f"expected the same number of ratings from both raters, got {len(first)} and "
+            f"{len(second)}"
+        )
     if levels is not None:
         _check_scale({*first, *second}, levels)
     if len(first) < MIN_ITEMS or min(len(set(first)), len(set(second))) < 2:
         return Agreement(len(first), None, None, None)
     # Sort first, because resamples must not depend on the order of questions or raters.
     first, second = zip(
-        *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))), strict=True
+        *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))),
+        strict=True,
     )
 
     def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        kappas = [] if levels is None else [_kappas(a, b, levels, longest) for longest in (1, len(levels))]
+        kappas = (
+            []
+            if levels is None
+            else [_kappas(a, b, levels, longest) for longest in (1, len(levels))]
+        )
         return np.stack([pearsonr(a, b, axis=-1).statistic, *kappas])
 
     values = coefficients(np.array(first), np.array(second)).tolist()
@@ -131,13 +151,18 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     return Agreement(len(first), pearson, unweighted, linear, undefined)
 
 
-def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *, is_ordered: bool) -> Estimate | None:
-    """Compute Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over items.
+def krippendorff_alpha(
+    units: Iterable[Sequence[Any]], levels: Sequence[Any], *, is_ordered: bool
+) -> Estimate | None:
+    """Compute Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over
+    items.
 
     Args:
-        units: the ratings of each item, from `levels`. Items with fewer than two ratings are skipped.
+        units: the ratings of each item, from `levels`. Items with fewer than two ratings are
+            skipped.
         levels: the scale.
-        is_ordered: True for the interval metric, if levels are numbers; False for the nominal metric.
+        is_ordered: True for the interval metric, if levels are numbers; False for the nominal
+            metric.
 
     Returns:
         None for fewer than `MIN_ITEMS` items with two ratings, or if all ratings are equal.
@@ -152,7 +177,9 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     rated_units = [unit for unit in units if len(unit) > 1]
     _check_scale({rating for unit in rated_units for rating in unit}, levels)
     # Sort first, because resamples must not depend on the order of items.
-    counts = np.array(sorted([unit.count(level) for level in levels] for unit in map(list, rated_units)))
+    counts = np.array(
+        sorted([unit.count(level) for level in levels] for unit in map(list, rated_units))
+    )
     if len(rated_units) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
         return None
     domain = np.asarray(levels if is_ordered else range(len(levels)), dtype=float)
@@ -161,7 +188,9 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
 
     def alphas(observed: np.ndarray, *counts: np.ndarray) -> np.ndarray:
         totals = np.stack([count.sum(axis=-1) for count in counts])
-        expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (totals.sum(axis=0) - 1)
+        expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (
+            totals.sum(axis=0) - 1
+        )
         # If all ratings of a resample are equal, alpha is undefined (1 - 0 / 0).
         return np.stack([1 - observed.sum(axis=-1) / np.where(expected > 0, expected, np.nan)])
 
@@ -176,13 +205,17 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 
 
 def _estimates(
-    values: Sequence[float], statistic: Callable[..., np.ndarray], samples: Sequence[Sequence[float]]
+    values: Sequence[float],
+    statistic: Callable[..., np.ndarray],
+    samples: Sequence[Sequence[float]],
 ) -> tuple[list[Estimate], int]:
-    """Return the values with their intervals, and the number of resamples whose first coefficient is undefined.
+    """Return the values with their intervals, and the number of resamples whose first coefficient
+    is undefined.
 
     Args:
         values: the coefficients of the full sample.
-        statistic: computes coefficients of resamples (one per row); returns one row of values per coefficient.
+        statistic: computes coefficients of resamples (one per row); returns one row of values per
+            coefficient.
         samples: arrays over the same items, resampled together.
     """
     from scipy.stats import ConstantInputWarning
@@ -195,7 +228,9 @@ def _estimates(
         resampled = statistic(*(np.asarray(sample)[drawn] for sample in samples))
     defined = resampled[:, np.isfinite(resampled[0])]
     lows, highs = np.percentile(defined, _PERCENTILES, axis=1)
-    estimates = [Estimate(*map(float, estimate)) for estimate in zip(values, lows, highs, strict=True)]
+    estimates = [
+        Estimate(*map(float, estimate)) for estimate in zip(values, lows, highs, strict=True)
+    ]
     return estimates, RESAMPLES - defined.shape[1]
 
 
@@ -205,8 +240,8 @@ def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int)
     Args:
         a, b: The ratings, one resample per row.
         levels: The scale.
-        longest: Largest number of steps on the scale that counts as disagreement: 1 for kappa without weights, or the
-            length of the scale for linear weights.
+        longest: Largest number of steps on the scale that counts as disagreement: 1 for kappa
+            without weights, or the length of the scale for linear weights.
     """
     ranks = [np.searchsorted(levels, ratings) for ratings in (a, b)]
     steps = np.arange(len(levels))
@@ -222,11 +257,14 @@ class Noise:
     """Statistics of repeated ratings of the same answers.
 
     Attributes:
-        scores: Score of each repeat, over the answers with a rating in every repeat; empty without such answers.
+        scores: Score of each repeat, over the answers with a rating in every repeat; empty without
+            such answers.
         answers: Number of answers with a rating in every repeat.
         left_out: Number of answers that lack a rating in some repeat.
-        changed: Fraction in [0, 1] of `answers` whose ratings are not all equal; None without answers.
-        rating_sd: Mean over `answers` of the standard deviation of their ratings; None without answers.
+        changed: Fraction in [0, 1] of `answers` whose ratings are not all equal; None without
+            answers.
+        rating_sd: Mean over `answers` of the standard deviation of their ratings; None without
+            answers.
     """
 
     scores: tuple[float, ...]
@@ -259,9 +297,15 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
     >>> result.scores, result.answers, result.left_out, result.changed
     ((0.75, 0.5), 2, 1, 0.5)
     """
-    if len({len(repeated) for repeated in ratings}) > 1 or any(len(repeated) < 2 for repeated in ratings):
+    if len({len(repeated) for repeated in ratings}) > 1 or any(
+        len(repeated) < 2 for repeated in ratings
+    ):
         raise ValueError("expected the same number of ratings for each answer, at least two")
-    rated = [[rating for rating in repeated if rating is not None] for repeated in ratings if None not in repeated]
+    rated = [
+        [rating for rating in repeated if rating is not None]
+        for repeated in ratings
+        if None not in repeated
+    ]
     return Noise(
         scores=tuple(fmean(repeat) for repeat in zip(*rated, strict=True)),
         answers=len(rated),
@@ -274,7 +318,8 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
 def noise_of_average(parts: Sequence[Noise]) -> Noise:
     """Measure the noise of the mean score over several parts.
 
-    The other values are computed over the answers of all parts. If a part has no answers, the average has no score.
+    The other values are computed over the answers of all parts. If a part has no answers, the
+    average has no score.
 
     >>> average = noise_of_average([noise([(1.0, 1.0), (0.5, 0.0)]), noise([(0.0, 1.0)])])
     >>> average.scores, average.answers
@@ -288,7 +333,9 @@ def noise_of_average(parts: Sequence[Noise]) -> Noise:
         return sum(weighted) / answers if answers else None
 
     return Noise(
-        scores=tuple(map(fmean, zip(*(part.scores for part in parts), strict=True))) if is_whole else (),
+        scores=tuple(map(fmean, zip(*(part.scores for part in parts), strict=True)))
+        if is_whole
+        else (),
         answers=answers,
         left_out=sum(part.left_out for part in parts),
         changed=mean(part.changed for part in parts),

@@ -1,4 +1,6 @@
-"""Define options, cost estimates and exit messages of commands that ask a judge or another language model."""
+"""Define options, cost estimates and exit messages of commands that ask a judge or another language
+model.
+"""
 
 import math
 import re
@@ -20,13 +22,16 @@ from lmms_egoplan.validation import Checked, Expected, read_as
 MOST_LOST = 0.1
 # A run logs its expected cost after this many replies.
 FIRST_REPLIES = 20
-# Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4 tiles).
+# Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4
+# tiles).
 IMAGE_TOKENS = 765
 # Pieces similar to those of GPT-4's tokenizer. A long word counts as several tokens.
 _PIECE = re.compile(r"([^\W\d_]+)|\d{1,3}|[^\w\s]{1,4}|_+|\s*\n\s*|[^\S\n]{2,}")
 _WORD_BYTES = 8
 
-_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False), Expected("a price for a million tokens, from 0")]
+_Amount = Annotated[
+    float, Field(ge=0, allow_inf_nan=False), Expected("a price for a million tokens, from 0")
+]
 
 
 class _Price(Checked):
@@ -38,25 +43,37 @@ Llm = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Language model, as the endpoint names it. Default: LMMS_EGOPLAN_JUDGE_MODEL if set, else "
+        help="Language model, as the endpoint names it. Default: "
+        "LMMS_EGOPLAN_JUDGE_MODEL if set, else "
         "gpt-4o-2024-11-20.",
     ),
 ]
 Retry = Annotated[
     bool,
-    typer.Option("--retry-rejected", help="Ask again where the cached reply was rejected. Reuse all other replies."),
+    typer.Option(
+        "--retry-rejected",
+        help="Ask again where the cached reply was rejected. Reuse all other replies.",
+    ),
 ]
 EstimateOnly = Annotated[
-    bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
+    bool,
+    typer.Option(
+        "--estimate", help="Print the number of requests and tokens, then exit without sending any."
+    ),
 ]
-Batch = Annotated[bool, typer.Option("--batch", help="Send batches, for half the price within 24 hours.")]
+Batch = Annotated[
+    bool, typer.Option("--batch", help="Send batches, for half the price within 24 hours.")
+]
 Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         envvar=PRICES,
         show_envvar=False,
-        help='Print the price, with this JSON file per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
+        help=(
+            'Print the price, with this JSON file per million tokens: `{"MODEL": {"input": '
+            '2.5, "output": 10}}`.'
+        ),
     ),
 ]
 MaxRequests = Annotated[
@@ -76,20 +93,24 @@ MaxCost = Annotated[
         metavar="AMOUNT",
         envvar=MAX_COST,
         show_envvar=False,
-        help="Stop before the price is expected to exceed this amount. If replies grow, those in flight can exceed it. "
+        help="Stop before the price is expected to exceed this amount. If replies grow, those in "
+        "flight can exceed it. "
         "Requires --prices.",
     ),
 ]
 Out = Annotated[
     Path,
     typer.Option(
-        help="Output file for the judged answers, as JSON lines. If FILE exists and some answers could not be "
+        help="Output file for the judged answers, as JSON lines. If FILE exists "
+        "and some answers could "
+        "not be "
         "judged, FILE.partial is written instead.",
         metavar="FILE",
     ),
 ]
 Concurrency = Annotated[
-    int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent requests (default 32).")
+    int | None,
+    typer.Option(min=1, max=1000, help="Maximum number of concurrent requests (default 32)."),
 ]
 
 
@@ -117,16 +138,29 @@ class Step(NamedTuple):
     stored: int = 0
 
     @classmethod
-    def of_replies(cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str) -> "Step":
-        """Return a step of replies with these prompt and reply tokens; None where the endpoint reports none."""
+    def of_replies(
+        cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str
+    ) -> "Step":
+        """Return a step of replies with these prompt and reply tokens; None where the endpoint
+        reports none.
+        """
         sent, received = (sum(pair[column] or 0 for pair in tokens) for column in (0, 1))
         missing = sum(None in pair for pair in tokens)
-        return cls(title, len(tokens), sent, received, model, f"{missing} replies without counts" if missing else "")
+        return cls(
+            title,
+            len(tokens),
+            sent,
+            received,
+            model,
+            f"{missing} replies without counts" if missing else "",
+        )
 
     def describe(self, about: str = "", most: str = "") -> str:
         """Return the numbers in words, with a word before those of prompts and replies."""
         requests = "" if self.requests is None else f"{self.requests:,} requests, "
-        tokens = f"{about}{self.prompt_tokens:,} prompt tokens, {most}{self.reply_tokens:,} reply tokens"
+        tokens = (
+            f"{about}{self.prompt_tokens:,} prompt tokens, {most}{self.reply_tokens:,} reply tokens"
+        )
         if self.expected is not None:
             tokens += f" (expected: ~{self.expected:,}, from {self.stored:,} stored replies)"
         return f"{requests}{tokens} of {self.model}{self.unknown and f' and {self.unknown}'}"
@@ -134,7 +168,9 @@ class Step(NamedTuple):
 
 @dataclass
 class Verdicts:
-    """Numbers of a model's replies that can be read, that cannot, and of the latter those cut off at the limit."""
+    """Numbers of a model's replies that can be read, that cannot, and of the latter those cut off
+    at the limit.
+    """
 
     readable: int = 0
     unreadable: int = 0
@@ -150,7 +186,8 @@ class Asking:
         is_estimate: If True, send nothing.
         prices: JSON file with prices by model.
         batch: If True, use the batches of the endpoint, for half the price.
-        probes: If True, test the model with one request, in the form of the first prompts. False after that.
+        probes: If True, test the model with one request, in the form of the first prompts. False
+            after that.
         max_requests: Maximum number of requests; None for no limit.
         max_cost: Maximum cost, in the currency of the prices; None for no limit.
         asked: Number of prompts that need a JSON reply.
@@ -161,8 +198,9 @@ class Asking:
         verdicts: The replies so far by model and way of reading them.
 
     Raises:
-        LmmsEgoplanError: the price file is unreadable or malformed, and the message names file and field; or it is
-            missing, although the cost has a limit; or the limit on requests allows only the test request.
+        LmmsEgoplanError: the price file is unreadable or malformed, and the message names file and
+            field; or it is missing, although the cost has a limit; or the limit on requests allows
+            only the test request.
     """
 
     retry_rejected: bool = False
@@ -183,9 +221,13 @@ class Asking:
         self._prices: dict[str, _Price] = {}
         self.limits = Limits(self.max_requests, self.max_cost)
         if self.probes and self.max_requests == 1:
-            raise LmmsEgoplanError(f"--max-requests ({MAX_REQUESTS}) is 1; set at least 2: one is the test request")
+            raise LmmsEgoplanError(
+                f"--max-requests ({MAX_REQUESTS}) is 1; set at least 2: one is the test request"
+            )
         if self.max_cost is not None and not self.prices:
-            raise LmmsEgoplanError(f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})")
+            raise LmmsEgoplanError(
+                f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})"
+            )
         if self.prices:
             content = parse_record(str(self.prices), read_text(self.prices, "prices"))
             self._prices = read_as(dict[str, _Price], str(self.prices), content)
@@ -193,19 +235,31 @@ class Asking:
     def price(self, model: str) -> _Price:
         """Return the price of a model; raise `LmmsEgoplanError` if the price file lacks it."""
         if model not in self._prices:
-            raise LmmsEgoplanError(f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}")
+            raise LmmsEgoplanError(
+                f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}"
+            )
         return self._prices[model]
 
     def cost(self, model: str, prompt_tokens: int | None, reply_tokens: int | None) -> float | None:
-        """Return the cost of a request; None without a file of prices, or if a number of tokens is unknown."""
+        """Return the cost of a request; None without a file of prices, or if a number of tokens is
+        unknown.
+        """
         if not self.prices or prompt_tokens is None or reply_tokens is None:
             return None
         price = self.price(model)
-        return (prompt_tokens * price.input + reply_tokens * price.output) / (2e6 if self.batch else 1e6)
+        return (prompt_tokens * price.input + reply_tokens * price.output) / (
+            2e6 if self.batch else 1e6
+        )
 
     def highest_cost(self, model: str, prompt: Prompt, max_tokens: int) -> float:
-        """Return the cost of a request whose reply reaches its token limit; 0 without a limit on the cost."""
-        return (self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0) if self.max_cost is not None else 0.0
+        """Return the cost of a request whose reply reaches its token limit; 0 without a limit on
+        the cost.
+        """
+        return (
+            (self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0)
+            if self.max_cost is not None
+            else 0.0
+        )
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.
@@ -228,8 +282,12 @@ class Asking:
         if not self.steps:
             return
         about, most = ("~", "at most ") if self.is_estimate else ("", "")
-        requests, sent, received = (sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3))
-        models, unknown = (", ".join({str(step[i]): 0 for step in self.steps if step[i]}) for i in (4, 5))
+        requests, sent, received = (
+            sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3)
+        )
+        models, unknown = (
+            ", ".join({str(step[i]): 0 for step in self.steps if step[i]}) for i in (4, 5)
+        )
         asked = [step for step in self.steps if step.requests]
         is_expected = bool(asked) and all(step.expected is not None for step in asked)
         expected = sum(step.expected or 0 for step in asked) if is_expected else None
@@ -247,19 +305,32 @@ class Asking:
             typer.echo(f"{step.title}: {step.describe(about, most)}")
         if self.is_estimate:
             typer.echo(
-                "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
-                f"approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: the mean of stored replies of "
+                "Cached replies are not counted, nor second requests after an unusable reply. "
+                "Prompt tokens are "
+                f"approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: the mean "
+                "of stored replies of "
                 "the same endpoint and model to prompts that begin alike, if there are any."
             )
         if self.prices:
             million, half = (2e6, " (half as much as live)") if self.batch else (1e6, "")
-            for_prompts = sum(step.prompt_tokens * self.price(step.model).input for step in self.steps) / million
-            for_replies = sum(step.reply_tokens * self.price(step.model).output for step in self.steps) / million
+            for_prompts = (
+                sum(step.prompt_tokens * self.price(step.model).input for step in self.steps)
+                / million
+            )
+            for_replies = (
+                sum(step.reply_tokens * self.price(step.model).output for step in self.steps)
+                / million
+            )
             price = f"{about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies"
             if is_expected:
-                likely = sum((step.expected or 0) * self.price(step.model).output for step in asked) / million
+                likely = (
+                    sum((step.expected or 0) * self.price(step.model).output for step in asked)
+                    / million
+                )
                 price += f" (expected: ~{likely:,.2f}, so ~{for_prompts + likely:,.2f} in all)"
-            typer.echo(f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}")
+            typer.echo(
+                f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}"
+            )
 
     def expectation(self, first: Step, requests: int, max_tokens: int) -> str:
         """Describe the expected cost of a run by the mean of its first replies, next to the bound.
@@ -271,7 +342,8 @@ class Asking:
         """
         sent, received = (requests * tokens / (first.requests or 1) for tokens in first[2:4])
         text = (
-            f"{first.title}: by the first {first.requests} replies, {requests:,} requests take ~{sent:,.0f} prompt "
+            f"{first.title}: by the first {first.requests} replies, {requests:,} requests take "
+            f"~{sent:,.0f} prompt "
             f"tokens and ~{received:,.0f} reply tokens, at most {requests * max_tokens:,}"
         )
         if self.prices:
@@ -282,12 +354,17 @@ class Asking:
         return text
 
     def finish(self) -> None:
-        """Print the cost. Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""
+        """Print the cost.
+
+        Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply.
+        """
         self.print_cost()
         if self.lost > MOST_LOST * self.asked:
             raise LmmsEgoplanError(
-                f"{self.lost} of {self.asked} prompts have no usable reply, more than {MOST_LOST:.0%}. The output is "
-                "written without them; its rejections give the reasons. To request them again, use --retry-rejected"
+                f"{self.lost} of {self.asked} prompts have no usable reply, more than "
+                f"{MOST_LOST:.0%}. The output is "
+                "written without them; its rejections give the reasons. To request them again, "
+                "use --retry-rejected"
             )
 
 
@@ -303,7 +380,10 @@ def prompt_tokens(prompt: Prompt) -> int:
 
 
 def written_path(out: Path, unjudged: int) -> Path:
-    """Return the output path of judged answers. An incomplete result does not replace an existing file."""
+    """Return the output path of judged answers.
+
+    An incomplete result does not replace an existing file.
+    """
     return out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
 
 
@@ -322,6 +402,7 @@ def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
     typer.echo(f"Written to {written}")
     if unjudged:
         raise LmmsEgoplanError(
-            f"{unjudged} of {total} answers are not judged{scope} ({written} lists the reasons). Rerun the command to "
+            f"{unjudged} of {total} answers are not judged{scope} ({written} lists the reasons). "
+            "Rerun the command to "
             "request them again, unless a reason says otherwise"
         )

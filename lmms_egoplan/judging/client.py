@@ -1,4 +1,6 @@
-"""Send chat completions to an endpoint through the openai library, with retries, limits and redaction of secrets."""
+"""Send chat completions to an endpoint through the openai library, with retries, limits and
+redaction of secrets.
+"""
 
 import base64
 import html
@@ -20,9 +22,22 @@ from anyio import CancelScope, current_time, fail_after
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
+from lmms_egoplan.judging.endpoint import (
+    EndpointError,
+    NoAnswerError,
+    Patience,
+    RefusedRequestError,
+)
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, NO_KEY, PARAMETERS, TIMEOUT, JudgeSettings
+from lmms_egoplan.judging.settings import (
+    LIMIT_NAMES,
+    MAX_MIB,
+    MAX_TOKENS,
+    NO_KEY,
+    PARAMETERS,
+    TIMEOUT,
+    JudgeSettings,
+)
 from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
 from lmms_egoplan.text import clean_text
 
@@ -41,10 +56,12 @@ _REQUEST_ERRORS = (400, 413, 422)
 _RETRIED_STATUSES = (408, 409, 425, 429)
 # The library returns the raw response.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
-# These encodings expand a chunk (64 KiB) at most about a thousandfold. Newer or combined encodings expand far more.
+# These encodings expand a chunk (64 KiB) at most about a thousandfold. Newer or combined encodings
+# expand far more.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
-    "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+    "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, "
+    "OPENAI_PROJECT_ID and "
     "OPENAI_CUSTOM_HEADERS"
 )
 # Headers that no longer apply once the body has been read.
@@ -71,7 +88,8 @@ class BodyError(openai.OpenAIError):
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """The openai library's client, limited to bodies of `largest` bytes after decompression and without redirects.
+    """The openai library's client, limited to bodies of `largest` bytes after decompression and
+    without redirects.
 
     The contents of files may have `_FILE_MIB` MiB, if that is more.
     """
@@ -87,7 +105,9 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             BodyError: the body is too large or has another encoding than gzip or deflate.
             Exception: any error of the library's client.
         """
-        response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
+        response = await super().send(
+            request, **options | {"stream": True, "follow_redirects": False}
+        )
         try:
             encoding = response.headers.get("content-encoding", "").strip().lower()
             if encoding not in _ENCODINGS:
@@ -100,8 +120,14 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
                     raise BodyError("its answer is too large")
         finally:
             await response.aclose()
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
-        read = type(response)(response.status_code, headers=headers, content=bytes(body), request=request)
+        headers = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name not in _TRANSFER_HEADERS
+        ]
+        read = type(response)(
+            response.status_code, headers=headers, content=bytes(body), request=request
+        )
         read.elapsed = response.elapsed
         return read
 
@@ -110,14 +136,23 @@ class Client(AbstractAsyncContextManager["Client"]):
     """A client of one endpoint, as an async context manager. `settings` are its settings.
 
     `rest` is the patience that the last request has left over, for a request that continues it.
-    `on_retry` is called before every retry of a chat completion. Error messages and replies never contain the key.
+    `on_retry` is called before every retry of a chat completion. Error messages and replies never
+    contain the key.
 
     Raises:
-        EndpointError: no client can be created. The message names the exception or the wrong header.
+        EndpointError: no client can be created. The message names the exception or the wrong
+            header.
     """
 
-    def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
-        self.settings, self._on_retry, self._patience, self.rest = settings, on_retry, patience, patience
+    def __init__(
+        self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience
+    ) -> None:
+        self.settings, self._on_retry, self._patience, self.rest = (
+            settings,
+            on_retry,
+            patience,
+            patience,
+        )
         self._read_s = min(patience.read_s, settings.timeout)
         self._target = (settings.where, settings.model)
         self._client: openai.AsyncOpenAI
@@ -132,13 +167,22 @@ class Client(AbstractAsyncContextManager["Client"]):
             if settings.azure_endpoint is None:
                 self._client = openai.AsyncOpenAI(base_url=settings.where, **options)
             else:
-                options |= {"azure_endpoint": settings.azure_endpoint, "api_version": settings.azure_api_version}
+                options |= {
+                    "azure_endpoint": settings.azure_endpoint,
+                    "api_version": settings.azure_api_version,
+                }
                 self._client = openai.AsyncAzureOpenAI(**options)
         except Exception as error:  # errors about a wrong environment have no common base class
             # Other exceptions may quote a proxy's address with its password.
             detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
-            raise EndpointError(f"{type(error).__name__}{detail}", "cannot be asked", _CLIENT_VARIABLES) from error
-        headers = {name: value for name, value in self._client.default_headers.items() if isinstance(value, str)}
+            raise EndpointError(
+                f"{type(error).__name__}{detail}", "cannot be asked", _CLIENT_VARIABLES
+            ) from error
+        headers = {
+            name: value
+            for name, value in self._client.default_headers.items()
+            if isinstance(value, str)
+        }
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 problem = f"the header {name} must be printable ASCII"
@@ -151,7 +195,8 @@ class Client(AbstractAsyncContextManager["Client"]):
         await self._client.close()
 
     async def ask(self, prompt: Prompt) -> Judgement:
-        """Send one prompt; return the unrated reply and its duration in seconds, without retries and waits.
+        """Send one prompt; return the unrated reply and its duration in seconds, without retries
+        and waits.
 
         Raises:
             EndpointError, RefusedRequestError, NoAnswerError: see `post`.
@@ -161,8 +206,8 @@ class Client(AbstractAsyncContextManager["Client"]):
     async def post(self, body: Mapping[str, Any]) -> str:
         """Send a chat completion with a custom body; return the raw body of the answer.
 
-        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `Patience`. Waits grow
-        exponentially with jitter, or follow ``Retry-After``.
+        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `Patience`.
+        Waits grow exponentially with jitter, or follow ``Retry-After``.
 
         Raises:
             EndpointError, RefusedRequestError: the endpoint refused; contains its message.
@@ -172,15 +217,22 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     async def models(self) -> str:
         """Return the body of the list of models. Raises the same errors as `post`."""
-        response: Any = await self.call(lambda client: client.get("/models", cast_to=object, options=_RAW))
+        response: Any = await self.call(
+            lambda client: client.get("/models", cast_to=object, options=_RAW)
+        )
         return response.http_response.text
 
     async def call(self, function: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
-        """Call the openai library with the retries of `post`, uncounted. Raises the same errors as `post`."""
+        """Call the openai library with the retries of `post`, uncounted.
+
+        Raises the same errors as `post`.
+        """
         return await self._patiently(lambda: function(self._client), lambda: None)
 
     def body(self, prompt: Prompt, limit_name: str | None = None) -> dict[str, Any]:
-        """Return the body of a request, by default with the name of the token limit that is known so far."""
+        """Return the body of a request, by default with the name of the token limit that is known
+        so far.
+        """
         images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
         content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
         system = [{"role": "system", "content": prompt.system}] if prompt.system else []
@@ -211,10 +263,14 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     def clean(self, message: object) -> str:
         """Return an endpoint's message in one line, shortened and without secrets."""
-        return " ".join(self._redactor.in_error(clean_text(str(message))).split())[:_LONGEST_MESSAGE]
+        return " ".join(self._redactor.in_error(clean_text(str(message))).split())[
+            :_LONGEST_MESSAGE
+        ]
 
     def _limit_name(self) -> str:
-        return self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
+        return (
+            self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
+        )
 
     async def _patiently(
         self, send: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None] | None = None
@@ -239,7 +295,9 @@ class Client(AbstractAsyncContextManager["Client"]):
         started: float,
         on_retry: Callable[[], None],
     ) -> Answer:
-        """Repeat a request after its first failure. Most requests have none, and do not need the time for this.
+        """Repeat a request after its first failure.
+
+        Most requests have none, and do not need the time for this.
 
         Args:
             send: the request.
@@ -264,14 +322,27 @@ class Client(AbstractAsyncContextManager["Client"]):
                 scope.deadline = min(current_time() + error.wait_s + patience.total_s, loading_end)
                 return current_time() < last_start
             counted = [failure for failure in failures if not is_loading(failure)]
-            long_waits = [failure.wait_s for failure in counted if failure.wait_s > patience.retry_after_s]
-            retries, timeouts = len(counted) - len(long_waits), sum(failure.is_late for failure in counted)
-            is_over = retries > patience.retries or timeouts > patience.timeouts or sum(long_waits) > patience.longer_s
+            long_waits = [
+                failure.wait_s for failure in counted if failure.wait_s > patience.retry_after_s
+            ]
+            retries, timeouts = (
+                len(counted) - len(long_waits),
+                sum(failure.is_late for failure in counted),
+            )
+            is_over = (
+                retries > patience.retries
+                or timeouts > patience.timeouts
+                or sum(long_waits) > patience.longer_s
+            )
             return not is_over
 
         def wait(state: RetryCallState) -> float:
             wait_s = failures[-1].wait_s or backoff(state) * (1 - random.random() / 4)
-            return min(wait_s, max(0.0, last_start - current_time())) if is_loading(failures[-1]) else wait_s
+            return (
+                min(wait_s, max(0.0, last_start - current_time()))
+                if is_loading(failures[-1])
+                else wait_s
+            )
 
         async def attempt() -> Answer:
             if known:
@@ -294,20 +365,27 @@ class Client(AbstractAsyncContextManager["Client"]):
         except (openai.APIConnectionError, BodyError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
-                hint = f"; {MAX_MIB} sets the limit: {self.settings.max_mib} MiB, and {_FILE_MIB} MiB or more for files"
+                hint = (
+                    f"; {MAX_MIB} sets the limit: {self.settings.max_mib} MiB, and "
+                    f"{_FILE_MIB} MiB or more for files"
+                )
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
             message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
         except TimeoutError:  # the endpoint sent bytes, but no complete answer
             message, is_late = "Request timed out.", True
         late = f" No answer within {self._read_s:g} s" if is_late else ""
-        hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self.settings.timeout else ""
+        hint = (
+            f"; {TIMEOUT} sets the limit" if late and self._read_s == self.settings.timeout else ""
+        )
         raise NoAnswerError(self._redactor.in_error(message) + late + hint, is_late=is_late)
 
     async def _send(self, prompt: Prompt) -> Judgement:
-        """Send one request with the prompt's schema, unless the endpoint's model is known to refuse schemas.
+        """Send one request with the prompt's schema, unless the endpoint's model is known to refuse
+        schemas.
 
-        After a refusal, repeat the request without the schema. If that succeeds, stop sending schemas to this model.
+        After a refusal, repeat the request without the schema. If that succeeds, stop sending
+        schemas to this model.
         """
         schema = None if self._target in _without_schema else prompt.schema
         try:
@@ -321,7 +399,10 @@ class Client(AbstractAsyncContextManager["Client"]):
         return answer
 
     async def _send_limited(self, prompt: Prompt) -> Judgement:
-        """Send one request. If the endpoint refuses the name of the token limit, repeat it with the other name."""
+        """Send one request.
+
+        If the endpoint refuses the name of the token limit, repeat it with the other name.
+        """
         name = self._limit_name()
         try:
             return await self._create(prompt, name)
@@ -347,16 +428,25 @@ class Client(AbstractAsyncContextManager["Client"]):
         return replace(self.read(prompt, raw.text), seconds=raw.elapsed.total_seconds())
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        if self.settings.azure_endpoint is not None:  # the library adds the deployment to the address
-            answer: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
+        if (
+            self.settings.azure_endpoint is not None
+        ):  # the library adds the deployment to the address
+            answer: Any = await self._client.post(
+                "/chat/completions", cast_to=object, body=body, options=_RAW
+            )
             return answer.http_response
-        # The library takes a third longer, because it builds address, headers and options anew for each request.
-        request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=self._timeout)
+        # The library takes a third longer, because it builds address, headers and options anew for
+        # each request.
+        request = self._http.build_request(
+            "POST", self._url, json=body, headers=self._headers, timeout=self._timeout
+        )
         try:
             response = await self._http.send(request)
         except Exception as error:  # all of them, like the library
             is_timeout = "Timeout" in type(error).__name__
-            raise (openai.APITimeoutError if is_timeout else openai.APIConnectionError)(request=request) from error
+            raise (openai.APITimeoutError if is_timeout else openai.APIConnectionError)(
+                request=request
+            ) from error
         if not response.is_success:
             content = _json_or_text(response.text)
             detail = content.get("error", content) if isinstance(content, dict) else content
@@ -381,10 +471,18 @@ class Client(AbstractAsyncContextManager["Client"]):
             return (RefusedRequestError if is_request_error else EndpointError)(message)
         wait_s = retry_after_s(headers) or 0.0
         if wait_s > self._patience.retry_after_s:
-            message += f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
+            message += (
+                f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
+            )
         # OpenAI sends this header if a retry is useless.
         may_pass = headers.get("x-should-retry") != "false"
-        return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, is_loading=status == 503, may_pass=may_pass)
+        return NoAnswerError(
+            message,
+            wait_s=wait_s,
+            is_busy=status == 429,
+            is_loading=status == 503,
+            may_pass=may_pass,
+        )
 
 
 def _json_or_text(text: str) -> Any:
@@ -401,11 +499,15 @@ def _first_name(settings: JudgeSettings) -> str:
 
 def _names(error: openai.APIStatusError, parameter: str) -> bool:
     """Return whether a 400 or 422 answer mentions this parameter."""
-    return error.status_code in (400, 422) and bool(re.search(rf"\b{parameter}\b", error.response.text))
+    return error.status_code in (400, 422) and bool(
+        re.search(rf"\b{parameter}\b", error.response.text)
+    )
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the wait in seconds from ``retry-after-ms`` or ``Retry-After`` (a number or a date); None without one."""
+    """Return the wait in seconds from ``retry-after-ms`` or ``Retry-After`` (a number or a date);
+    None without one.
+    """
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * factor
@@ -420,13 +522,17 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _endpoint_message(error: openai.APIStatusError) -> str:
-    r"""Return the endpoint's message, in the format of OpenAI or of FastAPI servers; otherwise the whole body.
+    r"""Return the endpoint's message, in the format of OpenAI or of FastAPI servers; otherwise the
+    whole body.
 
-    A JSON body is rewritten without escapes like ``\u0041``, because they could hide a key from redaction.
+    A JSON body is rewritten without escapes like ``\u0041``, because they could hide a key from
+    redaction.
     """
     body = error.body
     if isinstance(body, dict):
-        body = next((body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None)
+        body = next(
+            (body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None
+        )
     if body and isinstance(body, str):
         return body
     try:
@@ -436,7 +542,10 @@ def _endpoint_message(error: openai.APIStatusError) -> str:
 
 
 class Redactor:
-    """Replace secrets, also as spelled in JSON, URLs, HTML and base64. User names are replaced only in errors."""
+    """Replace secrets, also as spelled in JSON, URLs, HTML and base64.
+
+    User names are replaced only in errors.
+    """
 
     def __init__(self, secrets: Iterable[str], names: Iterable[str] = ()) -> None:
         nonblank = {secret for secret in secrets if secret.strip()}
@@ -452,10 +561,15 @@ class Redactor:
     def in_reply(self, text: str) -> str:
         """Replace secrets of 8 characters or more, but never a rating such as ``[[0.5]]``."""
         parts = _RATING.split(self._unescaped(text))
-        return "".join(part if index % 2 else self._long.sub(_REPLACEMENT, part) for index, part in enumerate(parts))
+        return "".join(
+            part if index % 2 else self._long.sub(_REPLACEMENT, part)
+            for index, part in enumerate(parts)
+        )
 
     def _unescaped(self, text: str) -> str:
-        r"""Replace secrets of 8 characters or more hidden by JSON escapes, such as ``\u0073k-...`` and ``a\/b``."""
+        r"""Replace secrets of 8 characters or more hidden by JSON escapes, such as ``\u0073k-...``
+        and ``a\/b``.
+        """
         return self._escaped.sub(_REPLACEMENT, text) if "\\" in text else text
 
 
@@ -470,7 +584,13 @@ def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    yield from (secret, json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""), html.escape(secret))
+    yield from (
+        secret,
+        json.dumps(secret)[1:-1],
+        quote(secret),
+        quote(secret, safe=""),
+        html.escape(secret),
+    )
     if len(secret) >= _SHORTEST_IN_BASE64:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             yield encode(secret.encode()).decode().rstrip("=")
@@ -493,7 +613,9 @@ def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[st
     secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
     for name, value in headers.items():
         plain = name.lower()
-        if not (plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}"):
+        if not (
+            plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}"
+        ):
             secrets += [value, value.partition(" ")[2] if plain.endswith("authorization") else ""]
     users = []
     for url in getproxies().values():

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 _JUDGE_VARIABLES = (
-    "Check LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the "
+    "Check LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY "
+    "(or the "
     "harness's variables that replace them)"
 )
 
@@ -15,14 +16,15 @@ class Patience:
 
     Attributes:
         retries: Maximum number of retries per request.
-        read_s: Maximum seconds to wait for an answer. `JudgeSettings.timeout` applies if it is shorter.
+        read_s: Maximum seconds to wait for an answer. `JudgeSettings.timeout` applies if it is
+            shorter.
         retry_after_s: Longest ``Retry-After`` that counts as an ordinary retry, in seconds.
         longer_s: Maximum total of longer ``Retry-After`` waits per request, in seconds.
         timeouts: Maximum number of retries after a timeout.
         total_s: Maximum seconds for a request with its retries.
-        loading_s: The same while the endpoint replies 503, because it may be loading its model; 0 to treat 503 like
-            other failures. After the last such reply and its ``Retry-After``, `total_s` applies again. A longer
-            ``Retry-After`` is cut so that one more attempt fits.
+        loading_s: The same while the endpoint replies 503, because it may be loading its model; 0
+            to treat 503 like other failures. After the last such reply and its ``Retry-After``,
+            `total_s` applies again. A longer ``Retry-After`` is cut so that one more attempt fits.
     """
 
     retries: int
@@ -36,8 +38,11 @@ class Patience:
 
 # All waits between retries add up to just over a minute, the window of most rate limits.
 JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
-# The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections after 30 s.
-PROBING = Patience(2, read_s=60.0, retry_after_s=5.0, longer_s=0.0, timeouts=0, total_s=60.0, loading_s=300.0)
+# The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections
+# after 30 s.
+PROBING = Patience(
+    2, read_s=60.0, retry_after_s=5.0, longer_s=0.0, timeouts=0, total_s=60.0, loading_s=300.0
+)
 
 
 class EndpointError(Exception):

@@ -27,7 +27,10 @@ NOT_JSON = "reply that is not JSON"
 SEVERAL = "reply with different JSON values"
 REPEATED_KEY = "reply with a key given more than once"
 
-_PATTERNS = {name: re.compile(pattern, re.VERBOSE | re.DOTALL) for name, pattern in module_yaml(__file__).items()}
+_PATTERNS = {
+    name: re.compile(pattern, re.VERBOSE | re.DOTALL)
+    for name, pattern in module_yaml(__file__).items()
+}
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 _ESCAPES = {'"': '\\"', "\\'": "'"}
 # For some longer texts, json-repair takes minutes.
@@ -43,13 +46,15 @@ def ask_json(
     kind: type = dict,
     schema: Mapping[str, Any] | None = None,
     read: Callable[[str, Any], Any] = lambda _, value: value,
-    once_more: Callable[[Prompt, str], Prompt] = lambda prompt, _: replace(prompt, repeat=prompt.repeat + 1),
+    once_more: Callable[[Prompt, str], Prompt] = lambda prompt, _: replace(
+        prompt, repeat=prompt.repeat + 1
+    ),
 ) -> tuple[dict[str, Any], list[Rejection]]:
     """Request JSON from a language model, with one repeat after an unusable reply.
 
-    The repeat has its own cache key. Cached replies are read by the same rules as new ones. `settings.asking` counts
-    all prompts and those without a usable reply, and records the models that replied. With its `retry_rejected`,
-    rejected replies from the cache are requested again.
+    The repeat has its own cache key. Cached replies are read by the same rules as new ones.
+    `settings.asking` counts all prompts and those without a usable reply, and records the models
+    that replied. With its `retry_rejected`, rejected replies from the cache are requested again.
 
     Args:
         step: see `Rejection`.
@@ -58,11 +63,14 @@ def ask_json(
         title: see `complete_all`.
         kind: see `read_json_reply`.
         schema: JSON schema of the reply, for endpoints that support one.
-        read: converts the JSON of a reply, given the prompt's name. Raises ValueError for an unexpected format.
-        once_more: makes the second prompt from the first one and the problem. By default, the prompt is repeated.
+        read: converts the JSON of a reply, given the prompt's name. Raises ValueError for an
+            unexpected format.
+        once_more: makes the second prompt from the first one and the problem. By default, the
+            prompt is repeated.
 
     Returns:
-        The results of `read` by prompt name, and a `Rejection` for each prompt without a usable reply.
+        The results of `read` by prompt name, and a `Rejection` for each prompt without a usable
+        reply.
 
     Raises:
         JudgeError: the language model cannot be reached or refuses.
@@ -75,12 +83,20 @@ def ask_json(
     def is_readable(name: str, reply: Judgement) -> bool:
         return not isinstance(_value(step, name, reply, kind, read), Rejection)
 
-    def ask_twice(batch: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
+    def ask_twice(
+        batch: Mapping[str, Prompt], title: str, settings: JudgeSettings
+    ) -> dict[str, tuple[Any, bool]]:
         results: dict[str, tuple[Any, bool]] = {}
         for attempt in (title, f"{title}, second attempt"):
-            replies = complete_all(batch, settings, title=attempt, step=step, is_readable=is_readable)
-            settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
-            values = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
+            replies = complete_all(
+                batch, settings, title=attempt, step=step, is_readable=is_readable
+            )
+            settings.asking.models |= {
+                name: reply.judge for name, reply in replies.items() if reply.reply is not None
+            }
+            values = {
+                name: _value(step, name, reply, kind, read) for name, reply in replies.items()
+            }
             results |= {name: (values[name], reply.cached) for name, reply in replies.items()}
             batch = {
                 name: once_more(batch[name], f"{value.reason}: {value.detail}")
@@ -92,16 +108,24 @@ def ask_json(
     results = ask_twice(requests, title, settings)
     if settings.asking.retry_rejected:
         stale = {
-            name: requests[name] for name, (value, cached) in results.items() if cached and isinstance(value, Rejection)
+            name: requests[name]
+            for name, (value, cached) in results.items()
+            if cached and isinstance(value, Rejection)
         }
-        results |= ask_twice(stale, f"{title}, rejected earlier", replace(settings, ignores_cache=True))
+        results |= ask_twice(
+            stale, f"{title}, rejected earlier", replace(settings, ignores_cache=True)
+        )
     rejections = [value for value, _ in results.values() if isinstance(value, Rejection)]
     settings.asking.asked += len(results)
     settings.asking.lost += len(rejections)
-    return {name: value for name, (value, _) in results.items() if not isinstance(value, Rejection)}, rejections
+    return {
+        name: value for name, (value, _) in results.items() if not isinstance(value, Rejection)
+    }, rejections
 
 
-def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
+def _value(
+    step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]
+) -> Any:
     """Read a reply; return a `Rejection` for an unusable reply."""
     if is_ended(reply.finish) is not True:
         return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
@@ -115,7 +139,10 @@ def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[s
 
 
 class UnreadableError(ValueError):
-    """A reply does not contain exactly one JSON value. `reason` is one of the constants of this module."""
+    """A reply does not contain exactly one JSON value.
+
+    `reason` is one of the constants of this module.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -125,15 +152,17 @@ class UnreadableError(ValueError):
 def read_json_reply(reply: str, kind: type = dict) -> Any:
     r"""Read the only JSON object or array of a reply, ignoring text and code fences around it.
 
-    Equal values count as one. A single object inside an array is read as the object. Malformed JSON is repaired:
-    comments are dropped, quotation marks are converted, and json-repair may change commas but nothing else.
+    Equal values count as one. A single object inside an array is read as the object. Malformed JSON
+    is repaired: comments are dropped, quotation marks are converted, and json-repair may change
+    commas but nothing else.
 
     Args:
         reply: the text of the reply.
         kind: ``dict`` for an object, ``list`` for an array.
 
     Raises:
-        UnreadableError: the reply has no such value or several, duplicates a key, or ends too early.
+        UnreadableError: the reply has no such value or several, duplicates a key, or ends too
+            early.
 
     >>> read_json_reply("Sure, {name}! ```json\n{'place': 'kitchen',}\n```")
     {'place': 'kitchen'}
@@ -148,14 +177,20 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
             position, value = _read(text, start.start())
             if problem := repetition(value):
                 raise UnreadableError(REPEATED_KEY, problem)
-            inner = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+            inner = (
+                [item for item in value if isinstance(item, dict)]
+                if isinstance(value, list)
+                else []
+            )
             for candidate in inner if kind is dict and inner else [value]:
                 if isinstance(candidate, kind):
                     values[json.dumps(candidate, sort_keys=True)] = candidate
     except RecursionError as error:
         raise UnreadableError(NOT_JSON, "nested too deeply") from error
     if not values:
-        raise UnreadableError(NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {quoted(text.strip())}")
+        raise UnreadableError(
+            NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {quoted(text.strip())}"
+        )
     if len(values) > 1:
         raise UnreadableError(SEVERAL, "; ".join(map(quoted, values)))
     return values.popitem()[1]

@@ -15,14 +15,19 @@ class LimitError(EndpointError):
     """A limit that the user has set is reached."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, "is asked no further", "Replies are stored: repeat the command to ask for the rest")
+        super().__init__(
+            message,
+            "is asked no further",
+            "Replies are stored: repeat the command to ask for the rest",
+        )
 
 
 class Limits:
     """The requests and the cost so far, and their limits.
 
-    The cost of a request is known after its reply. Until then, it is assumed to be the highest cost of a request so
-    far, or before the first reply its upper bound. Costs that grow can exceed the limit by the requests in flight.
+    The cost of a request is known after its reply. Until then, it is assumed to be the highest cost
+    of a request so far, or before the first reply its upper bound. Costs that grow can exceed the
+    limit by the requests in flight.
 
     Attributes:
         requests: Number of requests, with repeats and retries.
@@ -41,7 +46,8 @@ class Limits:
 
         Args:
             bound: upper bound of its cost; 0 without a limit on the cost.
-            waits: wait for requests in flight, and learn from their costs. If False, the bounds of all requests count.
+            waits: wait for requests in flight, and learn from their costs. If False, the bounds of
+                all requests count.
 
         Raises:
             LimitError: a limit is reached.
@@ -55,7 +61,8 @@ class Limits:
                 break
             if not (waits and self._in_flight):
                 raise LimitError(
-                    f"{self.cost:.4g} of {self._max_cost:g} is spent, and another request may cost {expected:.2g} "
+                    f"{self.cost:.4g} of {self._max_cost:g} is spent, and another request may "
+                    f"cost {expected:.2g} "
                     f"(--max-cost or {MAX_COST})"
                 )
             await asyncio.sleep(_TICK_S)
@@ -81,7 +88,8 @@ class Limits:
         if cost is None:
             if self._max_cost is not None:
                 raise LimitError(
-                    f"it reports no numbers of tokens, so --max-cost ({MAX_COST}) cannot be observed; use "
+                    f"it reports no numbers of tokens, so --max-cost ({MAX_COST}) cannot be "
+                    "observed; use "
                     f"--max-requests ({MAX_REQUESTS})"
                 )
             return
@@ -100,4 +108,6 @@ class Limits:
 
     def _check_requests(self) -> None:
         if self._max_requests is not None and self.requests >= self._max_requests:
-            raise LimitError(f"{self.requests} requests are sent (--max-requests or {MAX_REQUESTS})")
+            raise LimitError(
+                f"{self.requests} requests are sent (--max-requests or {MAX_REQUESTS})"
+            )

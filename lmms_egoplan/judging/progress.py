@@ -1,4 +1,6 @@
-"""Show the progress of judging or of other requests: a bar while it runs and one log line at the end."""
+"""Show the progress of judging or of other requests: a bar while it runs and one log line at the
+end.
+"""
 
 import time
 from collections import Counter
@@ -29,16 +31,19 @@ class Progress(tqdm):
     """A bar over all answers of a run, with as many notes as fit into the terminal.
 
     Attributes:
-        counts: ``judged``: rated in this run; ``cached``: rated earlier or by another process; ``failed``: without a
-            rating; ``refused``: failures that the endpoint refused; ``retried``: repeated requests; ``cut``: replies
-            that the token limit ended; ``tokens``: prompt and completion tokens, if the endpoint reports them.
+        counts: ``judged``: rated in this run; ``cached``: rated earlier or by another process;
+            ``failed``: without a rating; ``refused``: failures that the endpoint refused;
+            ``retried``: repeated requests; ``cut``: replies that the token limit ended; ``tokens``:
+            prompt and completion tokens, if the endpoint reports them.
         elsewhere: Number of cached answers from other endpoints, by address.
         asked_elsewhere: Number of open prompts that other processes have claimed.
         waiting: Start time of each open request, by prompt.
         batches: Number of requests that are done, and of all, by batch.
     """
 
-    def __init__(self, words: Words, title: str, total: int, cached: int = 0, *, is_hidden: bool = False) -> None:
+    def __init__(
+        self, words: Words, title: str, total: int, cached: int = 0, *, is_hidden: bool = False
+    ) -> None:
         """Open the bar.
 
         Args:
@@ -69,7 +74,11 @@ class Progress(tqdm):
         """Values that tqdm displays, with the most important notes."""
         values = super().format_dict
         without_bar = values | {"bar_format": _LINE.replace("{bar}", ""), "ncols": None}
-        notes = [f"{self.counts[name]:,} {name}" for name in ("retried", "cached", "tokens") if self.counts[name]]
+        notes = [
+            f"{self.counts[name]:,} {name}"
+            for name in ("retried", "cached", "tokens")
+            if self.counts[name]
+        ]
         failed = [f"{self.counts['failed']:,} failed"] if self.counts["failed"] else []
         postfix = ""
         for note in (*failed, *self._waits(), *notes):
@@ -101,15 +110,25 @@ class Progress(tqdm):
         self.waiting.clear()
         self.asked_elsewhere = 0
         self.close()
-        elsewhere = "".join(f" ({number} of them from {address})" for address, number in self.elsewhere.items())
+        elsewhere = "".join(
+            f" ({number} of them from {address})" for address, number in self.elsewhere.items()
+        )
         counts, (doing, answers, judged, _) = self.counts, self._words
         rated = counts["judged"] + counts["cached"]
-        extras = {f"{answers} refused by the endpoint": "refused", "replies cut off at the limit on tokens": "cut"}
-        suffix = "".join(f", {counts[name]} {label}" for label, name in extras.items() if counts[name])
+        extras = {
+            f"{answers} refused by the endpoint": "refused",
+            "replies cut off at the limit on tokens": "cut",
+        }
+        suffix = "".join(
+            f", {counts[name]} {label}" for label, name in extras.items() if counts[name]
+        )
         logger.info(
-            f"{self._title or doing}: {rated} of {self.total} {answers} {judged} by {', '.join(sorted(judges))} in "
-            f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, {counts['cached']} from the cache"
-            f"{elsewhere}; {counts['failed']} failed, {self.total - rated - counts['failed']} not reached; "
+            f"{self._title or doing}: {rated} of {self.total} {answers} {judged} by "
+            f"{', '.join(sorted(judges))} in "
+            f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, "
+            f"{counts['cached']} from the cache"
+            f"{elsewhere}; {counts['failed']} failed, {self.total - rated - counts['failed']} not "
+            "reached; "
             f"{counts['retried']} retries{suffix}; now: {tokens}; from the cache: {cached_tokens}"
         )
 
@@ -120,7 +139,11 @@ class Progress(tqdm):
             clock = time.strftime("%H:%M:%S", time.localtime(since))
             waits.append(f"waiting for {len(self.waiting)} since {clock}")
         if self.batches:
-            waits.append("{:,} of {:,} done in batches".format(*map(sum, zip(*self.batches.values(), strict=True))))
+            waits.append(
+                "{:,} of {:,} done in batches".format(
+                    *map(sum, zip(*self.batches.values(), strict=True))
+                )
+            )
         if self.asked_elsewhere:
             waits.append(f"{self.asked_elsewhere} asked by another process")
         return waits

@@ -40,7 +40,16 @@ DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
 # OpenAI's newer models accept only the second name, most other servers only the first.
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 # Parameters that would change the prompt or the form of the reply.
-_FIXED = {"model", "messages", "n", "stream", "stream_options", "response_format", "tools", "functions"}
+_FIXED = {
+    "model",
+    "messages",
+    "n",
+    "stream",
+    "stream_options",
+    "response_format",
+    "tools",
+    "functions",
+}
 # Setting -> (variable, maximum).
 _NUMBERS = {
     "concurrency": ("LMMS_EGOPLAN_JUDGE_CONCURRENCY", 1000),  # the maximum of the openai library
@@ -53,8 +62,9 @@ _MOST_REQUESTS = 99_999_999
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 # The openai library requires a key. Local servers ignore it.
 NO_KEY = "none"
-# Default of the commands that build questions, and of the judge of plans. The papers name ChatGPT or GPT-4 if any.
-# `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has 128,000, and reads images.
+# Default of the commands that build questions, and of the judge of plans. The papers name ChatGPT
+# or GPT-4 if any. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This
+# model has 128,000, and reads images.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
 
 HOW_TO_SET = """\
@@ -68,20 +78,24 @@ class JudgeSettings:
     """A judge model and how to reach it.
 
     Attributes:
-        model: Name at the endpoint (for Azure: the deployment), or ``"demo"`` for the judge without an endpoint.
-        base_url: Address of an OpenAI-compatible API, without ``/chat/completions``; None for api.openai.com.
+        model: Name at the endpoint (for Azure: the deployment), or ``"demo"`` for the judge without
+            an endpoint.
+        base_url: Address of an OpenAI-compatible API, without ``/chat/completions``; None for
+            api.openai.com.
         api_key: The API key, a secret.
         concurrency: Maximum number of requests in flight, 1 to 1000.
         azure_endpoint: Address of the Azure endpoint. With Azure, `base_url` is None.
         azure_api_version: API version, set together with `azure_endpoint`.
         timeout: Seconds until a request times out, at least 1.
         max_tokens: Token limit of a reply, including reasoning, at least 1.
-        limit_name: One of `LIMIT_NAMES`, the name under which `max_tokens` is sent; None to detect it.
+        limit_name: One of `LIMIT_NAMES`, the name under which `max_tokens` is sent; None to detect
+            it.
         max_mib: Maximum size of a decompressed response body in MiB, at least 1.
         parameters: Parameters of each request, by name. Part of the cache key.
         asking: Options and counts of the command.
         ignores_cache: If True, ignore and replace cached replies.
-        protocol: Name of the judge's protocol; "" for the environment's choice, see `chosen_protocol`.
+        protocol: Name of the judge's protocol; "" for the environment's choice, see
+            `chosen_protocol`.
     """
 
     model: str
@@ -94,7 +108,9 @@ class JudgeSettings:
     max_tokens: int = 4096
     limit_name: str | None = None
     max_mib: int = 16
-    parameters: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False)
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False
+    )
     asking: Asking = field(default_factory=Asking, compare=False, repr=False)
     ignores_cache: bool = False
     protocol: str = ""
@@ -105,7 +121,8 @@ class JudgeSettings:
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
 
     def name(self, model: str) -> str:
-        """Return the name of a model that replied, with the protocol and all parameters that differ from the default.
+        """Return the name of a model that replied, with the protocol and all parameters that differ
+        from the default.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
         'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
@@ -113,31 +130,47 @@ class JudgeSettings:
         sent = {**dict.fromkeys(DEFAULT_PARAMETERS), **self.parameters}
         sent |= {"protocol": self.protocol} if self.protocol not in ("", DEFAULT_PROTOCOL) else {}
         changed = [
-            f"{name}={json.dumps(sent[name])}" for name in sorted(sent) if sent[name] != DEFAULT_PARAMETERS.get(name)
+            f"{name}={json.dumps(sent[name])}"
+            for name in sorted(sent)
+            if sent[name] != DEFAULT_PARAMETERS.get(name)
         ]
         return f"{model} ({', '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
-        """Return the same judge with the concurrency divided by the number of processes, at least 1."""
+        """Return the same judge with the concurrency divided by the number of processes, at least
+        1.
+        """
         return replace(self, concurrency=max(1, self.concurrency // processes))
 
     def under(self, protocol: JudgeProtocol) -> "JudgeSettings":
-        """Return the same judge under a protocol, with its parameters and token limit unless the environment sets them.
+        """Return the same judge under a protocol, with its parameters and token limit unless the
+        environment sets them.
 
         Raises:
             LmmsEgoplanError: see `judge_settings`.
         """
         parameters = {**self.parameters, **protocol.parameters}
-        limits = {"parameters": parameters, "max_tokens": protocol.max_tokens or self.max_tokens, **_limits(parameters)}
-        return replace(self, protocol=protocol.name, **{name: limits[name] for name in ("parameters", "max_tokens")})
+        limits = {
+            "parameters": parameters,
+            "max_tokens": protocol.max_tokens or self.max_tokens,
+            **_limits(parameters),
+        }
+        return replace(
+            self,
+            protocol=protocol.name,
+            **{name: limits[name] for name in ("parameters", "max_tokens")},
+        )
 
 
-def chosen_protocol(of: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL) -> JudgeProtocol:
+def chosen_protocol(
+    of: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL
+) -> JudgeProtocol:
     """Return the protocol with a name.
 
     Args:
         of: a benchmark's protocols by name.
-        name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or `default` without this variable.
+        name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or `default` without
+            this variable.
         default: the name without both.
 
     Raises:
@@ -145,7 +178,9 @@ def chosen_protocol(of: Mapping[str, JudgeProtocol], name: str = "", default: st
     """
     name = name or _first((PROTOCOL,)) or default
     if name not in of:
-        raise LmmsEgoplanError(f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(of)}")
+        raise LmmsEgoplanError(
+            f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(of)}"
+        )
     return of[name]
 
 
@@ -158,44 +193,59 @@ def judge_settings(default_model: str, asking: Asking | None = None) -> JudgeSet
     - ``LMMS_EGOPLAN_JUDGE_BASE_URL``, then ``OPENAI_API_URL``, then ``OPENAI_BASE_URL``
     - ``LMMS_EGOPLAN_JUDGE_API_KEY``, then ``OPENAI_API_KEY``
 
-    A judge is configured if an address or a key is set, or if the model is ``demo``. ``API_TYPE=azure`` without
-    ``LMMS_EGOPLAN_JUDGE_BASE_URL`` uses ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, like
-    lmms-eval's judges. A warning is logged if ``OPENAI_API_KEY`` goes to an address from
-    ``LMMS_EGOPLAN_JUDGE_BASE_URL`` that is neither local nor OpenAI's.
+    A judge is configured if an address or a key is set, or if the model is ``demo``.
+    ``API_TYPE=azure`` without ``LMMS_EGOPLAN_JUDGE_BASE_URL`` uses ``AZURE_ENDPOINT``,
+    ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, like lmms-eval's judges. A warning is logged if
+    ``OPENAI_API_KEY`` goes to an address from ``LMMS_EGOPLAN_JUDGE_BASE_URL`` that is neither local
+    nor OpenAI's.
 
-    These variables, which begin with ``LMMS_EGOPLAN_JUDGE``, have defaults: ``_CONCURRENCY`` 32, ``_TIMEOUT`` 300
-    (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16. ``_PARAMETERS`` is a JSON object of parameters for each request;
-    null removes a default parameter. ``_MAX_REQUESTS`` and ``_MAX_COST``, with the file ``_PRICES``, limit the requests
-    of all tasks of a run together. Each of its processes has an equal share.
+    These variables, which begin with ``LMMS_EGOPLAN_JUDGE``, have defaults: ``_CONCURRENCY`` 32,
+    ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16. ``_PARAMETERS`` is a JSON
+    object of parameters for each request; null removes a default parameter. ``_MAX_REQUESTS`` and
+    ``_MAX_COST``, with the file ``_PRICES``, limit the requests of all tasks of a run together.
+    Each of its processes has an equal share.
 
     Args:
         default_model: the model if the environment names none.
         asking: options of the command, instead of the limits in the environment.
 
     Raises:
-        LmmsEgoplanError: an address, key, number, parameter or file of prices is malformed, or the settings for Azure
-            are incomplete.
+        LmmsEgoplanError: an address, key, number, parameter or file of prices is malformed, or the
+            settings for Azure are incomplete.
     """
     model = _first(_MODEL) or default_model
-    limits = {"asking": asking or _asking(*(_first((name,)) for name in (PRICES, MAX_REQUESTS, MAX_COST)))} | _limits()
+    limits = {
+        "asking": asking or _asking(*(_first((name,)) for name in (PRICES, MAX_REQUESTS, MAX_COST)))
+    } | _limits()
     if model == DEMO:
         return JudgeSettings(DEMO, **limits)
-    is_azure = os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1])
-    url, key = (_url(_AZURE_ENDPOINT), _key(_AZURE_KEY)) if is_azure else (_url(_BASE_URL), _key(_API_KEY))
+    is_azure = os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(
+        _BASE_URL[:1]
+    )
+    url, key = (
+        (_url(_AZURE_ENDPOINT), _key(_AZURE_KEY)) if is_azure else (_url(_BASE_URL), _key(_API_KEY))
+    )
     if url is None and key is None:
         return None
     if is_azure:
         if url is None or key is None:
-            raise LmmsEgoplanError("API_TYPE=azure requires AZURE_ENDPOINT and AZURE_API_KEY; set both")
+            raise LmmsEgoplanError(
+                "API_TYPE=azure requires AZURE_ENDPOINT and AZURE_API_KEY; set both"
+            )
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
-        return JudgeSettings(model, api_key=key, azure_endpoint=url, azure_api_version=version, **limits)
+        return JudgeSettings(
+            model, api_key=key, azure_endpoint=url, azure_api_version=version, **limits
+        )
     if url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
         _warn_of_borrowed_key(urlsplit(url).hostname or "")
     return JudgeSettings(model, url, key or NO_KEY, **limits)
 
 
 def language_model(
-    default_model: str, name: str | None = None, asking: Asking | None = None, concurrency: int | None = None
+    default_model: str,
+    name: str | None = None,
+    asking: Asking | None = None,
+    concurrency: int | None = None,
 ) -> JudgeSettings:
     """Return the judge or other language model that the environment configures.
 
@@ -206,23 +256,31 @@ def language_model(
         concurrency: overrides the environment.
 
     Raises:
-        LmmsEgoplanError: no model is configured, a setting is wrong, or the file of prices lacks the model.
+        LmmsEgoplanError: no model is configured, a setting is wrong, or the file of prices lacks
+            the model.
     """
     settings = judge_settings(default_model, asking)
     if settings is None and asking is not None and asking.is_estimate:
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
-        raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
+        raise LmmsEgoplanError(
+            f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}"
+        )
     if asking and asking.prices and settings.model != DEMO:
         asking.price(name or settings.model)
     asking = asking or settings.asking
     return replace(
-        settings, model=name or settings.model, asking=asking, concurrency=concurrency or settings.concurrency
+        settings,
+        model=name or settings.model,
+        asking=asking,
+        concurrency=concurrency or settings.concurrency,
     )
 
 
 def server_settings(base_url: str, model: str) -> JudgeSettings:
-    """Return the settings of an inference server. Its optional key is ``LMMS_EGOPLAN_SERVER_API_KEY``.
+    """Return the settings of an inference server.
+
+    Its optional key is ``LMMS_EGOPLAN_SERVER_API_KEY``.
 
     Args:
         base_url: address of the server.
@@ -233,12 +291,21 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
     """
     address = _address("base_url", base_url.strip())
     key = _key((SERVER_KEY,))
-    # The limits of a judge are too low: long contexts are slow, and their log-probabilities are large.
-    return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1], max_mib=_NUMBERS["max_mib"][1])
+    # The limits of a judge are too low: long contexts are slow, and their log-probabilities are
+    # large.
+    return JudgeSettings(
+        model,
+        address,
+        key or NO_KEY,
+        timeout=_NUMBERS["timeout"][1],
+        max_mib=_NUMBERS["max_mib"][1],
+    )
 
 
 def set_model() -> tuple[str, str]:
-    """Return the environment variable that sets the judge's model, and its value; empty strings if none is set."""
+    """Return the environment variable that sets the judge's model, and its value; empty strings if
+    none is set.
+    """
     return _named(_MODEL)
 
 
@@ -271,7 +338,8 @@ def _address(name: str, value: str) -> str:
         good = False
     if not good or "@" in url.netloc or url.query or url.fragment:
         raise LmmsEgoplanError(
-            f"{name} must be an address like http://127.0.0.1:8000/v1: http or https, without user and query. Set "
+            f"{name} must be an address like http://127.0.0.1:8000/v1: http or https, without "
+            "user and query. Set "
             "a key in its own variable"
         )
     return value.rstrip("/").removesuffix("/chat/completions")
@@ -292,7 +360,8 @@ def _warn_of_borrowed_key(host: str) -> None:
         is_loopback = ip_address(host).is_loopback
     if not (is_loopback or host.endswith(".openai.com")):
         logger.warning(
-            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
+            f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not "
+            "set. Set it "
             "to this endpoint's key, or to any word if it needs none"
         )
 
@@ -311,9 +380,18 @@ def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
         parameters = _parameters(text)
         for name in LIMIT_NAMES:
             if name in parameters:
-                number = _number(f"{PARAMETERS}: {name}", json.dumps(parameters.pop(name)), _NUMBERS["max_tokens"][1])
-                if limits.setdefault("max_tokens", number) != number or limits.setdefault("limit_name", name) != name:
-                    raise LmmsEgoplanError(f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one")
+                number = _number(
+                    f"{PARAMETERS}: {name}",
+                    json.dumps(parameters.pop(name)),
+                    _NUMBERS["max_tokens"][1],
+                )
+                if (
+                    limits.setdefault("max_tokens", number) != number
+                    or limits.setdefault("limit_name", name) != name
+                ):
+                    raise LmmsEgoplanError(
+                        f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one"
+                    )
         merged = {**defaults, **parameters}
         limits["parameters"] = {name: value for name, value in merged.items() if value is not None}
     return limits
@@ -323,10 +401,13 @@ def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
 def _asking(prices: str, requests: str, cost: str) -> Asking:
     """Return the limits that all tasks of this process share: its part of those of the run."""
     processes = num_processes()
-    max_requests = _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes if requests else None
+    max_requests = (
+        _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes if requests else None
+    )
     if max_requests is not None and max_requests < 2:
         raise LmmsEgoplanError(
-            f"{MAX_REQUESTS} is {requests}; set at least {2 * processes}: 2 for each process ({processes}), since one "
+            f"{MAX_REQUESTS} is {requests}; set at least {2 * processes}: 2 for each process "
+            f"({processes}), since one "
             "is the test request"
         )
     try:
@@ -335,7 +416,9 @@ def _asking(prices: str, requests: str, cost: str) -> Asking:
         max_cost = math.nan
     if max_cost is not None and not 0 <= max_cost < math.inf:
         raise LmmsEgoplanError(f"{MAX_COST} is {cost!r}; set a number from 0")
-    return Asking(prices=Path(prices) if prices else None, max_requests=max_requests, max_cost=max_cost)
+    return Asking(
+        prices=Path(prices) if prices else None, max_requests=max_requests, max_cost=max_cost
+    )
 
 
 def _parameters(text: str) -> dict[str, Any]:

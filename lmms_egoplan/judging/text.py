@@ -19,7 +19,8 @@ _RE = compile_patterns(_TABLES["patterns"], re.IGNORECASE | re.MULTILINE | re.VE
 _LONGEST_ERROR = 300
 _LONGEST_NAME = 120
 _NAME_SIGNS = " -_.:/@+#=,()%~"
-# Error of a completion whose message has no text, for example because a limit ended the model's thinking.
+# Error of a completion whose message has no text, for example because a limit ended the model's
+# thinking.
 NO_TEXT = "it has no text"
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
@@ -28,13 +29,21 @@ _END = 1000
 _NO_WORDS = re.compile(r"[\W_]+\Z")
 
 # Invisible characters outside Unicode's format category: joiners, fillers and variation selectors.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
 _ROUND = str.maketrans(_TABLES["round"])
 _BRACKETS = re.compile(r"[\[\]]")
 
-_LOOKALIKES = str.maketrans({sign: brackets for brackets, signs in _TABLES["lookalikes"].items() for sign in signs})
+_LOOKALIKES = str.maketrans(
+    {sign: brackets for brackets, signs in _TABLES["lookalikes"].items() for sign in signs}
+)
 
-_BASES = {"decimal": 10, "octal": 8, **dict.fromkeys(("entity", "braced", "four", "eight", "two", "css", "url"), 16)}
+_BASES = {
+    "decimal": 10,
+    "octal": 8,
+    **dict.fromkeys(("entity", "braced", "four", "eight", "two", "css", "url"), 16),
+}
 # Nesting depth of escapes. In deeper ones, the characters that start an escape are removed.
 _MOST_ROUNDS = 8
 
@@ -47,7 +56,8 @@ def read_reply(body: str, model: str) -> Judgement:
         model: the requested model; the judge's name if the endpoint reports none.
 
     Returns:
-        Judgement without a rating; with an `error` if the body has no text. `finish` is None if it is no completion.
+        Judgement without a rating; with an `error` if the body has no text. `finish` is None if it
+        is no completion.
     """
     unread = Judgement(None, None, model)
     try:
@@ -69,7 +79,9 @@ def read_reply(body: str, model: str) -> Judgement:
         return replace(unread, error=f"it has an error: {clean_text(str(words))[:_LONGEST_ERROR]}")
     text = _get(_get(choice, "message"), "content")
     if isinstance(text, list):  # parts of other types are the model's thinking
-        parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]
+        parts = [
+            _get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")
+        ]
         text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
     problem = "it has no choices" if choice is None else NO_TEXT
     if choice is not None and not isinstance(_get(choice, "message"), dict):
@@ -87,15 +99,19 @@ def read_reply(body: str, model: str) -> Judgement:
 
 
 def judge_name(name: str) -> str:
-    r"""Return an endpoint's name of its model, safe to print in a terminal, a table, Markdown or HTML.
+    r"""Return an endpoint's name of its model, safe to print in a terminal, a table, Markdown or
+    HTML.
 
-    Letters, digits, marks of letters, blanks and the signs of model names remain. Everything else becomes ``?``, such
-    as control characters, marks of the writing direction, brackets and pipes. A name has at most 120 characters.
+    Letters, digits, marks of letters, blanks and the signs of model names remain. Everything else
+    becomes ``?``, such as control characters, marks of the writing direction, brackets and pipes. A
+    name has at most 120 characters.
 
     >>> judge_name("org/Judge-7B:free (v1.5)"), judge_name("judge\x1b[31m<b>[red]a|b")
     ('org/Judge-7B:free (v1.5)', 'judge?31m?b?red?a?b')
     """
-    characters = (char if char.isalnum() or char in _NAME_SIGNS or _is_mark(char) else "?" for char in name)
+    characters = (
+        char if char.isalnum() or char in _NAME_SIGNS or _is_mark(char) else "?" for char in name
+    )
     return re.sub(r"\?+", "?", "".join(characters)).strip()[:_LONGEST_NAME] or "?"
 
 
@@ -105,17 +121,23 @@ def _is_mark(char: str) -> bool:
 
 
 def _reply_tokens(usage: Any) -> int | None:
-    """Return the tokens of a reply that are paid for, with those of its reasoning; None if not reported.
+    """Return the tokens of a reply that are paid for, with those of its reasoning; None if not
+    reported.
 
-    OpenAI counts reasoning in ``completion_tokens``. xAI counts it in ``reasoning_tokens`` and ``total_tokens`` only,
-    and Gemini's OpenAI-compatible endpoint in ``total_tokens`` only. So every token of the total that is not the
-    prompt's counts. Without such a total, more tokens of reasoning than of the completion cannot be part of it.
+    OpenAI counts reasoning in ``completion_tokens``. xAI counts it in ``reasoning_tokens`` and
+    ``total_tokens`` only, and Gemini's OpenAI-compatible endpoint in ``total_tokens`` only. So
+    every token of the total that is not the prompt's counts. Without such a total, more tokens of
+    reasoning than of the completion cannot be part of it.
     """
-    sent, stated, total = (_count(_get(usage, f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    sent, stated, total = (
+        _count(_get(usage, f"{name}_tokens")) for name in ("prompt", "completion", "total")
+    )
     if sent is not None and total is not None and total > sent + (stated or 0):
         return total - sent
     details = _get(usage, "completion_tokens_details")
-    reasoning = _count(_get(details, "reasoning_tokens")) or _count(_get(usage, "reasoning_tokens")) or 0
+    reasoning = (
+        _count(_get(details, "reasoning_tokens")) or _count(_get(usage, "reasoning_tokens")) or 0
+    )
     return _count(stated + reasoning) if stated is not None and reasoning > stated else stated
 
 
@@ -136,15 +158,24 @@ def is_ended(finish: str | None) -> bool | None:
 
 
 def _plain(finish: str | None) -> str:
-    return (finish or "").strip().lower().replace("-", "_").replace(" ", "_").removeprefix("finish_reason_")
+    return (
+        (finish or "")
+        .strip()
+        .lower()
+        .replace("-", "_")
+        .replace(" ", "_")
+        .removeprefix("finish_reason_")
+    )
 
 
 def without_thinking(reply: str) -> str | None:
-    """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking does not end.
+    """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking
+    does not end.
 
-    The opening mark may be missing, because some chat templates already contain it. In the middle of a line, it counts
-    as a quotation from an answer and opens nothing. A mark is recognized by the word in its name, such as ``think`` in
-    ``<mm:think>`` and ``thought`` in ``<|begin_of_thought|>``.
+    The opening mark may be missing, because some chat templates already contain it. In the middle
+    of a line, it counts as a quotation from an answer and opens nothing. A mark is recognized by
+    the word in its name, such as ``think`` in ``<mm:think>`` and ``thought`` in
+    ``<|begin_of_thought|>``.
 
     >>> without_thinking("<mm:think>A or B?</mm:think>B"), without_thinking("<|begin_of_thought|>A or B?")
     ('B', None)
@@ -180,7 +211,9 @@ def without_reasons(text: str) -> str | None:
 
 
 def is_out_of_credit(body: str) -> bool:
-    """Return whether an error's code or type means that the account has no credit. Then waiting is useless.
+    """Return whether an error's code or type means that the account has no credit.
+
+    Then waiting is useless.
 
     The message is ignored, because some endpoints use the same words for a quota per minute.
     """
@@ -194,7 +227,11 @@ def is_out_of_credit(body: str) -> bool:
 def _get(value: Any, key: str | int) -> Any:
     if isinstance(value, dict):
         return value.get(key)
-    return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
+    return (
+        value[key]
+        if isinstance(value, list) and isinstance(key, int) and key < len(value)
+        else None
+    )
 
 
 def _text(value: Any) -> str | None:
@@ -202,7 +239,11 @@ def _text(value: Any) -> str | None:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+        else None
+    )
 
 
 def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> float | None:
@@ -211,8 +252,8 @@ def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> fl
     Args:
         scale: reads the rating.
         reply: the raw text of the reply, or None.
-        finish: the endpoint's finish reason, "" if it reports none. If the reason is unknown or was not stored (None),
-            a rating counts only at the very end of the reply.
+        finish: the endpoint's finish reason, "" if it reports none. If the reason is unknown or was
+            not stored (None), a rating counts only at the very end of the reply.
     """
     verdict = _verdict(reply, finish)
     rating = None if verdict is None else scale.read(verdict)
@@ -229,7 +270,11 @@ def is_unclear(scale: RatingScale, reply: str | None, finish: str | None) -> boo
 
 def _verdict(reply: str | None, finish: str | None) -> str | None:
     """Return the reply after the model's thinking; None if the reply or the thinking did not end."""
-    return None if reply is None or (finish is not None and is_ended(finish) is False) else without_thinking(reply)
+    return (
+        None
+        if reply is None or (finish is not None and is_ended(finish) is False)
+        else without_thinking(reply)
+    )
 
 
 def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:
@@ -245,8 +290,9 @@ def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:
 def sanitize(answer: str) -> tuple[str, bool]:
     r"""Make an answer safe for a judge's prompt, and return whether it is suspect.
 
-    The checks run on an NFKC-normalised copy. Invisible characters are removed from it, and escapes (``&#91;``,
-    ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) are decoded. An answer is suspect if the copy has one of these:
+    The checks run on an NFKC-normalised copy. Invisible characters are removed from it, and escapes
+    (``&#91;``, ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) are decoded. An answer is suspect if
+    the copy has one of these:
 
     - double square brackets;
     - a number in square brackets;
@@ -254,11 +300,13 @@ def sanitize(answer: str) -> tuple[str, bool]:
     - a tag of a model's thinking (``</think>``, ``<analysis>``);
     - a mark of a chat template (``<|``, ``|>``, ``[INST]``).
 
-    Characters that look like square brackets (``⟦1⟧``, ``【【1】】``) count as such if that makes the answer suspect.
+    Characters that look like square brackets (``⟦1⟧``, ``【【1】】``) count as such if that makes the
+    answer suspect.
 
     Returns:
-        The text to show, and whether the answer is suspect. The text is the answer itself. If it is suspect or has any
-        square bracket, the text is the copy with all these brackets replaced by round ones.
+        The text to show, and whether the answer is suspect. The text is the answer itself. If it is
+        suspect or has any square bracket, the text is the copy with all these brackets replaced by
+        round ones.
     """
     copy, is_nested = _unescaped(answer)
     marked = _RE.marks.search(copy) is not None
@@ -266,7 +314,9 @@ def sanitize(answer: str) -> tuple[str, bool]:
     suspect = is_nested or marked or _RE.suspect.search(bracketed) is not None
     if not suspect and _BRACKETS.search(copy) is None:
         return answer, False
-    return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)), suspect
+    return _BRACKETS.sub(
+        lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)
+    ), suspect
 
 
 def with_square_brackets(text: str) -> str:
@@ -282,7 +332,8 @@ def with_square_brackets(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Replace the brackets of thinking tags and chat-template marks by round ones; change nothing else.
+    """Replace the brackets of thinking tags and chat-template marks by round ones; change nothing
+    else.
 
     >>> without_marks("walk_to[table] <|im_end|>")
     'walk_to[table] (|im_end|)'
@@ -332,4 +383,6 @@ def _visible(text: str) -> str:
 
 @functools.cache
 def _is_visible(char: str) -> bool:
-    return char.isspace() or not (unicodedata.category(char) in ("Cc", "Cf") or _INVISIBLE.match(char))
+    return char.isspace() or not (
+        unicodedata.category(char) in ("Cc", "Cf") or _INVISIBLE.match(char)
+    )

@@ -2,20 +2,26 @@
 
 The rules use lines, signs, and one word, "rating":
 
-1. A rating is a number in double square brackets, ``[[0.5]]``, perhaps with a label, ``[[Rating: 0.5]]``. The brackets
-   may be full-width, and one may be missing or repeated.
+1. A rating is a number in double square brackets, ``[[0.5]]``, perhaps with a label, ``[[Rating:
+   0.5]]``. The brackets may be full-width, and one may be missing or repeated.
 2. It counts if it ends its line, and begins the line, begins a sentence, or follows a label.
-3. A label has up to five words and ends with a colon, an equals sign or an arrow. It begins the line or a sentence.
-   ``Rating:`` may also follow a colon, an arrow or a dash, but no clause ("I cannot give Rating:"). ``Rating`` at the
-   beginning needs no sign. Only one rating follows a label.
-4. A rating that begins its line also counts before punctuation: "[[1]] (same object)"; before a comma, after a label.
-   All other ratings in this line must agree with it. In other lines, those after ``Rating:`` must agree.
-5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no difference. Strikethrough,
-   ``?``, ``%``, ``/`` and signs of comparison do: such a rating does not count.
-6. A line in quotation marks or a block quote does not count after a line that ends with a colon, unless it is the last.
-7. If no rating counts, a number in single brackets does, ``[0.5]``, alone on its line or after ``Rating:``.
-8. All ratings that count must agree. So must, after the last of them, a number without brackets that is alone on its
-   line or after ``Rating:``. Otherwise, the answer is unrated. A rating inside a sentence never counts.
+3. A label has up to five words and ends with a colon, an equals sign or an arrow. It begins the
+   line or a sentence. ``Rating:`` may also follow a colon, an arrow or a dash, but no clause ("I
+   cannot give Rating:"). ``Rating`` at the beginning needs no sign. Only one rating follows a
+   label.
+4. A rating that begins its line also counts before punctuation: "[[1]] (same object)"; before a
+   comma, after a label. All other ratings in this line must agree with it. In other lines, those
+   after ``Rating:`` must agree.
+5. Markdown, HTML, quotation marks, emoji and other signs around ratings and labels make no
+   difference. Strikethrough, ``?``, ``%``, ``/`` and signs of comparison do: such a rating does not
+   count.
+6. A line in quotation marks or a block quote does not count after a line that ends with a colon,
+   unless it is the last.
+7. If no rating counts, a number in single brackets does, ``[0.5]``, alone on its line or after
+   ``Rating:``.
+8. All ratings that count must agree. So must, after the last of them, a number without brackets
+   that is alone on its line or after ``Rating:``. Otherwise, the answer is unrated. A rating inside
+   a sentence never counts.
 """
 
 import html
@@ -99,7 +105,9 @@ def _ratings_of_line(line: str) -> list[PlacedRating]:
     others = list[PlacedRating]()
     for ratings in _RE.ratings.finditer(line):
         if ratings.end() < len(line):
-            if _RE.own_label.search(line, max(0, ratings.start() - _BEFORE_OTHERS), ratings.start()):
+            if _RE.own_label.search(
+                line, max(0, ratings.start() - _BEFORE_OTHERS), ratings.start()
+            ):
                 others += _read(ratings[0])
             continue
         label = _label(line, ratings)
@@ -114,14 +122,18 @@ def _is_list(ratings: str, label: str | None) -> bool:
 
 
 def _number_at_end(line: str) -> re.Match[str] | None:
-    """Find a number in single brackets, or none, that ends its line and is alone or follows ``Rating:``."""
+    """Find a number in single brackets, or none, that ends its line and is alone or follows
+    ``Rating:``.
+    """
     number = _RE.number.search(line)
     label = _label(line, number) if number else None
     return number if label == "" or (label and _RE.ends_with_rating.search(label)) else None
 
 
 def _label(line: str, end: re.Match[str]) -> str | None:
-    """Return the label before the end of a line; "" if that begins the line or a sentence, None if it is inside one."""
+    """Return the label before the end of a line; "" if that begins the line or a sentence, None if
+    it is inside one.
+    """
     before = line[: end.start()]
     if _RE.signs.fullmatch(before):
         return ""
@@ -137,13 +149,25 @@ def _label(line: str, end: re.Match[str]) -> str | None:
 def _read(text: str, label: str | None = None) -> list[PlacedRating]:
     """Return all ratings in double brackets; `label` is the label before them."""
     contents = [_RE.content.match(rating[1]) for rating in _RE.rating.finditer(text)]
-    return [PlacedRating(content[1] or label or "", content[2].strip()) for content in contents if content]
+    return [
+        PlacedRating(content[1] or label or "", content[2].strip())
+        for content in contents
+        if content
+    ]
 
 
 def _plain(verdict: str) -> str:
-    r"""Return a copy without escapes and combining marks, with ratings as ``[[...]]`` and comparisons as ``\u2260``."""
-    text = _RE.entity.sub(lambda entity: html.unescape(entity[0]), _RE.escaped_line_break.sub("\n", verdict))
+    r"""Return a copy without escapes and combining marks, with ratings as ``[[...]]`` and
+    comparisons as ``\u2260``.
+    """
+    text = _RE.entity.sub(
+        lambda entity: html.unescape(entity[0]), _RE.escaped_line_break.sub("\n", verdict)
+    )
     text = with_square_brackets(normalised(text))
-    text = "".join(char for char in text if char.isascii() or not unicodedata.category(char).startswith("M"))
+    text = "".join(
+        char for char in text if char.isascii() or not unicodedata.category(char).startswith("M")
+    )
     text = _RE.comparison.sub(lambda sign: "\u2260" if sign["unequal"] else sign[0], text)
-    return _RE.brackets.sub(lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text))
+    return _RE.brackets.sub(
+        lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text)
+    )

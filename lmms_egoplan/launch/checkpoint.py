@@ -40,9 +40,17 @@ class _Checkpoint(NamedTuple):
 
     @property
     def weights(self) -> dict[str, int]:
-        """Sizes of the weights: safetensors if there are any, but not a second copy in Mistral's own format."""
-        sizes = {name: size for name, size in self.sizes.items() if not name.startswith(("consolidated", "training"))}
-        kinds = [{name: size for name, size in sizes.items() if name.endswith(kind)} for kind in _WEIGHTS]
+        """Sizes of the weights: safetensors if there are any, but not a second copy in Mistral's
+        own format.
+        """
+        sizes = {
+            name: size
+            for name, size in self.sizes.items()
+            if not name.startswith(("consolidated", "training"))
+        }
+        kinds = [
+            {name: size for name, size in sizes.items() if name.endswith(kind)} for kind in _WEIGHTS
+        ]
         return kinds[0] or kinds[1]
 
 
@@ -57,7 +65,8 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) 
     Args:
         model: Folder, or name on the hub.
         arguments: ``--model_args``: ``revision`` and ``trust_remote_code`` are used.
-        is_own: Whether a backend of this package loads it, which needs a vision-language model of transformers.
+        is_own: Whether a backend of this package loads it, which needs a vision-language model of
+            transformers.
 
     Raises:
         LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.
@@ -70,7 +79,9 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) 
     yield from _weights(model, checkpoint)
 
 
-def check_chat_template(model: str, arguments: Mapping[str, str], way_out: str, *, is_required: bool) -> Iterator[str]:
+def check_chat_template(
+    model: str, arguments: Mapping[str, str], way_out: str, *, is_required: bool
+) -> Iterator[str]:
     """Yield the problem of a checkpoint's chat template, as the backends of this package report it.
 
     Args:
@@ -94,10 +105,14 @@ def check_chat_template(model: str, arguments: Mapping[str, str], way_out: str, 
 
 
 def weight_bytes(model: str, arguments: Mapping[str, str]) -> float:
-    """Return the memory of the weights in bytes if they are loaded with the ``dtype`` of ``--model_args``."""
+    """Return the memory of the weights in bytes if they are loaded with the ``dtype`` of
+    ``--model_args``.
+    """
     checkpoint = _read(model, arguments.get("revision", "main"))
     config, dtype = checkpoint.config, arguments.get("dtype")
-    stored = config.get("dtype") or config.get("torch_dtype") or member(config, "text_config", "dtype")
+    stored = (
+        config.get("dtype") or config.get("torch_dtype") or member(config, "text_config", "dtype")
+    )
     factor = _BYTES[dtype] / _BYTES[stored] if dtype in _BYTES and stored in _BYTES else 1.0
     return sum(checkpoint.weights.values()) * factor
 
@@ -109,22 +124,34 @@ def _read(model: str, revision: str) -> _Checkpoint:
     if folder.exists():
         raise LmmsEgoplanError(f"{model}: is a file; pass the folder of a checkpoint")
     near = get_close_matches(folder.name, [path.name for path in folder.parent.glob("*/")], n=1)
-    hint = f"did you mean {folder.parent / near[0]}?" if near else "pass a checkpoint's folder or its name on the hub"
+    hint = (
+        f"did you mean {folder.parent / near[0]}?"
+        if near
+        else "pass a checkpoint's folder or its name on the hub"
+    )
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise LmmsEgoplanError(f"{model}: no such folder; {hint}")
     cached = try_to_load_from_cache(model, "config.json", revision=revision)
-    if isinstance(cached, str) and any(path.suffix in _WEIGHTS for path in Path(cached).parent.iterdir()):
+    if isinstance(cached, str) and any(
+        path.suffix in _WEIGHTS for path in Path(cached).parent.iterdir()
+    ):
         return _in_folder(model, Path(cached).parent)
     if constants.HF_HUB_OFFLINE:
-        raise LmmsEgoplanError(f"{model}: no such folder, and not in the hub's cache (HF_HUB_OFFLINE is set); {hint}")
+        raise LmmsEgoplanError(
+            f"{model}: no such folder, and not in the hub's cache (HF_HUB_OFFLINE is set); {hint}"
+        )
     try:
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=_TIMEOUT_S)
         path = hf_hub_download(model, "config.json", revision=revision, etag_timeout=_TIMEOUT_S)
     except Exception as error:  # libraries raise many types of errors
         reason = " ".join(str(error).split(". ")[0].split())
-        raise LmmsEgoplanError(f"{model}: no such folder, and the hub lacks it ({reason}); {hint}") from error
+        raise LmmsEgoplanError(
+            f"{model}: no such folder, and the hub lacks it ({reason}); {hint}"
+        ) from error
     return _Checkpoint(
-        None, {file.rfilename: file.size or 0 for file in info.siblings or ()}, _config(model, Path(path))
+        None,
+        {file.rfilename: file.size or 0 for file in info.siblings or ()},
+        _config(model, Path(path)),
     )
 
 
@@ -134,9 +161,16 @@ def _in_folder(model: str, folder: Path) -> _Checkpoint:
         inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
         if "adapter_config.json" in sizes:
             base = member(read_json(folder / "adapter_config.json"), "base_model_name_or_path")
-            hint = f"this is an adapter; run its base model: lmms-egoplan run {base} --model-args peft={model}"
+            hint = (
+                f"this is an adapter; run its base model: lmms-egoplan run {base} "
+                f"--model-args peft={model}"
+            )
         else:
-            hint = f"did you mean {folder / inside[-1]}?" if inside else "pass the folder of a whole checkpoint"
+            hint = (
+                f"did you mean {folder / inside[-1]}?"
+                if inside
+                else "pass the folder of a whole checkpoint"
+            )
         raise LmmsEgoplanError(f"{model}: no config.json in this folder; {hint}")
     return _Checkpoint(folder, sizes, _config(model, folder / "config.json"))
 
@@ -144,20 +178,32 @@ def _in_folder(model: str, folder: Path) -> _Checkpoint:
 def _config(model: str, path: Path) -> Mapping[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
-        raise LmmsEgoplanError(f"{model}: config.json: no model_type; pass the folder of a transformers checkpoint")
+        raise LmmsEgoplanError(
+            f"{model}: config.json: no model_type; pass the folder of a transformers checkpoint"
+        )
     return content
 
 
-def _architecture(model: str, config: Mapping[str, Any], arguments: Mapping[str, str]) -> Iterator[str]:
+def _architecture(
+    model: str, config: Mapping[str, Any], arguments: Mapping[str, str]
+) -> Iterator[str]:
     auto_map = config.get("auto_map") or {}
     if "AutoModelForImageTextToText" in auto_map:
         if not trusts_code(arguments):
-            yield f"{model}: contains its own code; if you trust it, add --model-args trust_remote_code=True"
+            yield (
+                f"{model}: contains its own code; if you trust it, add --model-args "
+                "trust_remote_code=True"
+            )
         return
-    names = dict(literal("transformers.models.auto.modeling_auto", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"))
+    names = dict(
+        literal(
+            "transformers.models.auto.modeling_auto", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+        )
+    )
     if config["model_type"] not in names:
         yield (
-            f"{model}: type {config['model_type']} does not accept images, or your version of transformers does not "
+            f"{model}: type {config['model_type']} does not accept images, or your version of "
+            "transformers does not "
             "know it; use a vision-language checkpoint, or a newer transformers"
         )
 
@@ -167,7 +213,8 @@ def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
         needed, free = sum(checkpoint.weights.values()), _free(Path(constants.HF_HUB_CACHE))
         if needed > free:
             yield (
-                f"{model}: the download needs {needed / _GIB:.1f} GiB, {constants.HF_HUB_CACHE} has "
+                f"{model}: the download needs {needed / _GIB:.1f} GiB, {constants.HF_HUB_CACHE} "
+                "has "
                 f"{free / _GIB:.1f} GiB free; free some space, or set HF_HOME"
             )
         return
@@ -195,4 +242,6 @@ def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
 
 
 def _free(path: Path) -> int:
-    return shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
+    return shutil.disk_usage(
+        next(folder for folder in (path, *path.parents) if folder.exists())
+    ).free

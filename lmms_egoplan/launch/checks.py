@@ -1,4 +1,7 @@
-"""Check everything that a run needs, before a model is loaded. Each problem is one line with its remedy."""
+"""Check everything that a run needs, before a model is loaded.
+
+Each problem is one line with its remedy.
+"""
 
 import os
 import re
@@ -30,7 +33,8 @@ from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.storage import load_summary
 
 _GIB = 2**30
-# Free space for samples, response cache and report: more per question than the demo's 60 kB, plus a reserve.
+# Free space for samples, response cache and report: more per question than the demo's 60 kB, plus a
+# reserve.
 _BYTES_PER_QUESTION, _RESERVE = 100_000, 200_000_000
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 # Columns of prepared data with paths.
@@ -42,9 +46,21 @@ _TIMEOUT_S = 4
 def find_problems(plan: Plan) -> list[str]:
     """Return all problems of a run, one line each, without loading a model.
 
-    Only `check_checkpoint` and `_judge` use the network, the former only for a checkpoint that is not in a folder.
+    Only `check_checkpoint` and `_judge` use the network, the former only for a checkpoint that is
+    not in a folder.
     """
-    checks = (_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out)
+    checks = (
+        _tasks,
+        _arguments,
+        _checkpoint,
+        _processes,
+        _data,
+        _encoder,
+        _judge,
+        _server,
+        _disk,
+        _out,
+    )
     with ThreadPoolExecutor(len(checks)) as pool:
         return list(dict.fromkeys(chain.from_iterable(pool.map(partial(_lines, plan), checks))))
 
@@ -59,18 +75,33 @@ def _lines(plan: Plan, check: Callable[[Plan], Iterator[str]]) -> list[str]:
 def _tasks(plan: Plan) -> Iterator[str]:
     if len(plan.tasks) == 1 and Path(plan.tasks[0]).is_dir():
         yield (
-            f"{Path(plan.tasks[0]).absolute()}: {plan.harness} would read this folder instead of the task of the same "
+            f"{Path(plan.tasks[0]).absolute()}: {plan.harness} would read this folder instead of "
+            "the task of the same "
             "name; start the run in another folder"
         )
     backend, name, on_server = plan.backend, plan.backend_name, "base_url" in plan.model_args
-    ranked, written = ([task for task, leaf in plan.leaves.items() if leaf.ranks == ranks] for ranks in (True, False))
+    ranked, written = (
+        [task for task, leaf in plan.leaves.items() if leaf.ranks == ranks]
+        for ranks in (True, False)
+    )
     if ranked and not backend.ranks:
         remedy = "use hf_vlm, or tasks that end in _generate"
-        yield f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; {remedy}"
-    if not backend.is_own and (published := [task for task in ranked if task.endswith(("_published", "__official"))]):
-        yield f"--backend {name}: does not score the end of an answer, as {', '.join(published)} must; use hf_vlm"
+        yield (
+            f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; "
+            f"{remedy}"
+        )
+    if not backend.is_own and (
+        published := [task for task in ranked if task.endswith(("_published", "__official"))]
+    ):
+        yield (
+            f"--backend {name}: does not score the end of an answer, as "
+            f"{', '.join(published)} must; use hf_vlm"
+        )
     if written and on_server and backend.is_own:
-        yield f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs answers; remove base_url"
+        yield (
+            f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs "
+            "answers; remove base_url"
+        )
     if backend.needs_vllm and not on_server:
         require_vllm(name)
 
@@ -79,14 +110,20 @@ def _arguments(plan: Plan) -> Iterator[str]:
     backend, arguments = plan.backend, plan.model_args
     text = " ".join([*(f"{name}={value}" for name, value in arguments.items()), *plan.options])
     if without_secrets(text) != text:
-        yield "--model-args or the harness's options contain a key; set it in the environment, such as OPENAI_API_KEY"
+        yield (
+            "--model-args or the harness's options contain a key; set it in the environment, "
+            "such as OPENAI_API_KEY"
+        )
         return
     if backend.model_parameter in arguments:
         yield f"--model-args {backend.model_parameter}: already set by MODEL; remove it"
     if "," in plan.model:
         yield f"{plan.model}: the harnesses split arguments at commas; make a symlink without one"
     unknown = unknown_arguments(arguments, backend.parameters, is_open=backend.is_open)
-    yield from (f"{plan.backend_name}: --model-args has no argument {name}; {hint}" for name, hint in unknown)
+    yield from (
+        f"{plan.backend_name}: --model-args has no argument {name}; {hint}"
+        for name, hint in unknown
+    )
     dtype = arguments.get("dtype", "auto")
     if "dtype" in backend.parameters and dtype not in _DTYPES:
         yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
@@ -95,35 +132,61 @@ def _arguments(plan: Plan) -> Iterator[str]:
     for name, value in arguments.items() if backend.is_own else ():
         if name.endswith("_pixels") and not value.isdecimal():
             yield f"--model-args {name}={value}: must be a whole number of pixels, such as 602112"
-    if "peft" in arguments and not Path(arguments["peft"], "adapter_config.json").expanduser().is_file():
-        yield f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in this folder"
+    if (
+        "peft" in arguments
+        and not Path(arguments["peft"], "adapter_config.json").expanduser().is_file()
+    ):
+        yield (
+            f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in "
+            "this folder"
+        )
 
 
 def _checkpoint(plan: Plan) -> Iterator[str]:
-    """Check the checkpoint, and compare its size with the free memory of the GPUs that share it, or of this machine."""
+    """Check the checkpoint, and compare its size with the free memory of the GPUs that share it, or
+    of this machine.
+    """
     arguments = plan.model_args
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
     yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     if plan.backend.is_own and not is_plain:
-        way_out = ON_VLLM if plan.backend.needs_vllm else IN_PLAIN_TEXT if plan.harness == "lmms-eval" else IN_LM_EVAL
+        way_out = (
+            ON_VLLM
+            if plan.backend.needs_vllm
+            else IN_PLAIN_TEXT
+            if plan.harness == "lmms-eval"
+            else IN_LM_EVAL
+        )
         is_required = plan.harness == "lm-eval" or plan.backend.needs_vllm
         yield from check_chat_template(plan.model, arguments, way_out, is_required=is_required)
-    if plan.script is not None or any(name in ("base_url", "quantization") or "load_in" in name for name in arguments):
+    if plan.script is not None or any(
+        name in ("base_url", "quantization") or "load_in" in name for name in arguments
+    ):
         return
     needed = weight_bytes(plan.model, arguments)
     gpus = [] if arguments.get("device", "").startswith("cpu") else gpu_memory()
-    is_split = plan.launcher == "vllm" or not {"device_map", "tensor_parallel_size"}.isdisjoint(arguments)
+    is_split = plan.launcher == "vllm" or not {"device_map", "tensor_parallel_size"}.isdisjoint(
+        arguments
+    )
     if gpus:
         offloaded = psutil.virtual_memory().available if "device_map" in arguments else 0
         free = sum(gpus) + offloaded if is_split else max(gpus)
-        memory = f"the free memory of {len(gpus)} GPUs is" if is_split else "the largest free memory of a GPU is"
+        memory = (
+            f"the free memory of {len(gpus)} GPUs is"
+            if is_split
+            else "the largest free memory of a GPU is"
+        )
     else:
-        free, memory = psutil.virtual_memory().available // plan.processes, "the free memory per process is"
+        free, memory = (
+            psutil.virtual_memory().available // plan.processes,
+            "the free memory per process is",
+        )
     if needed > free:
         yield (
-            f"{plan.model}: the weights need {needed / _GIB:.1f} GiB, but {memory} {free / _GIB:.1f} GiB; use a "
+            f"{plan.model}: the weights need {needed / _GIB:.1f} GiB, but {memory} "
+            f"{free / _GIB:.1f} GiB; use a "
             "smaller checkpoint, or several GPUs with --model-args device_map=auto"
         )
 
@@ -134,7 +197,11 @@ def _processes(plan: Plan) -> Iterator[str]:
     if launcher == "none" and (processes > 1 or plan.nodes > 1):
         yield "--processes and --nodes need --launcher torchrun, accelerate, vllm or slurm"
     if launcher != "none" and on_vllm != (launcher == "vllm"):
-        starter = "vLLM starts its own processes; use --launcher vllm" if on_vllm else "needs a backend on vLLM"
+        starter = (
+            "vLLM starts its own processes; use --launcher vllm"
+            if on_vllm
+            else "needs a backend on vLLM"
+        )
         yield f"--launcher {launcher}: does not fit {plan.backend_name}: {starter}"
     if gpus and processes > gpus:
         yield f"--processes {processes}: this machine has {gpus} GPUs; use at most {gpus}"
@@ -152,26 +219,33 @@ def _data(plan: Plan) -> Iterator[str]:
         except LmmsEgoplanError as error:
             yield f"data: {error}"
             continue
-        media = {path for column in _MEDIA if column in rows.column_names for path in rows.unique(column)}
+        media = {
+            path for column in _MEDIA if column in rows.column_names for path in rows.unique(column)
+        }
         missing = sorted(path for path in media if not os.path.exists(path))  # noqa: PTH110 - fast for many paths
         if missing:
             names = f"{', '.join(missing[:_LISTED])}{', ...' if len(missing) > _LISTED else ''}"
             yield (
-                f"data: {benchmark.title} {split}: {len(missing)} of {len(media)} videos are missing: {names}; restore "
+                f"data: {benchmark.title} {split}: {len(missing)} of {len(media)} videos are "
+                f"missing: {names}; restore "
                 "them, or prepare the split again"
             )
 
 
 def coverage_remarks(plan: Plan) -> Iterator[str]:
     """Yield a line for each split with questions that are not prepared, or not asked."""
-    for benchmark, split in dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values()):
+    for benchmark, split in dict.fromkeys(
+        (task.benchmark.name, task.split) for task in plan.leaves.values()
+    ):
         for design in [*designs_of(benchmark, split, plan.subset).values()][:1]:
             facts = "{asked:,} of {of:,} questions; interval: {width:.1f} points".format_map(design)
             yield f"{benchmark}/{split}: {facts}, if 50 % are right"
         summary = load_summary(benchmark, split) or {}
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"
-            yield f"{benchmark}/{split}: only {counts} are prepared; results do not cover the others"
+            yield (
+                f"{benchmark}/{split}: only {counts} are prepared; results do not cover the others"
+            )
 
 
 def _encoder(plan: Plan) -> Iterator[str]:
@@ -184,9 +258,12 @@ def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
     judged = {judge: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
     judges = {judge: judge_settings(judge.DEFAULT_JUDGE) for judge in judged}
-    if without := dict.fromkeys(judged[judge] for judge, settings in judges.items() if settings is None):
+    if without := dict.fromkeys(
+        judged[judge] for judge, settings in judges.items() if settings is None
+    ):
         yield (
-            f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and "
+            f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, "
+            "LMMS_EGOPLAN_JUDGE_API_KEY and "
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
     forms = [
@@ -206,7 +283,10 @@ def _server(plan: Plan) -> Iterator[str]:
         except HTTPError:
             return  # it answers
         except (OSError, ValueError) as error:
-            yield f"--model-args base_url={address}: does not answer: {error}; start the server, or correct the address"
+            yield (
+                f"--model-args base_url={address}: does not answer: {error}; start the "
+                "server, or correct the address"
+            )
 
 
 def _disk(plan: Plan) -> Iterator[str]:
@@ -217,7 +297,8 @@ def _disk(plan: Plan) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if free < needed:
         yield (
-            f"--out {plan.out}: the run needs about {needed / _GIB:.1f} GiB, the volume of {folder} has "
+            f"--out {plan.out}: the run needs about {needed / _GIB:.1f} GiB, the volume of "
+            f"{folder} has "
             f"{free / _GIB:.1f} GiB free; free some space, or set another folder"
         )
 
@@ -233,10 +314,15 @@ def _out(plan: Plan) -> Iterator[str]:
     if state is None:
         return
     if is_running(state):
-        yield f"--out {plan.out}: another process runs there; wait until it has finished, or set another folder"
+        yield (
+            f"--out {plan.out}: another process runs there; wait until it has finished, or "
+            "set another folder"
+        )
     settings, earlier = plan.settings(), state.settings
     differing = [name for name in settings if earlier.get(name) != settings[name]]
-    if values := "; ".join(f"{name}: {_text(earlier.get(name))}, now {_text(settings[name])}" for name in differing):
+    if values := "; ".join(
+        f"{name}: {_text(earlier.get(name))}, now {_text(settings[name])}" for name in differing
+    ):
         yield f"--out {plan.out}: contains a run with other settings ({values}); set another folder"
 
 
@@ -252,13 +338,21 @@ def _existing(path: Path) -> Path:
 
 
 def gpu_memory() -> list[int]:
-    """Return the free memory of each visible GPU in bytes, as ``nvidia-smi`` reports it; [] without one."""
+    """Return the free memory of each visible GPU in bytes, as ``nvidia-smi`` reports it; [] without
+    one.
+    """
     query = ["nvidia-smi", "--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits"]
     try:
-        output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+        output = subprocess.run(
+            query, capture_output=True, text=True, timeout=10, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [re.split(r"\s*,\s*", line.strip()) for line in output.splitlines()]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(index for index, *_ in rows)).split(",")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(index for index, *_ in rows)).split(
+        ","
+    )
     names = tuple(name.strip() for name in visible if name.strip())
-    return [int(free) * 2**20 for index, uuid, free in rows if index in names or uuid.startswith(names)]
+    return [
+        int(free) * 2**20 for index, uuid, free in rows if index in names or uuid.startswith(names)
+    ]

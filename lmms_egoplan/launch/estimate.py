@@ -1,4 +1,6 @@
-"""Estimate what a run costs: questions, images to decode, tokens of context, and requests to judges."""
+"""Estimate what a run costs: questions, images to decode, tokens of context, and requests to
+judges.
+"""
 
 import importlib
 import inspect
@@ -32,7 +34,8 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.report.run import TaskRun, read_task_file
 
-# Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and the last included.
+# Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and
+# the last included.
 _SAMPLED = 3
 _FRAMES = 8  # default of max_frames_num, for tasks that pass a video file
 
@@ -46,7 +49,8 @@ class TaskEstimate(NamedTuple):
         covers: Number of questions that the coverage of its results is a share of.
         requests: Number of requests to the model: one per choice, or one per question.
         images: Number of images and frames to decode.
-        tokens: Tokens of context of all questions; None if the model's tokenizer is not on this machine.
+        tokens: Tokens of context of all questions; None if the model's tokenizer is not on this
+            machine.
     """
 
     task: str
@@ -58,11 +62,13 @@ class TaskEstimate(NamedTuple):
 
 
 def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
-    """Estimate each task and the requests to judges, in a process of its own, which frees its memory at the end.
+    """Estimate each task and the requests to judges, in a process of its own, which frees its
+    memory at the end.
 
     Also return the limits on pixels in words; "" if they are not known.
 
-    Images and tokens are extrapolated from `_SAMPLED` questions. Judges are assumed to get answers like the references.
+    Images and tokens are extrapolated from `_SAMPLED` questions. Judges are assumed to get answers
+    like the references.
 
     Raises:
         LmmsEgoplanError: A question cannot be read or encoded.
@@ -93,10 +99,12 @@ def print_estimate(
 
 
 def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
-    """Return what encodes and loads questions as the backend does, and record the checkpoint's type for prompts.
+    """Return what encodes and loads questions as the backend does, and record the checkpoint's type
+    for prompts.
 
     Returns:
-        A `QuestionEncoder`, None for other backends; a loader; and the limits on pixels in words, "" if not known.
+        A `QuestionEncoder`, None for other backends; a loader; and the limits on pixels in words,
+        "" if not known.
     """
     count = int(plan.model_args.get("max_frames_num", _FRAMES))
     if not plan.backend.is_own or plan.backend_name == "scripted":
@@ -106,12 +114,17 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     from lmms_egoplan.ranking.encoding import QuestionEncoder
 
     arguments = plan.model_args
-    loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
+    loading = {
+        "revision": arguments.get("revision", "main"),
+        "trust_remote_code": trusts_code(arguments),
+    }
     config, processor = load_config(plan.backend_name, plan.model, **loading)
     pixels = ""
     if arguments.keys().isdisjoint(("base_url", "mm_processor_kwargs")):
         limits = {name: value for name, value in arguments.items() if name in PIXEL_ARGUMENTS}
-        numbers = {name: int(value) if value.isdecimal() else value for name, value in limits.items()}
+        numbers = {
+            name: int(value) if value.isdecimal() else value for name, value in limits.items()
+        }
         in_effect = set_budget(plan.backend_name, processor, numbers)
         if plan.backend.needs_vllm:
             in_effect.pop("video", None)  # it gets all frames as images
@@ -119,28 +132,46 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     is_applied = uses_template(config.to_dict(), processor) and not is_plain
     encoder = QuestionEncoder(processor, apply_chat_template=is_applied)
-    remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
+    remember(
+        LoadedModel(
+            plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn
+        )
+    )
     loader = MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
     return encoder, loader, pixels
 
 
-def measure(encoder: Any, loader: MediaLoader, text: str, visuals: Sequence[Any]) -> tuple[int, int]:
-    """Return the numbers of images and of tokens of a question, 0 tokens without an encoder; see `load_encoder`."""
+def measure(
+    encoder: Any, loader: MediaLoader, text: str, visuals: Sequence[Any]
+) -> tuple[int, int]:
+    """Return the numbers of images and of tokens of a question, 0 tokens without an encoder; see
+    `load_encoder`.
+    """
     messages = loader.messages(text, visuals)
     content = [item for message in messages for item in message["content"]]
-    images = sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in content)
+    images = sum(
+        len(item["video"]) if item["type"] == "video" else item["type"] == "image"
+        for item in content
+    )
     return images, encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
 
 
-def used_steps(plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]) -> list[Step]:
-    """Return the tokens of the judges of a run, as its results report them: what the judgements cost when made."""
+def used_steps(
+    plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]
+) -> list[Step]:
+    """Return the tokens of the judges of a run, as its results report them: what the judgements
+    cost when made.
+    """
     steps, questions = [], {task.task: task.questions for task in estimates}
     for name, task in plan.leaves.items():
         metrics = ("judge_prompt_tokens", "judge_reply_tokens", "judge_tokens_of")
         sent, received, known = (int(tasks[name].number(metric) or 0) for metric in metrics)
         missing = questions[name] - known
         unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
-        steps += [Step(name, None, sent, received, settings.model, unknown) for _, settings in _judges(task)[:1]]
+        steps += [
+            Step(name, None, sent, received, settings.model, unknown)
+            for _, settings in _judges(task)[:1]
+        ]
     return steps
 
 
@@ -161,7 +192,11 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
 def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
     """Return the modules and settings of a task's judges that cost something."""
     judges = ((judge, judge_settings(judge.DEFAULT_JUDGE)) for judge in task.judges)
-    return [(judge, settings) for judge, settings in judges if settings is not None and settings.model != DEMO]
+    return [
+        (judge, settings)
+        for judge, settings in judges
+        if settings is not None and settings.model != DEMO
+    ]
 
 
 def _rows(plan: Plan, task: Task) -> Any:
@@ -175,8 +210,15 @@ def _rows(plan: Plan, task: Task) -> Any:
 def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) -> TaskEstimate:
     rows = _rows(plan, task)
     is_known = LM_EVAL_TASKS not in task.path.parents  # tasks only in lm-eval show no images
-    positions = sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)}) if is_known else []
-    counts = [measure(encoder, loader, *_question(plan, task.path, rows[position])) for position in positions]
+    positions = (
+        sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)})
+        if is_known
+        else []
+    )
+    counts = [
+        measure(encoder, loader, *_question(plan, task.path, rows[position]))
+        for position in positions
+    ]
     images, tokens = map(sum, zip((0, 0), *counts, strict=True))
     share = len(rows) / max(1, len(positions))
     requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
@@ -206,7 +248,9 @@ def _call(function: Callable[..., Any], row: Mapping[str, Any], settings: Mappin
 def _function(path: Path, name: str) -> Any:
     """Return what a task's YAML file names, such as ``utils.doc_to_visual``."""
     module, _, attribute = name.rpartition(".")
-    return getattr(_utils(path.parent) if module == "utils" else importlib.import_module(module), attribute)
+    return getattr(
+        _utils(path.parent) if module == "utils" else importlib.import_module(module), attribute
+    )
 
 
 @cache

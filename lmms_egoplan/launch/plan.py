@@ -51,8 +51,10 @@ class Plan:
         out: Folder of the run.
         owner: The command that owns this folder.
         protocol: Name of the preset that the tasks follow; None for the tasks' own protocols.
-        subset: Value of `SUBSET`; "" for all questions. It does not determine the answers, so it is not a setting.
-        limits: Variables that limit the requests to judges. They do not determine the answers, either.
+        subset: Value of `SUBSET`; "" for all questions. It does not determine the answers, so it is
+            not a setting.
+        limits: Variables that limit the requests to judges. They do not determine the answers,
+            either.
     """
 
     model: str
@@ -98,14 +100,24 @@ class Plan:
         return leaf_tasks(self.harness, self.tasks)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that determine the answers, for comparison with an earlier run in the same folder."""
-        values = {name: getattr(self, name) for name in ("model", "backend_name", "harness", "limit", "protocol")}
+        """Return the settings that determine the answers, for comparison with an earlier run in the
+        same folder.
+        """
+        values = {
+            name: getattr(self, name)
+            for name in ("model", "backend_name", "harness", "limit", "protocol")
+        }
         return values | {"model_args": {**self.model_args}, "options": [*self.options]}
 
     def command(self) -> list[str]:
         """Return the command that runs the harness here."""
         launchers = {
-            "torchrun": ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"],
+            "torchrun": [
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc_per_node={self.processes}",
+            ],
             "accelerate": ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"],
         }
         launcher = launchers.get(self.launcher, [])
@@ -117,7 +129,10 @@ class Plan:
         if self.launcher == "vllm":
             arguments = {"tensor_parallel_size": str(self.processes)} | arguments
             if self.nodes > 1:
-                arguments |= {"pipeline_parallel_size": str(self.nodes), "distributed_executor_backend": "ray"}
+                arguments |= {
+                    "pipeline_parallel_size": str(self.nodes),
+                    "distributed_executor_backend": "ray",
+                }
         words = ["--model", self.backend_name]
         words += ["--model_args", ",".join(f"{name}={value}" for name, value in arguments.items())]
         words += ["--tasks", ",".join(self.tasks)]
@@ -130,25 +145,40 @@ class Plan:
         return [*words, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """Return variables for the harness, among them an ID that lets lmms-eval resume its own backends, too."""
-        variables = {name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x} | {**self.limits}
+        """Return variables for the harness, among them an ID that lets lmms-eval resume its own
+        backends, too.
+        """
+        variables = {
+            name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x
+        } | {**self.limits}
         if self.backend.is_own:
             return variables
         settings = json.dumps(self.settings(), sort_keys=True)
-        return variables | {"LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"}
+        return variables | {
+            "LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"
+        }
 
     def render_script(self) -> str:
         """Return the script for several nodes or Slurm."""
         environment = Environment(
-            undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
         )
         template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
-        paths = {"log": self.out / "slurm-%j.log", "results": self.results, "report": self.out / "report"}
+        paths = {
+            "log": self.out / "slurm-%j.log",
+            "results": self.results,
+            "report": self.out / "report",
+        }
         quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
         variables = {name: shlex.quote(value) for name, value in self.environment().items()}
         command = {"python": shlex.quote(sys.executable), "folder": shlex.quote(str(Path.cwd()))}
         arguments = shlex.join([*_MODULES[self.harness], *self.arguments()])
-        return template.render(plan=self, variables=variables, arguments=arguments, **quoted, **command)
+        return template.render(
+            plan=self, variables=variables, arguments=arguments, **quoted, **command
+        )
 
 
 def read_arguments(text: str) -> dict[str, str]:

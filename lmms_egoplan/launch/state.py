@@ -1,6 +1,7 @@
 """Record a run in its folder, and read how far it is from the harness's response cache.
 
-lmms-eval logs each response with its question (``cache/**/*.audit.jsonl``). lm-eval's cache only counts requests.
+lmms-eval logs each response with its question (``cache/**/*.audit.jsonl``). lm-eval's cache only
+counts requests.
 """
 
 import json
@@ -43,12 +44,14 @@ class RunState(Checked):
     Attributes:
         settings: See `Plan.settings`.
         totals: Number of questions by task; for lm-eval, the number of requests of all tasks.
-        covers: Number of questions by task that the coverage of its results is a share of; unknown for lm-eval.
+        covers: Number of questions by task that the coverage of its results is a share of; unknown
+            for lm-eval.
         command: The command that repeats the run.
         started: Time of the last start, in seconds since the epoch.
         streams: Whether the backend's answers are stored one by one.
         host: Name of the machine that started it.
-        process: ID of the harness's process, and its start in seconds since the epoch; None if a script starts it.
+        process: ID of the harness's process, and its start in seconds since the epoch; None if a
+            script starts it.
     """
 
     settings: dict[str, Any]
@@ -59,7 +62,9 @@ class RunState(Checked):
     streams: bool
     host: str
     process: list[float] | None
-    package: dict[str, str] = Field(default_factory=lambda: {"name": "lmms-egoplan", "version": __version__})
+    package: dict[str, str] = Field(
+        default_factory=lambda: {"name": "lmms-egoplan", "version": __version__}
+    )
 
 
 class Progress(NamedTuple):
@@ -93,15 +98,21 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
     questions = {task.task: task.questions for task in estimates}
     state = RunState(
         settings=plan.settings(),
-        totals=questions if plan.harness == "lmms-eval" else {_ALL: sum(task.requests for task in estimates)},
-        covers={task.task: task.covers for task in estimates} if plan.harness == "lmms-eval" else {},
+        totals=questions
+        if plan.harness == "lmms-eval"
+        else {_ALL: sum(task.requests for task in estimates)},
+        covers={task.task: task.covers for task in estimates}
+        if plan.harness == "lmms-eval"
+        else {},
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
         streams=plan.backend.is_own,
         host=platform.node(),
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
-    write_whole(plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n")
+    write_whole(
+        plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def read_state(folder: Path) -> RunState | None:
@@ -112,11 +123,17 @@ def read_state(folder: Path) -> RunState | None:
     """
     path = folder / _STATE
     content = read_json(path) if path.is_file() else None
-    return read_as(RunState, str(path), content) if isinstance(content, dict) and "settings" in content else None
+    return (
+        read_as(RunState, str(path), content)
+        if isinstance(content, dict) and "settings" in content
+        else None
+    )
 
 
 def is_running(state: RunState) -> bool:
-    """Return whether the harness's process of the last start works on this machine, even if its parent was killed."""
+    """Return whether the harness's process of the last start works on this machine, even if its
+    parent was killed.
+    """
     number, created = state.process or (-1, 0.0)
     if state.host != platform.node():
         return False
@@ -144,7 +161,9 @@ def progress_of(folder: Path, state: RunState) -> dict[str, Progress]:
 
 
 def show_progress(folder: Path, state: RunState) -> bool:
-    """Print whether a run works and how far it is, unless it is finished; return whether it works without results."""
+    """Print whether a run works and how far it is, unless it is finished; return whether it works
+    without results.
+    """
     working, results = is_running(state), [*(folder / "results").rglob("*results*.json")]
     if not working and any(path.stat().st_mtime >= state.started for path in results):
         return False
@@ -152,7 +171,9 @@ def show_progress(folder: Path, state: RunState) -> bool:
     stopped = f"not running; last started on {since}. To resume it: {state.command}"
     unknown = f"started by a script or on {state.host}, on {since}; whether it runs now is unknown"
     is_known = state.process is not None and state.host == platform.node()
-    typer.echo(f"{folder}: {f'running since {since}' if working else stopped if is_known else unknown}")
+    typer.echo(
+        f"{folder}: {f'running since {since}' if working else stopped if is_known else unknown}"
+    )
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for title in ("task", "answered", "of", "done", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
@@ -163,23 +184,33 @@ def show_progress(folder: Path, state: RunState) -> bool:
             answered = f"{part.done:,}"
             done = f"{part.done / max(1, part.total):.0%}"
             # As in the results, except that an answer may still be left without a score.
-            coverage = share(part.done / state.covers[task]) if state.covers.get(task) else "unknown"
+            coverage = (
+                share(part.done / state.covers[task]) if state.covers.get(task) else "unknown"
+            )
         rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
         time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
         table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)
     Console().print(table)
     if not state.streams:
-        typer.echo(f"The harness stores the answers of {state.settings['backend_name']} only when it has all of them.")
+        typer.echo(
+            f"The harness stores the answers of {state.settings['backend_name']} only "
+            "when it has all of them."
+        )
     typer.echo()
     return working and not results
 
 
 def _answer_times(cache: Path) -> defaultdict[str, dict[Any, float]]:
-    """Return the time of each question's latest answer, by task, for the model and data that answered last."""
+    """Return the time of each question's latest answer, by task, for the model and data that
+    answered last.
+    """
     latest: defaultdict[str, dict[Any, float]] = defaultdict(dict)
     versions: dict[str, tuple[Any, Any]] = {}
     for record in sorted(_records(cache), key=lambda record: record["created_at"]):
-        task, version = record["task_name"], (record.get("model_fingerprint_hash"), record.get("task_fingerprint"))
+        task, version = (
+            record["task_name"],
+            (record.get("model_fingerprint_hash"), record.get("task_fingerprint")),
+        )
         if versions.setdefault(task, version) != version:
             versions[task] = version
             latest[task].clear()
@@ -202,7 +233,12 @@ def _count_requests(path: Path) -> int:
     """Count the requests in lm-eval's caches, one file per process."""
     count = 0
     for file in path.parent.glob(f"{path.name}_rank*.db"):
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as cache:
-            for (table,) in cache.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as cache,
+        ):
+            for (table,) in cache.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall():
                 count += cache.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
     return count

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.codeccontext import VideoCodecContext
 
-# If the next key frame is at most this many frames ahead, decoding continues instead of seeking: a seek empties the
-# decoder's pipeline.
+# If the next key frame is at most this many frames ahead, decoding continues instead of seeking: a
+# seek empties the decoder's pipeline.
 _SEEK_GAP = 8
-# In these codecs, each packet contains one frame. In others, a packet may produce none, such as VP8's references that
-# are never shown.
+# In these codecs, each packet contains one frame. In others, a packet may produce none, such as
+# VP8's references that are never shown.
 _FRAME_PER_PACKET = ("h264", "hevc")
 
-# Number of threads of one decoder; 0 for one per core. If many decoders run at the same time, each needs only one.
+# Number of threads of one decoder; 0 for one per core. If many decoders run at the same time, each
+# needs only one.
 DECODER_THREADS = ContextVar("DECODER_THREADS", default=0)
 
 Converted = TypeVar("Converted")
@@ -38,8 +39,8 @@ class TimeTable:
         seconds: The same times in seconds, from the start of the file.
         keys: Positions of the key frames, increasing.
         key_times: Seek target for each key frame: its decoding time, which containers use as index.
-        reliable: Number of frames before the first loss of data. The number of lost frames is unknown, and so is the
-            position of every later frame.
+        reliable: Number of frames before the first loss of data. The number of lost frames is
+            unknown, and so is the position of every later frame.
         pixel_aspect: Width of a pixel divided by its height.
     """
 
@@ -58,7 +59,9 @@ class TimeTable:
         return index if index < len(self.times) and self.times[index] == time else None
 
     def key_before(self, position: int) -> int:
-        """Return the index in `keys` of the last key frame at or before the position; -1 without one."""
+        """Return the index in `keys` of the last key frame at or before the position; -1 without
+        one.
+        """
         return bisect_right(self.keys, position) - 1
 
 
@@ -74,12 +77,16 @@ class Damage:
 
 
 def decode(
-    path: Path, table: TimeTable, positions: Sequence[int], convert: "Callable[[VideoFrame], Converted]"
+    path: Path,
+    table: TimeTable,
+    positions: Sequence[int],
+    convert: "Callable[[VideoFrame], Converted]",
 ) -> Iterator[tuple[int, Converted | Damage]]:
     """Decode the frames at `positions` (increasing), and only the frames that they depend on.
 
-    Several threads decode ahead. They report errors, but not always at the right frame. After the first sign of damage,
-    the frames up to the next key frame are therefore decoded again, packet by packet.
+    Several threads decode ahead. They report errors, but not always at the right frame. After the
+    first sign of damage, the frames up to the next key frame are therefore decoded again, packet by
+    packet.
 
     Yields:
         Every position once, in order, with the converted frame or its damage.
@@ -100,12 +107,15 @@ def decode(
             remaining = remaining[len(run) :]
 
 
-def _decode_ahead(path: Path, table: TimeTable, positions: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
+def _decode_ahead(
+    path: Path, table: TimeTable, positions: Sequence[int]
+) -> "Iterator[tuple[int, VideoFrame]]":
     """Decode positions in order, with several threads; stop at the first sign of damage."""
     import av.logging
 
-    # Older torchvision (such as 0.21) turns on PyAV's log, which can deadlock: a decoding thread waits for the
-    # interpreter's lock to write its log, and the thread with the lock waits for the decoder to close.
+    # Older torchvision (such as 0.21) turns on PyAV's log, which can deadlock: a decoding thread
+    # waits for the interpreter's lock to write its log, and the thread with the lock waits for the
+    # decoder to close.
     av.logging.set_level(None)
     with av.open(path) as container:
         stream = container.streams.video[0]
@@ -134,23 +144,34 @@ def _decode_ahead(path: Path, table: TimeTable, positions: Sequence[int]) -> "It
 
 
 def _frames(
-    container: "InputContainer", table: TimeTable, needed_positions: Collection[int], skipped: set[int], key: int = -1
+    container: "InputContainer",
+    table: TimeTable,
+    needed_positions: Collection[int],
+    skipped: set[int],
+    key: int = -1,
 ) -> "Iterator[VideoFrame]":
     """Yield frames, starting at a key frame.
 
-    Frames that are neither needed nor used by other frames are not decoded; their positions are added to `skipped`.
+    Frames that are neither needed nor used by other frames are not decoded; their positions are
+    added to `skipped`.
     """
     context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
         position = table.position(packet.pts)
-        if packet.size and position is not None and position not in needed_positions and _is_unused(packet, context):
+        if (
+            packet.size
+            and position is not None
+            and position not in needed_positions
+            and _is_unused(packet, context)
+        ):
             skipped.add(position)
         else:
             yield from packet.decode()
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
-    """Yield packets in decoding order, starting at the key frame with index `key` (-1: all), then an empty packet.
+    """Yield packets in decoding order, starting at the key frame with index `key` (-1: all), then
+    an empty packet.
 
     Frames shown before the key frame are skipped: they may refer to frames before it.
     """
@@ -168,17 +189,24 @@ def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterat
 
 
 def _decode_run(
-    path: Path, table: TimeTable, positions: Sequence[int], convert: "Callable[[VideoFrame], Converted]"
+    path: Path,
+    table: TimeTable,
+    positions: Sequence[int],
+    convert: "Callable[[VideoFrame], Converted]",
 ) -> dict[int, Converted | Damage]:
     """Decode positions that share the preceding key frame, packet by packet."""
     key = table.key_before(positions[0])
     results, _ = _decode_needed(path, table, key, positions, convert)
     faulty = [position for position, result in results.items() if isinstance(result, Damage)]
     if faulty and key > 0:
-        # Frames after a key frame may name earlier references without using them. Start at the previous key frame.
-        retried, is_entry = _decode_needed(path, table, key - 1, faulty, convert, since=table.keys[key])
+        # Frames after a key frame may name earlier references without using them. Start at the
+        # previous key frame.
+        retried, is_entry = _decode_needed(
+            path, table, key - 1, faulty, convert, since=table.keys[key]
+        )
         if not is_entry:
-            # The key frame only starts a gradual refresh and is not a complete picture. Start at the beginning.
+            # The key frame only starts a gradual refresh and is not a complete picture. Start at
+            # the beginning.
             retried, _ = _decode_needed(path, table, -1, faulty, convert)
         results |= retried
     return results
@@ -198,19 +226,22 @@ def _decode_needed(
         since: Position of a key frame. Damage to frames decoded or shown before it is ignored.
 
     Returns:
-        The result for each position, and whether the frame `since` failed or depends on no other frame.
+        The result for each position, and whether the frame `since` failed or depends on no other
+        frame.
     """
     run = _decode_packets(path, table, key, positions, convert)
     order, failed, silent = run.order, run.failed, run.silent
     if failed or silent:
-        # Decode again without damaged frames that no other frame refers to, since they cannot affect other frames.
+        # Decode again without damaged frames that no other frame refers to, since they cannot
+        # affect other frames.
         run = _decode_packets(path, table, key, positions, convert, skipped=failed)
     rank = {position: index for index, position in enumerate(order)}
     start = rank.get(since, 0)
     faults = (
         index
         for index in run.failed | silent
-        if index >= start and (since is None or (shown_at := order[index]) is None or shown_at >= since)
+        if index >= start
+        and (since is None or (shown_at := order[index]) is None or shown_at >= since)
     )
     needed = min(faults, default=len(order))
     results: dict[int, Converted | Damage] = {}
@@ -231,9 +262,11 @@ class _Run(Generic[Converted]):
     """Result of decoding a run of packets.
 
     Attributes:
-        order: Positions of the packets' frames, in decoding order; None for a frame that is never shown.
+        order: Positions of the packets' frames, in decoding order; None for a frame that is never
+            shown.
         images: The requested frames that were decoded intact.
-        failed: Indices in `order` of packets that could not be decoded, or whose frame was concealed.
+        failed: Indices in `order` of packets that could not be decoded, or whose frame was
+            concealed.
         silent: Indices in `order` of packets that produced no frame although nothing failed.
         intra: Positions of the decoded frames that depend on no other frame.
     """
@@ -297,12 +330,19 @@ def _decode_packets(
             take(context.decode(None))
         one_each = context.name in _FRAME_PER_PACKET
     failed |= {index for index, position in enumerate(order) if position in corrupt}
-    silent = {index for index, position in enumerate(order) if position is not None and position not in intact}
+    silent = {
+        index
+        for index, position in enumerate(order)
+        if position is not None and position not in intact
+    }
     return _Run(order, images, failed, silent - failed if one_each else set(), intra)
 
 
 def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
-    """Return whether no other frame refers to the packet's frame. Known only for H.264 in MP4 and Matroska."""
+    """Return whether no other frame refers to the packet's frame.
+
+    Known only for H.264 in MP4 and Matroska.
+    """
     setup = context.extradata or b""
     if context.name != "h264" or len(setup) < 5 or setup[0] != 1:
         return False
@@ -310,7 +350,9 @@ def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
     while start + width < len(content):
         header = content[start + width]
         if 1 <= header & 31 <= 5:
-            if header != 1:  # 1: nal_ref_idc is 0, and the slice belongs to a frame that is not an entry point
+            if (
+                header != 1
+            ):  # 1: nal_ref_idc is 0, and the slice belongs to a frame that is not an entry point
                 return False
             slices += 1
         start += width + int.from_bytes(content[start : start + width], "big")

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 HDR = {16: "PQ", 18: "HLG"}
 """Names of the transfer functions of HDR videos, by their numbers in ITU-T H.273, table 3."""
 
-# For each display matrix of right angles, its first two columns of the first two rows, and what it does to an image.
+# For each display matrix of right angles, its first two columns of the first two rows, and what it
+# does to an image.
 _TURNS: dict[tuple[int, int, int, int], Transpose] = {
     (0, 1, -1, 0): Transpose.ROTATE_270,
     (-1, 0, 0, -1): Transpose.ROTATE_180,
@@ -29,9 +30,10 @@ def as_shown(frame: "VideoFrame", pixel_aspect: Fraction) -> Image.Image:
     """Convert a decoded frame to an RGB image as a player shows it.
 
     Args:
-        frame: The frame. Its display matrix, if it has one, says how to turn and mirror it; cameras turn by right
-            angles, and other angles are rounded to them.
-        pixel_aspect: Width of a pixel divided by its height, in the decoded frame. The shorter side is enlarged.
+        frame: The frame. Its display matrix, if it has one, says how to turn and mirror it; cameras
+            turn by right angles, and other angles are rounded to them.
+        pixel_aspect: Width of a pixel divided by its height, in the decoded frame. The shorter side
+            is enlarged.
     """
     image = frame.to_image()
     if pixel_aspect != 1:

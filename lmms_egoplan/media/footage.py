@@ -42,7 +42,10 @@ class Lost(NamedTuple):
 def warn_of_lost(lost: Sequence[Lost]) -> None:
     """Log the number of items without footage."""
     if lost:
-        logger.warning(f"Skipped without footage: {sum(len(group.ids) for group in lost)}. First: {lost[0].reason}")
+        logger.warning(
+            f"Skipped without footage: {sum(len(group.ids) for group in lost)}. First: "
+            f"{lost[0].reason}"
+        )
 
 
 def find_footage(
@@ -59,8 +62,9 @@ def find_footage(
         questions: The questions to check.
         id_of: Returns the ID of a question.
         video_of: Returns the ID of its video.
-        find: Gets all questions about one video, at least one. Returns the footage of each, or its problem as a text.
-            An `LmmsEgoplanError` or OSError that it raises is the problem of all of them.
+        find: Gets all questions about one video, at least one. Returns the footage of each, or its
+            problem as a text. An `LmmsEgoplanError` or OSError that it raises is the problem of all
+            of them.
         verify: Decode all frames that a task may read. Damaged frames count as missing.
 
     Returns:
@@ -76,17 +80,25 @@ def find_footage(
             results = find(group)
         except (LmmsEgoplanError, OSError) as error:
             results = dict.fromkeys(map(id_of, group), str(error))
-        complete[video] = {key: value for key, value in results.items() if isinstance(value, Footage)}
-        problems.append((video, {key: value for key, value in results.items() if isinstance(value, str)}))
+        complete[video] = {
+            key: value for key, value in results.items() if isinstance(value, Footage)
+        }
+        problems.append(
+            (video, {key: value for key, value in results.items() if isinstance(value, str)})
+        )
     if verify:
-        with progress_bar(sum(len(_all_frames(of_video)) for of_video in complete.values()), "Decoding frames") as bar:
+        with progress_bar(
+            sum(len(_all_frames(of_video)) for of_video in complete.values()), "Decoding frames"
+        ) as bar:
             for video, of_video in complete.items():
                 damaged = _damaged(of_video, bar.update) if of_video else {}
                 problems.append((video, damaged))
                 for key in damaged:
                     del of_video[key]
     footage = {key: value for of_video in complete.values() for key, value in of_video.items()}
-    return footage, [Lost(video, next(iter(texts.values())), [*texts]) for video, texts in problems if texts]
+    return footage, [
+        Lost(video, next(iter(texts.values())), [*texts]) for video, texts in problems if texts
+    ]
 
 
 def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:
@@ -105,5 +117,8 @@ def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], Any]) -> dict[
                 damaged[number] = str(error)
     except FrameError as error:  # The video has changed since the first check.
         return dict.fromkeys(footage, str(error))
-    first = {key: next(filter(damaged.get, of_question.frames), None) for key, of_question in footage.items()}
+    first = {
+        key: next(filter(damaged.get, of_question.frames), None)
+        for key, of_question in footage.items()
+    }
     return {key: damaged[number] for key, number in first.items() if number is not None}

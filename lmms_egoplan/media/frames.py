@@ -26,8 +26,8 @@ class Clip(list[Image.Image]):
 
     Args:
         frames: RGB images.
-        fps: True frames per second, above 0. A subsampled clip has a lower rate than its source video. None if
-            unknown.
+        fps: True frames per second, above 0. A subsampled clip has a lower rate than its source
+            video. None if unknown.
 
     Raises:
         ValueError: `fps` is not a positive number.
@@ -59,7 +59,8 @@ def count_video_frames(path: str | Path) -> int:
     """Count the frames in the first video stream of a file, without decoding.
 
     Raises:
-        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR video.
+        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR
+            video.
     """
     return len(_time_table(Path(path)).times)
 
@@ -67,14 +68,16 @@ def count_video_frames(path: str | Path) -> int:
 def frame_times(path: str | Path) -> Sequence[float]:
     """Return the presentation times of the frames in the first video stream, by 0-based position.
 
-    Times come from the time stamps of all packets, so they are exact for variable frame rates. Nothing is decoded.
-    Each time is the float nearest to the stamp.
+    Times come from the time stamps of all packets, so they are exact for variable frame rates.
+    Nothing is decoded. Each time is the float nearest to the stamp.
 
     Returns:
-        Seconds, increasing, as players count them: from the first frame, or from the sound if it starts earlier.
+        Seconds, increasing, as players count them: from the first frame, or from the sound if it
+        starts earlier.
 
     Raises:
-        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR video.
+        FrameError: The file is missing, is not a video, has no usable time stamps or is an HDR
+            video.
     """
     return memoryview(_time_table(Path(path)).seconds).toreadonly()
 
@@ -82,12 +85,13 @@ def frame_times(path: str | Path) -> Sequence[float]:
 def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Image]:
     """Read frames of a video file by their 0-based position in presentation order.
 
-    Positions are exact with B-frames and variable frame rates: they are resolved through the time stamps of all
-    packets, which are read once per file and cached. One pass decodes forward from the key frame at or before each
-    requested frame. Thread-safe.
+    Positions are exact with B-frames and variable frame rates: they are resolved through the time
+    stamps of all packets, which are read once per file and cached. One pass decodes forward from
+    the key frame at or before each requested frame. Thread-safe.
 
-    A frame is rejected if it, or a frame that it is predicted from, is damaged. Damage elsewhere in the file is
-    ignored. If damage leaves a frame's data well-formed, it cannot be distinguished from other content.
+    A frame is rejected if it, or a frame that it is predicted from, is damaged. Damage elsewhere in
+    the file is ignored. If damage leaves a frame's data well-formed, it cannot be distinguished
+    from other content.
 
     Images are as a player shows them: turned and mirrored as the file says, and with square pixels.
 
@@ -96,12 +100,13 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
         indices: Positions in any order, with repetitions, each in [0, number of frames).
 
     Returns:
-        One RGB image per index, in the order of `indices`, in memory. Repeated indices share one image,
-        and so do conditions of a question that are loaded together (`sharing`). Do not change an image.
+        One RGB image per index, in the order of `indices`, in memory. Repeated indices share one
+        image, and so do conditions of a question that are loaded together (`sharing`). Do not
+        change an image.
 
     Raises:
-        FrameError: The frame does not exist or is damaged (the message has its time), or the file is missing, not a
-            video or an HDR video, whose colours need a conversion.
+        FrameError: The frame does not exist or is damaged (the message has its time), or the file
+            is missing, not a video or an HDR video, whose colours need a conversion.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -123,7 +128,8 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
 
 
 def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[Image.Image]:
-    """Yield frames like `read_video_frames`, in one pass without storing any: each index once, increasing.
+    """Yield frames like `read_video_frames`, in one pass without storing any: each index once,
+    increasing.
 
     Raises:
         FrameError: As in `read_video_frames`, when that frame is reached.
@@ -137,7 +143,8 @@ def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[
 def scan_video_frames(
     path: str | Path, indices: Collection[int]
 ) -> Iterator[tuple[int, Image.Image | DamagedFrameError]]:
-    """Yield every index once, increasing, with its frame like `stream_video_frames`, or the error of a damaged frame.
+    """Yield every index once, increasing, with its frame like `stream_video_frames`, or the error
+    of a damaged frame.
 
     Raises:
         FrameError: The frame does not exist, or the file is missing or not a video.
@@ -162,7 +169,9 @@ def read_comment(path: str | Path) -> str | None:
     return tags.get("comment")
 
 
-def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
+def check_video_frames(
+    path: str | Path, indices: Collection[int]
+) -> Iterator[tuple[int, DamagedFrameError | None]]:
     """Find the frames that `read_video_frames` rejects as damaged, without storing any frame.
 
     Args:
@@ -179,10 +188,12 @@ def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[t
 
 
 def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Read frames from a folder in EPIC-KITCHENS' layout: ``frame_0000000760.jpg``, numbered from 1.
+    """Read frames from a folder in EPIC-KITCHENS' layout:
+    ``frame_0000000760.jpg``, numbered from 1.
 
     Returns:
-        One RGB image per number, in the order of `numbers`, in memory. Repeated numbers share one image.
+        One RGB image per number, in the order of `numbers`, in memory. Repeated numbers share one
+        image.
 
     Raises:
         FrameError: A frame is missing or damaged.
@@ -205,15 +216,22 @@ def read_image(path: Path) -> Image.Image:
     try:
         return _read_frame(path.read_bytes())
     except FileNotFoundError as error:
-        raise FrameError(f"{path}: no such frame; the folder must contain all frames of the video") from error
+        raise FrameError(
+            f"{path}: no such frame; the folder must contain all frames of the video"
+        ) from error
     except (OSError, SyntaxError) as error:
-        raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
+        raise DamagedFrameError(
+            f"{path}: cannot read the frame: {error}; download it again"
+        ) from error
 
 
-def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
+def check_frame_folder(
+    folder: str | Path, numbers: Collection[int]
+) -> Iterator[tuple[int, DamagedFrameError | None]]:
     """Find the damaged frames of a folder, without storing any frame.
 
-    Stricter than `read_frame_folder`: FFmpeg also decodes each JPEG, and stops at damage that Pillow ignores.
+    Stricter than `read_frame_folder`: FFmpeg also decodes each JPEG, and stops at damage that
+    Pillow ignores.
 
     Yields:
         Every number once, increasing, with the error or None.
@@ -231,13 +249,19 @@ def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator
         except DamagedFrameError as error:
             yield number, error
         except (OSError, av.error.FFmpegError) as error:
-            yield number, DamagedFrameError(f"{path}: the frame is damaged: {error.strerror}; download it again")
+            yield (
+                number,
+                DamagedFrameError(
+                    f"{path}: the frame is damaged: {error.strerror}; download it again"
+                ),
+            )
         else:
             yield number, None
 
 
 def _read_frame(content: bytes) -> Image.Image:
-    # If a harness has configured Pillow to accept truncated files, Pillow fills in the missing part.
+    # If a harness has configured Pillow to accept truncated files, Pillow fills in the missing
+    # part.
     if content.startswith(b"\xff\xd8") and b"\xff\xd9" not in content:
         raise OSError("the file is truncated")
     with Image.open(BytesIO(content)) as image:
@@ -265,14 +289,16 @@ def write_video(
 
     Args:
         path: Output file, replaced if it exists. Its suffix selects the container (``.mp4``).
-        frames: Images of one size, at least one, consumed one at a time. An odd width or height loses its last
-            column or row, which yuv420p cannot represent.
+        frames: Images of one size, at least one, consumed one at a time. An odd width or height
+            loses its last column or row, which yuv420p cannot represent.
         fps: Frames per second, above 0.
         crf: x264's constant rate factor, from 0 (lossless except for colours) to 51.
         key_every: Maximum number of frames from one key frame to the next.
-        odd_sizes: Write images with an odd width or height in full, as yuv444p, which fewer players support.
+        odd_sizes: Write images with an odd width or height in full, as yuv444p, which fewer players
+            support.
         comment: Comment for `read_comment`.
-        threads: Number of encoder threads; 0 for one per core. The file's bytes depend on this number.
+        threads: Number of encoder threads; 0 for one per core. The file's bytes depend on this
+            number.
 
     Raises:
         FrameError: There are no frames, or their sizes differ.
@@ -316,12 +342,19 @@ def _decode(
     table = _time_table(path)
     for index in indices:
         if not 0 <= index < len(table.times):
-            raise FrameError(f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)")
+            raise FrameError(
+                f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)"
+            )
     positions = sorted(set(indices))
     reliable = positions[: bisect_left(positions, table.reliable)]
     try:
         for position, result in decode(path, table, reliable, convert):
-            yield position, _damage(path, table, position, result.position) if isinstance(result, Damage) else result
+            yield (
+                position,
+                _damage(path, table, position, result.position)
+                if isinstance(result, Damage)
+                else result,
+            )
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot decode: {error}") from error
     for position in positions[len(reliable) :]:
@@ -333,7 +366,8 @@ def _damage(path: Path, table: TimeTable, position: int, cause: int) -> DamagedF
     if cause != position:
         damage = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
     return DamagedFrameError(
-        f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the file is {damage}; "
+        f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the "
+        f"file is {damage}; "
         "download the video again"
     )
 
@@ -374,7 +408,9 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
                     keys[packet.pts] = packet.pts if packet.dts is None else packet.dts
             unit = stream.time_base
             sounds = [
-                sound.start_time * sound.time_base for sound in container.streams.audio if sound.start_time is not None
+                sound.start_time * sound.time_base
+                for sound in container.streams.audio
+                if sound.start_time is not None
             ]
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot read the video: {error}") from error
@@ -382,20 +418,29 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
     if not times:
         raise FrameError(f"{path}: the video has no frames")
     if any(a == b for a, b in pairwise(times)):
-        raise FrameError(f"{path}: several frames have the same time stamp; convert the video again")
+        raise FrameError(
+            f"{path}: several frames have the same time stamp; convert the video again"
+        )
     key_positions = [position for position, time in enumerate(times) if time in keys]
     key_times = [keys[times[position]] for position in key_positions]
     seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
     reliable = len(times) if lost is None else bisect_left(times, lost)
     return TimeTable(
-        array("q", times), seconds, array("q", key_positions), array("q", key_times), reliable, pixel_aspect
+        array("q", times),
+        seconds,
+        array("q", key_positions),
+        array("q", key_times),
+        reliable,
+        pixel_aspect,
     )
 
 
 def _hdr_problem(path: Path, kind: str) -> str:
     return (
-        f"{path}: an HDR video ({kind}), whose frames would be too dark and pale. Convert it: ffmpeg -i {path.name}"
-        " -vf zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=tv,"
+        f"{path}: an HDR video ({kind}), whose frames would be too dark and pale. Convert it: "
+        f"ffmpeg -i {path.name}"
+        " -vf "
+        "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=tv,"
         "format=yuv420p -crf 12 OUT.mp4"
     )
 

@@ -27,9 +27,13 @@ def check_image(data: bytes, where: str) -> None:
             image.load()
             ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
-        raise LmmsEgoplanError(f"{where}: not an image: the file is empty or of an unknown type") from error
+        raise LmmsEgoplanError(
+            f"{where}: not an image: the file is empty or of an unknown type"
+        ) from error
     except Exception as error:  # Pillow's decoders raise many types of errors
-        raise LmmsEgoplanError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
+        raise LmmsEgoplanError(
+            f"{where}: cannot decode the image: {type(error).__name__}: {error}"
+        ) from error
     finally:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient
 
@@ -42,7 +46,9 @@ def jpeg(image: Image.Image, quality: int) -> bytes:
 
 
 def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
-    """Return the data URL of an image as an RGB JPEG file whose longer side has at most `longer_side` pixels."""
+    """Return the data URL of an image as an RGB JPEG file whose longer side has at most
+    `longer_side` pixels.
+    """
     small = image.convert("RGB")
     small.thumbnail((longer_side, longer_side))
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg(small, quality)).decode()}"

@@ -1,4 +1,6 @@
-"""Build chat messages from a task's text and its visuals: images, videos, paths to either, or lists of frames."""
+"""Build chat messages from a task's text and its visuals: images, videos, paths to either, or lists
+of frames.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +20,10 @@ class MediaLoader:
     """Load a task's visuals as content items of a chat message.
 
     Args:
-        max_frames_num: Maximum number of frames from a video file, evenly spaced, including the last. Frames chosen by
-            a task are never subsampled.
-        takes_video: Whether the model accepts videos. If not, a video becomes images. A single frame is always an
-            image.
+        max_frames_num: Maximum number of frames from a video file, evenly spaced, including the
+            last. Frames chosen by a task are never subsampled.
+        takes_video: Whether the model accepts videos. If not, a video becomes images. A single
+            frame is always an image.
     """
 
     def __init__(self, max_frames_num: int, *, takes_video: bool) -> None:
@@ -36,7 +38,9 @@ class MediaLoader:
         Raises:
             TypeError: A visual is not an image, a path or a list of frames.
         """
-        reserve_for([visual for visual in visuals if isinstance(visual, Image.Image)], is_known=True)
+        reserve_for(
+            [visual for visual in visuals if isinstance(visual, Image.Image)], is_known=True
+        )
         items = [self.items(visual) for visual in visuals]
         pieces = text.split(IMAGE_PLACEHOLDER)
         if visuals and len(pieces) == len(visuals) + 1:
@@ -46,10 +50,17 @@ class MediaLoader:
         else:
             content = [*(item for media in items for item in media), _text(text)]
         # Some templates read the first item, so a turn without text and media has an empty text.
-        return [{"role": "user", "content": [item for item in content if item.get("text") != ""] or [_text("")]}]
+        return [
+            {
+                "role": "user",
+                "content": [item for item in content if item.get("text") != ""] or [_text("")],
+            }
+        ]
 
     def items(self, visual: Any) -> list[dict[str, Any]]:
-        """Return the content items of one visual: a video, or images. A `Mark` among the visuals becomes text.
+        """Return the content items of one visual: a video, or images.
+
+        A `Mark` among the visuals becomes text.
 
         Raises:
             TypeError: The visual is not an image, a path or a list of frames.
@@ -65,10 +76,15 @@ class MediaLoader:
                     reserve_for([image])
                     return self.items(image)
             return self._video_items(self._read_video(path))
-        if isinstance(visual, (list, tuple)) and visual and all(isinstance(v, Image.Image) for v in visual):
+        if (
+            isinstance(visual, (list, tuple))
+            and visual
+            and all(isinstance(v, Image.Image) for v in visual)
+        ):
             return self._video_items(Clip(map(rgb, visual), getattr(visual, "fps", None)))
         raise TypeError(
-            f"expected an image, the path of an image or a video, or a list of frames, got {type(visual).__name__}"
+            "expected an image, the path of an image or a video, or a list of frames, "
+            f"got {type(visual).__name__}"
         )
 
     def _video_items(self, frames: Clip) -> list[dict[str, Any]]:
@@ -80,7 +96,9 @@ class MediaLoader:
         times = frame_times(path)
         positions = _evenly_spaced(len(times), self._max_frames_num)
         span = times[positions[-1]] - times[positions[0]]
-        return Clip(read_video_frames(path, positions), (len(positions) - 1) / span if span else None)
+        return Clip(
+            read_video_frames(path, positions), (len(positions) - 1) / span if span else None
+        )
 
 
 def rgb(image: Image.Image) -> Image.Image:
@@ -93,7 +111,9 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """Return at most `limit` of `count` indices, evenly spaced, including first and last; 1 gives the last."""
+    """Return at most `limit` of `count` indices, evenly spaced, including first and last; 1 gives
+    the last.
+    """
     if count <= limit:
         return list(range(count))
     if limit == 1:

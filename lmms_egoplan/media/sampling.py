@@ -22,14 +22,16 @@ def count_setting(settings: Mapping[str, Any], name: str) -> int:
     value = settings.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise LmmsEgoplanError(
-            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got {value!r}; set it "
+            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, "
+            f"got {value!r}; set it "
             "(a model's settings replace the whole default block)"
         )
     return value
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1 gives `last`.
+    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1
+    gives `last`.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]

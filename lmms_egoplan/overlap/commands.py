@@ -1,4 +1,6 @@
-"""``lmms-egoplan audit BENCHMARK --training FILES``: find a benchmark's questions in a model's training data."""
+"""``lmms-egoplan audit BENCHMARK --training FILES``: find a benchmark's questions in a model's
+training data.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,15 +17,22 @@ from lmms_egoplan.text import csv_text, join_list
 
 def audit(
     context: typer.Context,
-    training: Annotated[list[Path], typer.Option(metavar="FILES", help="Files of the training data.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the audit, an input of `report`.")],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="FILES", help="More files of `--training`.")] = None,
+    training: Annotated[
+        list[Path], typer.Option(metavar="FILES", help="Files of the training data.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the audit, an input of `report`.")
+    ],
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILES", help="More files of `--training`.")
+    ] = None,
 ) -> None:
     """Find a benchmark's prepared questions in a model's training data, by video, time and text.
 
-    The layout of each file is recognised: narrations of EPIC-KITCHENS (CSV) and Ego4D (`narration.json`), Ego4D
-    Goal-Step, EgoPlan-IT, conversations, questions with answers, or a list of videos: one id or path per line, or CSV,
-    JSON or JSON Lines with `video_id` and, if known, `start_sec` and `end_sec`.
+    The layout of each file is recognised: narrations of EPIC-KITCHENS (CSV) and Ego4D
+    (`narration.json`), Ego4D Goal-Step, EgoPlan-IT, conversations, questions with answers, or a
+    list of videos: one id or path per line, or CSV, JSON or JSON Lines with `video_id` and, if
+    known, `start_sec` and `end_sec`.
 
     The degrees of overlap, most severe first:
 
@@ -33,7 +42,8 @@ def audit(
     - the same video, if the training data have no times
     - none: the question is clean
 
-    `overlap.csv` has a line for each question. `lmms-egoplan report RUNS DIR` shows the scores by degree.
+    `overlap.csv` has a line for each question. `lmms-egoplan report RUNS DIR` shows the scores by
+    degree.
 
     Example: `lmms-egoplan audit egoplan --training EPIC_100_train.csv EgoPlan_IT.json --out audit`
     """
@@ -41,17 +51,37 @@ def audit(
     split = next(iter(prepared.official))
     docs = list(prepared.load(split))
     questions = [next(items_of(doc, str(doc.get("sample_id", doc.get("step_id"))))) for doc in docs]
-    items = [item for path in dict.fromkeys([*training, *(more or [])]) for item in read_training(path)]
-    unmatched = sorted({item.video for item in items if item.video} - {question.video for question in questions})
+    items = [
+        item for path in dict.fromkeys([*training, *(more or [])]) for item in read_training(path)
+    ]
+    unmatched = sorted(
+        {item.video for item in items if item.video} - {question.video for question in questions}
+    )
     examples = f", such as {join_list(unmatched, 3)}" if unmatched else ""
-    typer.echo(f"{len(items):,} training records. Videos outside the benchmark: {len(unmatched):,}{examples}")
+    typer.echo(
+        f"{len(items):,} training records. Videos outside the benchmark: "
+        f"{len(unmatched):,}{examples}"
+    )
     typer.echo(f"{sum(item.span is None for item in items):,} training records without times")
     if unread := [item.where for item in items if item.question and not item.action]:
-        typer.echo(f"Questions without an answer, whose texts are not compared: {join_list(unread, 3)}")
-    rows = [{"video_id": doc["video_id"], **row} for doc, row in zip(docs, audited(questions, items), strict=True)]
+        typer.echo(
+            f"Questions without an answer, whose texts are not compared: {join_list(unread, 3)}"
+        )
+    rows = [
+        {"video_id": doc["video_id"], **row}
+        for doc, row in zip(docs, audited(questions, items), strict=True)
+    ]
     degrees = {f"{row['video_id']} {row['sample_id']}": row["degree"] for row in rows}
-    content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(indent=1)
-    write_folder(out, prepared.benchmark, {CSV: csv_text([rows[0], *(row.values() for row in rows)]), JSON: content})
+    content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(
+        indent=1
+    )
+    write_folder(
+        out,
+        prepared.benchmark,
+        {CSV: csv_text([rows[0], *(row.values() for row in rows)]), JSON: content},
+    )
     for degree in DEGREES[:-1]:
         typer.echo(f"{[*degrees.values()].count(degree):7,} {degree}")
-    typer.echo(f"{len(rows):,} questions of {prepared.title.format(split)} audited. Written to {out / CSV}")
+    typer.echo(
+        f"{len(rows):,} questions of {prepared.title.format(split)} audited. Written to {out / CSV}"
+    )

@@ -10,14 +10,16 @@ from lmms_egoplan.validation import quoted
 
 _NUMBER = r"[*_(\[]*([A-Za-z]|\d{1,2})\b[*_]*(?:[.):\]]+(?!\d)|\s+[-\u2013\u2014](?=\s))[*_]*"
 _OPTION = re.compile(rf"(?:(?<=[\s'\"])|^){_NUMBER}\s*(?=\S)")
-# A request after the options: "Please choose one.", "Answer with the option's letter", "Answer:", "What comes next?"
+# A request after the options: "Please choose one.", "Answer with the option's letter", "Answer:",
+# "What comes next?"
 _REQUEST = re.compile(
     r"\s+\W*(?:please\b|answer\s*:|(?:what|which)\b[^?]*\?|(?:answer|choose|select|respond|reply|provide|output|only)\b"
     r"(?=.*\b(?:answer|option|letter|choice|number|directly|one)s?\b)).*",
     re.IGNORECASE,
 )
 _ANSWER = re.compile(
-    r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{(?:\\text\{)?([^{}]*)\}", re.IGNORECASE | re.DOTALL
+    r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{(?:\\text\{)?([^{}]*)\}",
+    re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(r"<(?![A-Za-z]>)[^<>\n]*>")
 _LETTER = re.compile(
@@ -32,7 +34,8 @@ def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
     """Return what a turn of a conversation does, and its text.
 
     Args:
-        turn: An object with a speaker and a content. The content is a text, or a list that contains texts and media.
+        turn: An object with a speaker and a content. The content is a text, or a list that contains
+            texts and media.
         where: Position of the turn.
         keys: Names of keys and speakers, see ``training_files.yaml``.
 
@@ -44,13 +47,21 @@ def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
     """
     row = turn if isinstance(turn, dict) else {}
     speaker = next((row[key] for key in keys["speaker"] if isinstance(row.get(key), str)), None)
-    content = next((row[key] for key in keys["content"] if isinstance(row.get(key), str | list)), None)
+    content = next(
+        (row[key] for key in keys["content"] if isinstance(row.get(key), str | list)), None
+    )
     if speaker is None or content is None:
-        raise LmmsEgoplanError(f"{where}: expected a turn with from and value, or with role and content")
-    kind = next((kind for kind in ("asks", "answers", "silent") if speaker.strip().lower() in keys[kind]), None)
+        raise LmmsEgoplanError(
+            f"{where}: expected a turn with from and value, or with role and content"
+        )
+    kind = next(
+        (kind for kind in ("asks", "answers", "silent") if speaker.strip().lower() in keys[kind]),
+        None,
+    )
     if kind is None:
         raise LmmsEgoplanError(
-            f"{where}: {quoted(speaker)} is no known speaker; use human and gpt, or user and assistant"
+            f"{where}: {quoted(speaker)} is no known speaker; use human and gpt, or user "
+            "and assistant"
         )
     parts = [content] if isinstance(content, str) else [_part_text(part) for part in content]
     return kind, "\n".join(part for part in parts if isinstance(part, str))
@@ -63,7 +74,8 @@ def _part_text(part: Any) -> Any:
 def options_in(question: str) -> dict[str, str]:
     r"""Return the options in a question by letter, in lower case, or by number.
 
-    They are lettered from A, or numbered from 0 or 1, on one or several lines. The last list counts.
+    They are lettered from A, or numbered from 0 or 1, on one or several lines. The last list
+    counts.
 
     >>> options_in("What next? A. open tap\nB. take cup\nAnswer with a letter.")
     {'a': 'open tap', 'b': 'take cup'}
@@ -72,7 +84,9 @@ def options_in(question: str) -> dict[str, str]:
     """
     marks = [*_OPTION.finditer(question)]
     letters = [mark for mark in marks if mark[1].isalpha()]
-    return _last_list(question, letters) | _last_list(question, [mark for mark in marks if mark[1].isdigit()])
+    return _last_list(question, letters) | _last_list(
+        question, [mark for mark in marks if mark[1].isdigit()]
+    )
 
 
 def _last_list(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
@@ -87,7 +101,10 @@ def _last_list(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
             run = [mark]
         if len(run) > 1:
             ends = [*(other.start() for other in run[1:]), len(question)]
-            texts = (question[one.end() : end].strip().split("\n")[0] for one, end in zip(run, ends, strict=True))
+            texts = (
+                question[one.end() : end].strip().split("\n")[0]
+                for one, end in zip(run, ends, strict=True)
+            )
             options = {one[1].lower(): text.strip() for one, text in zip(run, texts, strict=True)}
     return {name: _REQUEST.sub("", text).strip() for name, text in options.items()}
 
@@ -106,8 +123,11 @@ def without_mark(option: str) -> str:
     return option.strip()[mark.end() if mark else 0 :]
 
 
-def answer_of(question: str, answer: str, where: str, options: Mapping[str, str] | None = None) -> str:
-    r"""Return the text of an answer without thinking and tags: that of the option that it names, or its own.
+def answer_of(
+    question: str, answer: str, where: str, options: Mapping[str, str] | None = None
+) -> str:
+    r"""Return the text of an answer without thinking and tags: that of the option that it names, or
+    its own.
 
     A letter without options gives "": nobody knows what it means.
 
@@ -118,7 +138,8 @@ def answer_of(question: str, answer: str, where: str, options: Mapping[str, str]
         options: Options by letter or number that the record lists.
 
     Raises:
-        LmmsEgoplanError: the answer's thinking does not end, or it is the letter or number of none of the options.
+        LmmsEgoplanError: the answer's thinking does not end, or it is the letter or number of none
+            of the options.
 
     >>> asked = "What next?\nA. open tap\nB. take cup"
     >>> [answer_of(asked, answer, "1") for answer in ("(B)", "The answer is A.", "close tap")]
@@ -126,7 +147,9 @@ def answer_of(question: str, answer: str, where: str, options: Mapping[str, str]
     """
     reply = without_thinking(answer)
     if reply is None:
-        raise LmmsEgoplanError(f"{where}: the answer is not readable, since its thinking does not end; correct it")
+        raise LmmsEgoplanError(
+            f"{where}: the answer is not readable, since its thinking does not end; correct it"
+        )
     marked = _ANSWER.findall(reply)
     text = ("".join(marked[-1]) if marked else _TAG.sub(" ", reply)).strip()
     letter = _LETTER.fullmatch(text)
@@ -137,5 +160,7 @@ def answer_of(question: str, answer: str, where: str, options: Mapping[str, str]
     if name in known or rest:
         return known.get(name, rest)
     if known:
-        raise LmmsEgoplanError(f"{where}: {quoted(text)} is no option of the question; write the option's text")
+        raise LmmsEgoplanError(
+            f"{where}: {quoted(text)} is no option of the question; write the option's text"
+        )
     return text if name.isdigit() else ""

@@ -1,8 +1,8 @@
 """Read videos, times and texts of a model's training data. Layouts are recognised by their content.
 
-A file is a tree of records: rows of a CSV file, lines of a list, JSON, or JSON Lines. A record inherits the video and
-the goal of the record that contains it. ``training_files.yaml`` lists the keys. Prepared questions are read in the same
-way.
+A file is a tree of records: rows of a CSV file, lines of a list, JSON, or JSON Lines. A record
+inherits the video and the goal of the record that contains it. ``training_files.yaml`` lists the
+keys. Prepared questions are read in the same way.
 """
 
 import math
@@ -55,7 +55,11 @@ def canonical(name: str) -> str:
     ('p01_101', 'ca6e9ec9-46ac-4a02-8034-7c31157dc52c', 'b')
     """
     ids = re.findall(_KEYS["id"], name.casefold())
-    return ids[-1] if ids else re.sub(r".*[\\/]|\.(mp4|mkv|mov|avi|webm)$", "", name.strip().casefold())
+    return (
+        ids[-1]
+        if ids
+        else re.sub(r".*[\\/]|\.(mp4|mkv|mov|avi|webm)$", "", name.strip().casefold())
+    )
 
 
 def span_of(video: str, row: Mapping[str, Any], where: str = "") -> tuple[float, float] | None:
@@ -73,7 +77,9 @@ def span_of(video: str, row: Mapping[str, Any], where: str = "") -> tuple[float,
         if first in times and last in times:
             start, stop = (_seconds(times[key], f"{where}, {key}") for key in (first, last))
             if start > stop or stop < 0:
-                raise LmmsEgoplanError(f"{where}, {first}: {start:g} to {stop:g} is no span of time; correct it")
+                raise LmmsEgoplanError(
+                    f"{where}, {first}: {start:g} to {stop:g} is no span of time; correct it"
+                )
             if last.endswith("frame"):
                 start, stop = start / fps, (stop + 1) / fps
             elif start == stop:
@@ -82,11 +88,13 @@ def span_of(video: str, row: Mapping[str, Any], where: str = "") -> tuple[float,
     for key, value in times.items():
         name = re.sub(r"\W+", "_", key)
         is_key = re.fullmatch(_KEYS["time_key"], name) or (
-            isinstance(value, list) and (re.fullmatch(_KEYS["times_key"], name) or _has_clock(value))
+            isinstance(value, list)
+            and (re.fullmatch(_KEYS["times_key"], name) or _has_clock(value))
         )
         if is_key and _is_time(value):
             raise LmmsEgoplanError(
-                f"{where}, {key}: not read as a time; rename start and stop to start_sec and end_sec"
+                f"{where}, {key}: not read as a time; rename start and stop to start_sec "
+                "and end_sec"
             )
     return None
 
@@ -127,11 +135,16 @@ def read_training(path: Path) -> list[Item]:
     """Read a file of training data.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, is damaged, or a record has neither a video id nor a text to compare.
+        LmmsEgoplanError: The file cannot be read, is damaged, or a record has neither a video id
+            nor a text to compare.
     """
-    if items := [item for where, record in _records(path) for item in _items_of_record(record, where)]:
+    if items := [
+        item for where, record in _records(path) for item in _items_of_record(record, where)
+    ]:
         return items
-    raise LmmsEgoplanError(f"{path}: no video ids, and no questions with answers; {_KEYS['expected']}")
+    raise LmmsEgoplanError(
+        f"{path}: no video ids, and no questions with answers; {_KEYS['expected']}"
+    )
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
@@ -140,7 +153,9 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     if not text.lstrip().startswith(("[", "{")):
         yield from ((f"{path}, {number}", row) for number, row in enumerate(_rows(path), 1))
     elif _is_json_lines(text):
-        yield from ((where, parse(where, line, _KEYS["expected"])) for where, line in read_lines(path))
+        yield from (
+            (where, parse(where, line, _KEYS["expected"])) for where, line in read_lines(path)
+        )
     else:
         content = parse(str(path), text, _KEYS["expected"])
         if isinstance(content, list):
@@ -161,7 +176,9 @@ def _is_json_lines(text: str) -> bool:
 def _items_of_record(record: Any, where: str) -> list[Item]:
     if items := [*items_of(record, where)]:
         return items
-    raise LmmsEgoplanError(f"{where}: no video id, and no question with an answer; {_KEYS['expected']}")
+    raise LmmsEgoplanError(
+        f"{where}: no video id, and no question with an answer; {_KEYS['expected']}"
+    )
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -170,12 +187,20 @@ def _rows(path: Path) -> list[dict[str, str]]:
     for mark in ";\t|" if rows else "":
         columns = {name.strip().lower() for name in ",".join(rows[0]).split(mark)}
         if len(columns) > 1 and columns.intersection(_KEYS["video"] + _KEYS["question"]):
-            raise LmmsEgoplanError(f"{path}, line 1: columns are separated by {quoted(mark)}; separate them by commas")
-    has_texts = names.intersection(_KEYS["action"]) and names.intersection(_KEYS["goal"] + _KEYS["question"])
+            raise LmmsEgoplanError(
+                f"{path}, line 1: columns are separated by {quoted(mark)}; separate them by commas"
+            )
+    has_texts = names.intersection(_KEYS["action"]) and names.intersection(
+        _KEYS["goal"] + _KEYS["question"]
+    )
     if has_texts or names.intersection(_KEYS["video"]):
         return [dict(zip(rows[0], cells, strict=False)) for cells in rows[1:]]
     # A plain list has an id or a path per line.
-    return [{"video": cells[0]} for cells in rows] if all(re.fullmatch(r"[^\s,]+", ",".join(x)) for x in rows) else []
+    return (
+        [{"video": cells[0]} for cells in rows]
+        if all(re.fullmatch(r"[^\s,]+", ",".join(x)) for x in rows)
+        else []
+    )
 
 
 def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterator[Item]:
@@ -206,17 +231,25 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
                 and isinstance(row[key], list | dict)
                 and re.fullmatch(_KEYS["question_key"], key)
             ):
-                raise LmmsEgoplanError(f"{where}, {key}: not read; expected a list of objects with question and answer")
+                raise LmmsEgoplanError(
+                    f"{where}, {key}: not read; expected a list of objects with question and answer"
+                )
             nested += parts
-        span, inner = span_of(video, row, where) if video else None, [item.span for item in nested if item.span]
-        # A question shows its past actions, too. The parts of other videos say more than the video's own times.
+        span, inner = (
+            span_of(video, row, where) if video else None,
+            [item.span for item in nested if item.span],
+        )
+        # A question shows its past actions, too. The parts of other videos say more than the
+        # video's own times.
         is_question = "current_observation_frame" in row
         if span and is_question:
             span = min([span, *inner])[0], span[1]
         if not exchanges and (question := _question(row)):
             exchanges = [(question, _answer(row, question, where))]
         for question, action in exchanges or [("", _text(row, "action"))]:
-            has_place = video and (names or span or action) and (is_question or not (names and inner))
+            has_place = (
+                video and (names or span or action) and (is_question or not (names and inner))
+            )
             if has_place or question or (goal and action and not video):
                 yield Item(video, span, goal, action, where, question)
         yield from (Item(name, span, goal, "", where) for name in names[1:])
@@ -226,12 +259,24 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
 def _videos(row: Mapping[str, Any]) -> list[str]:
     """List the ids of a record's videos: its paths and names, and images whose paths have an id."""
     names: list[str] = []
-    turns = (turn for key in _KEYS["turns"] if key in row for turn in _list(row[key]) if isinstance(turn, dict))
+    turns = (
+        turn
+        for key in _KEYS["turns"]
+        if key in row
+        for turn in _list(row[key])
+        if isinstance(turn, dict)
+    )
     parts = (part for turn in turns for key in _KEYS["content"] for part in _list(turn.get(key)))
     for holder in (row, *(part for part in parts if isinstance(part, dict))):
         for kind in ("video", "image"):
-            texts = next(filter(None, (_texts(holder[key]) for key in _KEYS[kind] if key in holder)), [])
-            names += [canonical(text) for text in texts if kind == "video" or re.search(_KEYS["id"], text.casefold())]
+            texts = next(
+                filter(None, (_texts(holder[key]) for key in _KEYS[kind] if key in holder)), []
+            )
+            names += [
+                canonical(text)
+                for text in texts
+                if kind == "video" or re.search(_KEYS["id"], text.casefold())
+            ]
     return [*dict.fromkeys(filter(None, names))]
 
 
@@ -240,7 +285,11 @@ def _list(value: Any) -> list[Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text.strip()]
+    return [
+        text
+        for text in (value if isinstance(value, list) else [value])
+        if isinstance(text, str) and text.strip()
+    ]
 
 
 def _text(row: Mapping[str, Any], kind: str) -> str:
@@ -250,7 +299,9 @@ def _text(row: Mapping[str, Any], kind: str) -> str:
 
 def _question(row: Mapping[str, Any]) -> str:
     """Return all texts of a record's question."""
-    return "\n".join(row[key] for key in _KEYS["question"] if isinstance(row.get(key), str) and row[key].strip())
+    return "\n".join(
+        row[key] for key in _KEYS["question"] if isinstance(row.get(key), str) and row[key].strip()
+    )
 
 
 def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
@@ -258,8 +309,14 @@ def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
     keys = (*_KEYS["action"], *(["a"] if "q" in row else []))
     key = next((key for key in keys if not _is_missing(row.get(key)) and row[key] != []), None)
     if key is None:
-        if unread := [key for key in row if re.fullmatch(_KEYS["answer_key"], key) and not _is_missing(row[key])]:
-            raise LmmsEgoplanError(f"{where}, {unread[0]}: not read; write the answer's text under the key answer")
+        if unread := [
+            key
+            for key in row
+            if re.fullmatch(_KEYS["answer_key"], key) and not _is_missing(row[key])
+        ]:
+            raise LmmsEgoplanError(
+                f"{where}, {unread[0]}: not read; write the answer's text under the key answer"
+            )
         return ""
     if not isinstance(row[key], str | int | float):
         raise LmmsEgoplanError(f"{where}, {key}: the answer is not read; write one text")
@@ -267,17 +324,29 @@ def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
 
 
 def _options(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that a record lists, by letter, or by number if the texts contain their numbers."""
-    listed = next((row[key] for key in _KEYS["options"] if isinstance(row.get(key), str | list | dict)), None)
+    """Return the options that a record lists, by letter, or by number if the texts contain their
+    numbers.
+    """
+    listed = next(
+        (row[key] for key in _KEYS["options"] if isinstance(row.get(key), str | list | dict)), None
+    )
     if isinstance(listed, str):
         return options_in(listed)
     if listed is None:
-        listed = {key[-1]: value for key, value in row.items() if re.fullmatch(r"(choice|option)_?[a-z]", key)}
+        listed = {
+            key[-1]: value
+            for key, value in row.items()
+            if re.fullmatch(r"(choice|option)_?[a-z]", key)
+        }
     marked: dict[str, str] = {}
     if isinstance(listed, list):
         marked = options_in("\n".join(text for text in listed if isinstance(text, str)))
         listed = {chr(ord("a") + index): value for index, value in enumerate(listed)}
-    texts = {str(letter).lower(): without_mark(value) for letter, value in listed.items() if isinstance(value, str)}
+    texts = {
+        str(letter).lower(): without_mark(value)
+        for letter, value in listed.items()
+        if isinstance(value, str)
+    }
     return texts | marked
 
 
@@ -286,12 +355,18 @@ def _exchanges(row: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
     question = _question(row)
     options, earlier = _options(row) or options_in(question), [question] if question else []
     for key in _KEYS["turns"]:
-        if isinstance(row.get(key), str | dict) and key not in (*_KEYS["question"], *_KEYS["action"]):
+        if isinstance(row.get(key), str | dict) and key not in (
+            *_KEYS["question"],
+            *_KEYS["action"],
+        ):
             raise LmmsEgoplanError(f"{where}, {key}: expected a list of turns")
         for number, turn in enumerate(_list(row.get(key)), 1):
             speaks, text = turns_of(turn, f"{where}, {key}, {number}", _KEYS)
             if speaks == "asks":
                 question, options = text, options_in(text) or options
             elif speaks == "answers" and question:
-                yield "\n".join(earlier), answer_of(question, text, f"{where}, {key}, {number}", options)
+                yield (
+                    "\n".join(earlier),
+                    answer_of(question, text, f"{where}, {key}, {number}", options),
+                )
             earlier.append(text)

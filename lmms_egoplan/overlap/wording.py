@@ -1,9 +1,11 @@
-"""Compare the words of goals and actions: two texts are equal if they differ only in how the same words are written.
+"""Compare the words of goals and actions: two texts are equal if they differ only in how the same
+words are written.
 
-All words count except those that ``wording.yaml`` lists as without content; "on", "off", "in" and "out" count, so that
-opposite actions differ. Words are equal up to inflection and a misspelling (`Vocabulary`). They have the same order,
-except that a run of words may have another place: "turn the stove on" is "turn on the stove", but "put the cup on the
-plate" is not "put the plate on the cup". No word has a weight, so that a result depends on two texts alone.
+All words count except those that ``wording.yaml`` lists as without content; "on", "off", "in" and
+"out" count, so that opposite actions differ. Words are equal up to inflection and a misspelling
+(`Vocabulary`). They have the same order, except that a run of words may have another place: "turn
+the stove on" is "turn on the stove", but "put the cup on the plate" is not "put the plate on the
+cup". No word has a weight, so that a result depends on two texts alone.
 """
 
 import re
@@ -82,9 +84,10 @@ _DIFFERENT = {frozenset(stem(uninflected(word)) for word in pair) for pair in _T
 def is_misspelling(first: str, second: str) -> bool:
     """Return True if one of two different words is probably a misspelling of the other.
 
-    Two neighbouring letters are swapped, or one letter between the first and the last one is added, omitted or
-    replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the lengths. Words that
-    ``wording.yaml`` lists as different, such as "form" and "from", are no misspellings.
+    Two neighbouring letters are swapped, or one letter between the first and the last one is added,
+    omitted or replaced. At the end, a letter may only be doubled. See `SHORTEST_SWAPPED` for the
+    lengths. Words that ``wording.yaml`` lists as different, such as "form" and "from", are no
+    misspellings.
 
     >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place"), is_misspelling("spoon", "spon")
     (True, False, True)
@@ -93,7 +96,9 @@ def is_misspelling(first: str, second: str) -> bool:
     if len(long) - len(short) > 1:
         return False
     if len(short) == len(long):
-        positions = [index for index, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]]
+        positions = [
+            index for index, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]
+        ]
         if len(positions) == 1:
             return len(long) >= SHORTEST_REPLACED and 0 < positions[0] < len(long) - 1
         is_swapped = len(positions) == 2 and positions[1] - positions[0] == 1
@@ -132,7 +137,9 @@ class Vocabulary:
         return self._readings[word]
 
     def read(self, text_words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Yield each way to write words with the vocabulary's stems: usually one, none if a word has no equal."""
+        """Yield each way to write words with the vocabulary's stems: usually one, none if a word
+        has no equal.
+        """
         yield from islice(product(*map(self.stems_of, text_words)), _MOST_READINGS)
 
 
@@ -145,7 +152,8 @@ def _buckets(word: str) -> Iterator[tuple[str, ...]]:
 
 
 def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return True if two sequences are equal, or become so if one run of words moves to another place.
+    """Return True if two sequences are equal, or become so if one run of words moves to another
+    place.
 
     >>> is_moved(("turn", "on", "stove"), ("turn", "stove", "on"))
     True
@@ -173,4 +181,6 @@ def same_text(first: str, second: str) -> bool:
     (True, False)
     """
     reference = tuple(map(stem, words(first)))
-    return bool(reference) and any(is_moved(reading, reference) for reading in Vocabulary([first]).read(words(second)))
+    return bool(reference) and any(
+        is_moved(reading, reference) for reading in Vocabulary([first]).read(words(second))
+    )

@@ -1,4 +1,6 @@
-"""Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded video."""
+"""Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded
+video.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -13,22 +15,47 @@ from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import Ask, Environment, Episode, Method, Proposal, Step, run_episode
+from lmms_egoplan.planner.planner import (
+    Ask,
+    Environment,
+    Episode,
+    Method,
+    Proposal,
+    Step,
+    run_episode,
+)
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
-_Model = Annotated[str, typer.Option(help="Checkpoint of a vision-language model that transformers can load.")]
-_Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="Folder for the episode. Files of an earlier episode are replaced.")
+_Model = Annotated[
+    str, typer.Option(help="Checkpoint of a vision-language model that transformers can load.")
 ]
-_Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")]
+_Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR", help="Folder for the episode. Files of an earlier episode are replaced."
+    ),
+]
+_Peft = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")
+]
 _Method = Annotated[
     Method,
-    typer.Option(help="`generate`: write freely and take the nearest action. `rank`: rank all actions by likelihood."),
+    typer.Option(
+        help=(
+            "`generate`: write freely and take the nearest action. `rank`: rank all actions "
+            "by likelihood."
+        )
+    ),
 ]
 _Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
-_Level = Annotated[float | None, typer.Option(metavar="LEVEL", help="Ask if several actions are likely, such as 0.9.")]
-_Calibration = Annotated[Path | None, typer.Option(metavar="RUN", help="Ranked run of the model, to calibrate LEVEL.")]
+_Level = Annotated[
+    float | None,
+    typer.Option(metavar="LEVEL", help="Ask if several actions are likely, such as 0.9."),
+]
+_Calibration = Annotated[
+    Path | None, typer.Option(metavar="RUN", help="Ranked run of the model, to calibrate LEVEL.")
+]
 _MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 
@@ -40,12 +67,17 @@ def _list_goals(is_list: bool) -> None:
 
 
 def kitchen(
-    goal: Annotated[str, typer.Option(help='Goal of the episode, such as "heat water". See --list.')] = "",
+    goal: Annotated[
+        str, typer.Option(help='Goal of the episode, such as "heat water". See --list.')
+    ] = "",
     model: _Model = "",
     out: _Out = Path("episode"),
     elements: Annotated[
         list[str] | None,
-        typer.Option("--element", help="Kitchen element that a goal in your own words needs. Repeat for several."),
+        typer.Option(
+            "--element",
+            help="Kitchen element that a goal in your own words needs. Repeat for several.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for the kitchen's noise.")] = 0,
     peft: _Peft = None,
@@ -55,22 +87,33 @@ def kitchen(
     calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
     _is_list: Annotated[
-        bool, typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with elements, and exit.")
+        bool,
+        typer.Option(
+            "--list",
+            callback=_list_goals,
+            is_eager=True,
+            help="Print goals with elements, and exit.",
+        ),
     ] = False,
 ) -> None:
     """Guide a robot in a simulated kitchen (Franka Kitchen).
 
-    To install the simulator: `pip install "lmms-egoplan[kitchen]"`. Without a screen, set `MUJOCO_GL=egl` (GPU) or
-    `MUJOCO_GL=osmesa`. The motion of each action is scripted. The simulator decides if the goal is reached.
+    To install the simulator: `pip install "lmms-egoplan[kitchen]"`. Without a screen, set
+    `MUJOCO_GL=egl` (GPU) or `MUJOCO_GL=osmesa`. The motion of each action is scripted. The
+    simulator decides if the goal is reached.
 
-    Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct --out episode`
+    Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct
+    --out episode`
     """
     if not model:
-        raise LmmsEgoplanError("missing --model; set it to the name or folder of a vision-language checkpoint")
+        raise LmmsEgoplanError(
+            "missing --model; set it to the name or folder of a vision-language checkpoint"
+        )
     goal_elements = elements or GOALS.get(goal)
     if not goal or goal_elements is None:
         raise LmmsEgoplanError(
-            f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or add --element for each "
+            f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or add "
+            "--element for each "
             "element that your goal needs"
         )
     with closing(Kitchen(goal_elements, seed)) as environment:
@@ -82,12 +125,17 @@ def virtualhome(
     goal: Annotated[str, typer.Option(help='Goal of the episode, such as "heat the stove".')],
     until: Annotated[
         list[str],
-        typer.Option(metavar="OBJECT=STATE", help="State that the goal needs, such as stove=ON. Repeat for several."),
+        typer.Option(
+            metavar="OBJECT=STATE",
+            help="State that the goal needs, such as stove=ON. Repeat for several.",
+        ),
     ],
     model: _Model,
     out: _Out = Path("episode"),
     url: Annotated[str, typer.Option(help="Address of the simulator.")] = "http://127.0.0.1:8080",
-    camera: Annotated[int, typer.Option(min=0, help="Number of the camera that shows the character's view.")] = 0,
+    camera: Annotated[
+        int, typer.Option(min=0, help="Number of the camera that shows the character's view.")
+    ] = 0,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
@@ -95,9 +143,12 @@ def virtualhome(
     calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
 ) -> None:
-    """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested with it.
+    """Guide a character in VirtualHome.
 
-    Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME --out episode`
+    You run its simulator yourself; this command was not tested with it.
+
+    Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME
+    --out episode`
     """
     states = []
     for state in until:
@@ -115,61 +166,95 @@ def video(
     out: _Out = Path("episodes"),
     goalstep: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Goal-Step's annotations, to replay instead of EgoPlan's questions."),
+        typer.Option(
+            metavar="FILE",
+            help="Goal-Step's annotations, to replay instead of EgoPlan's questions.",
+        ),
     ] = None,
-    ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of videos to replay.")] = None,
+    ego4d: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of videos to replay.")
+    ] = None,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
     ask_when_unsure: _Level = None,
     calibration: _Calibration = None,
 ) -> None:
-    """Replay narrated videos, and measure how often the best proposal is the action that the video shows next.
+    """Replay narrated videos, and measure how often the best proposal is the action that the video
+    shows next.
 
-    Replays the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's annotations. Each gets a
-    separate folder. The result includes two baselines that see nothing: a guess among all actions of the goal ("by
-    chance"), and a guess among the actions that the video has not shown yet ("not done yet").
+    Replays the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's
+    annotations. Each gets a separate folder. The result includes two baselines that see nothing: a
+    guess among all actions of the goal ("by chance"), and a guess among the actions that the video
+    has not shown yet ("not done yet").
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
-    videos = goalstep_videos(goalstep, ego4d) if goalstep and ego4d else egoplan_videos(EGOPLAN.load("val"))
+    videos = (
+        goalstep_videos(goalstep, ego4d)
+        if goalstep and ego4d
+        else egoplan_videos(EGOPLAN.load("val"))
+    )
     guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
     episodes = []
     for number, recorded in enumerate(videos[:limit], start=1):
         folder = out / f"{number:04d}"
-        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder, recorded.choose))
+        episodes.append(
+            guide.run(recorded, recorded.goal, recorded.num_actions, folder, recorded.choose)
+        )
         if episodes[-1].interrupt:
             break
     right, steps = step_accuracy(episodes)
     if steps:
-        each = (guesses(episode, recorded.actions()) for episode, recorded in zip(episodes, videos, strict=False))
+        each = (
+            guesses(episode, recorded.actions())
+            for episode, recorded in zip(episodes, videos, strict=False)
+        )
         chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
         typer.echo(
-            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
+            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
+            f"{chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"
         )
     if steps and ask_when_unsure:
         taken = [step for episode in episodes for step in episode.steps]
-        asked, helped = sum(x.asked for x in taken), sum(x.executed.action == x.outcome.done for x in taken)
-        typer.echo(f"Asked in {asked} of {steps} steps. With the answers: {helped} right ({helped / steps:.3f})")
+        asked, helped = (
+            sum(x.asked for x in taken),
+            sum(x.executed.action == x.outcome.done for x in taken),
+        )
+        typer.echo(
+            f"Asked in {asked} of {steps} steps. With the answers: {helped} right "
+            f"({helped / steps:.3f})"
+        )
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
     if failed := [episode for episode in episodes if episode.problem]:
         raise LmmsEgoplanError(
-            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their earlier steps count. "
+            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their "
+            "earlier steps count. "
             f"First problem: {failed[0].problem}"
         )
 
 
 def choose(options: Sequence[Proposal]) -> int:
-    """Let the person at the terminal choose. An empty line or the end of the input means the best one."""
-    typer.echo("\n".join(f"{number:6}. {option.action}" for number, option in enumerate(options, start=1)))
+    """Let the person at the terminal choose.
+
+    An empty line or the end of the input means the best one.
+    """
+    typer.echo(
+        "\n".join(f"{number:6}. {option.action}" for number, option in enumerate(options, start=1))
+    )
     answer = ""
     while answer not in map(str, range(1, len(options) + 1)):
-        typer.echo(f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ", nl=False)
+        typer.echo(
+            f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ",
+            nl=False,
+        )
         answer = sys.stdin.readline().strip() or "1"
     return int(answer) - 1
 
@@ -178,28 +263,45 @@ class _Guide:
     """A model that guides agents and writes their episodes."""
 
     def __init__(
-        self, model: str, peft: Path | None, method: Method, beams: int, ask: float | None, calibration: Path | None
+        self,
+        model: str,
+        peft: Path | None,
+        method: Method,
+        beams: int,
+        ask: float | None,
+        calibration: Path | None,
     ) -> None:
         from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
-        self._facts, gap = {"model": model if peft is None else f"{model} with {peft}", "method": method}, -1.0
+        self._facts, gap = (
+            {"model": model if peft is None else f"{model} with {peft}", "method": method},
+            -1.0,
+        )
         if ask is not None or calibration:
             if not (calibration and ask and 0 < ask < 1 and method == "rank"):
                 raise LmmsEgoplanError(
-                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, --calibration and --method rank"
+                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, "
+                    "--calibration and --method rank"
                 )
             gap, self._facts["asks when unsure"] = read_threshold(calibration, model, peft, ask)
         if method == "generate":
             load_encoder()  # needed to interpret free text; load it before the model, to fail early
         self._proposer = Proposer(*load_model(model, peft), beams, method, gap)
 
-    def run(self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int) -> Episode:
-        """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by default."""
+    def run(
+        self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int
+    ) -> Episode:
+        """Guide an agent, and write the episode even if it fails.
+
+        Ask the person at the terminal by default.
+        """
         episode = run_episode(self._proposer, world, goal, steps, _print, ask)
         page = write_episode(episode, out, **self._facts, **facts)
         num_steps = len(episode.steps)
-        typer.echo(f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}")
+        typer.echo(
+            f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}"
+        )
         return episode
 
 
@@ -211,4 +313,6 @@ def _check(episode: Episode) -> None:
 
 
 def _print(step: Step) -> None:
-    typer.echo(f"{step.number:3d}. {step.executed.action or step.executed.text}: {step.outcome.message}")
+    typer.echo(
+        f"{step.number:3d}. {step.executed.action or step.executed.text}: {step.outcome.message}"
+    )

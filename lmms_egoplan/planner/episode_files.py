@@ -21,7 +21,8 @@ _JPEG_QUALITY = 90
 
 
 def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
-    """Write ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``; return the page's path.
+    """Write ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``; return
+    the page's path.
 
     Args:
         out: Output folder, created if missing. Existing files with these names are replaced.
@@ -31,7 +32,9 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
         OSError: A file cannot be written.
     """
     (out / "frames").mkdir(parents=True, exist_ok=True)
-    views = [step.view for step in episode.steps] + ([episode.last_view] if episode.last_view else [])
+    views = [step.view for step in episode.steps] + (
+        [episode.last_view] if episode.last_view else []
+    )
     pictures = [f"frames/{number:03d}.jpg" for number in range(1, len(views) + 1)]
     for name, view in zip(pictures, views, strict=True):
         write_jpeg(out / name, view, _JPEG_QUALITY)
@@ -42,14 +45,21 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
         "end": episode.end,
         "success": episode.is_success,
         "problem": episode.problem,
-        "steps": [_row(step, picture) for step, picture in zip(episode.steps, pictures, strict=False)],
+        "steps": [
+            _row(step, picture) for step, picture in zip(episode.steps, pictures, strict=False)
+        ],
     }
     write_whole(out / "episode.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     environment = Environment(
-        loader=PackageLoader("lmms_egoplan.planner"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("lmms_egoplan.planner"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     last = pictures[-1] if episode.last_view else None
-    page = environment.get_template("episode.html").render(content, run=run, last=last, has_film=bool(views))
+    page = environment.get_template("episode.html").render(
+        content, run=run, last=last, has_film=bool(views)
+    )
     write_whole(out / "index.html", page)
     if views:
         write_video(out / "episode.mp4", _film(episode, views[0].size), _FILM_FPS)
@@ -75,7 +85,10 @@ def _film(episode: Episode, view_size: tuple[int, int]) -> Iterator[Image.Image]
     width = min(view_size[0], _FILM_WIDTH)
     size = width, round(view_size[1] * width / view_size[0])
     for step in episode.steps:
-        action, outcome = f"{step.number}. {step.executed.action or step.executed.text}", step.outcome
+        action, outcome = (
+            f"{step.number}. {step.executed.action or step.executed.text}",
+            step.outcome,
+        )
         for _ in range(_STILL_FRAMES):
             yield _captioned(step.view, size, action, "" if outcome.clip else outcome.message)
         for frame in outcome.clip:
@@ -91,7 +104,9 @@ def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.
     canvas.paste(frame.resize(size), (0, 0))
     draw = ImageDraw.Draw(canvas)
     for number, line in enumerate(lines):
-        text = " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")  # Pillow's font has no others
+        text = (
+            " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")
+        )  # Pillow's font has no others
         while len(text) > 3 and draw.textlength(text) > width - 2 * _MARGIN:
             text = f"{text[:-4]}..."
         draw.text((_MARGIN, height + _MARGIN + number * _LINE_HEIGHT), text, fill="white")

@@ -1,7 +1,8 @@
-"""Simulate a kitchen: Gymnasium-Robotics' Franka Kitchen, seen from head height over the robot's arm.
+"""Simulate a kitchen:
+Gymnasium-Robotics' Franka Kitchen, seen from head height over the robot's arm.
 
-The motion of an action is scripted: it moves the joint of a door, a knob or a switch, or the kettle. The arm does not
-move. The environment decides if a goal is reached.
+The motion of an action is scripted: it moves the joint of a door, a knob or a switch, or the
+kettle. The arm does not move. The environment decides if a goal is reached.
 """
 
 import warnings
@@ -38,13 +39,14 @@ class Kitchen:
     """One kitchen, from its start to a goal.
 
     Attributes:
-        unreached: The goal's elements that are not in their goal states according to the environment.
+        unreached: The goal's elements that are not in their goal states according to the
+            environment.
 
     Args:
         elements: Elements of the environment whose goal states make up the goal; see `GOALS`.
         seed: Random seed for the environment's noise.
-        motion_frames: Number of frames in each action's clip after its first view; 0 for no clip. Without a GPU, a
-            frame takes about half a second.
+        motion_frames: Number of frames in each action's clip after its first view; 0 for no clip.
+            Without a GPU, a frame takes about half a second.
 
     Raises:
         LmmsEgoplanError: The simulator is not installed, cannot render, or has no such element.
@@ -52,26 +54,42 @@ class Kitchen:
 
     name = "Franka Kitchen"
 
-    def __init__(self, elements: Sequence[str], seed: int = 0, motion_frames: int = _MOTION_FRAMES) -> None:
+    def __init__(
+        self, elements: Sequence[str], seed: int = 0, motion_frames: int = _MOTION_FRAMES
+    ) -> None:
         mujoco, kitchen_env = _simulator()
         if unknown := set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS):
             raise LmmsEgoplanError(
-                f"the kitchen has no {', '.join(sorted(unknown))}; use {', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
+                f"the kitchen has no {', '.join(sorted(unknown))}; use "
+                f"{', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
             )
         self._mujoco, self._motion_frames = mujoco, motion_frames
         try:
-            self._environment = kitchen_env.KitchenEnv(list(elements), remove_task_when_completed=False)
+            self._environment = kitchen_env.KitchenEnv(
+                list(elements), remove_task_when_completed=False
+            )
             self._environment.reset(seed=seed)
         except Exception as error:  # Other versions of the simulator fail in many ways.
-            raise LmmsEgoplanError(f"{_KITCHEN['install']} ({type(error).__name__}: {error})") from error
+            raise LmmsEgoplanError(
+                f"{_KITCHEN['install']} ({type(error).__name__}: {error})"
+            ) from error
         self._model, self._data = self._environment.model, self._environment.data
         self._joints = kitchen_env.OBS_ELEMENT_INDICES
-        start = {element: self._data.qpos[joints].copy() for element, joints in self._joints.items()}
-        self._states: dict[str, dict[str, Any]] = {"done": kitchen_env.OBS_ELEMENT_GOALS, "undone": start}
+        start = {
+            element: self._data.qpos[joints].copy() for element, joints in self._joints.items()
+        }
+        self._states: dict[str, dict[str, Any]] = {
+            "done": kitchen_env.OBS_ELEMENT_GOALS,
+            "undone": start,
+        }
         self.unreached = set(elements)
         self._camera = mujoco.MjvCamera()
         self._camera.lookat[:] = _LOOKS_AT
-        self._camera.distance, self._camera.azimuth, self._camera.elevation = _DISTANCE, _AZIMUTH, _ELEVATION
+        self._camera.distance, self._camera.azimuth, self._camera.elevation = (
+            _DISTANCE,
+            _AZIMUTH,
+            _ELEVATION,
+        )
         for name, value in _QUALITY.items():
             setattr(self._model.vis.quality, name, value)
         try:
@@ -95,7 +113,10 @@ class Kitchen:
         return list(ACTIONS)
 
     def execute(self, action: str) -> Outcome:
-        """Move the action's element to its target state, frame by frame. If it is in this state, nothing changes."""
+        """Move the action's element to its target state, frame by frame.
+
+        If it is in this state, nothing changes.
+        """
         if action not in ACTIONS:
             return Outcome(changed=False, message="unknown action", clip=Clip())
         element, to = ACTIONS[action].values()
@@ -120,7 +141,9 @@ class Kitchen:
         return {element: self._is_at(element, "done") for element in self._joints}
 
     def set(self, done: Collection[str]) -> None:
-        """Put these elements into their goal states without a motion, and all others into their first states."""
+        """Put these elements into their goal states without a motion, and all others into their
+        first states.
+        """
         for element, joints in self._joints.items():
             self._move(joints, self._states["done" if element in done else "undone"][element])
         self._settle()
@@ -131,7 +154,9 @@ class Kitchen:
         self._environment.close()
 
     def _is_at(self, element: str, to: str) -> bool:
-        return bool(abs(self._states[to][element] - self._data.qpos[self._joints[element]]).max() < _CLOSE)
+        return bool(
+            abs(self._states[to][element] - self._data.qpos[self._joints[element]]).max() < _CLOSE
+        )
 
     def _move(self, joints: Any, values: Any) -> None:
         self._data.qpos[joints] = values
@@ -154,7 +179,8 @@ def _simulator() -> tuple[Any, Any]:
     try:
         from farama_notifications import notifications
 
-        # Suppress a notice that is printed on import. It is about the Adroit hand, which is not used here.
+        # Suppress a notice that is printed on import. It is about the Adroit hand, which is not
+        # used here.
         notifications.get("gymnasium_robotics", {}).pop("1.4.2", None)
         import mujoco
         from gymnasium_robotics.envs.franka_kitchen import kitchen_env
@@ -162,7 +188,8 @@ def _simulator() -> tuple[Any, Any]:
         raise LmmsEgoplanError(f"{_KITCHEN['install']} ({error})") from error
     except Exception as error:  # MUJOCO_GL is read on import.
         raise _cannot_draw(error) from error
-    # `Renderer.close` is also called if the renderer could not be created, and needs these attributes.
+    # `Renderer.close` is also called if the renderer could not be created, and needs these
+    # attributes.
     mujoco.Renderer._gl_context = mujoco.Renderer._mjr_context = None
     return mujoco, kitchen_env
 

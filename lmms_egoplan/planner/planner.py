@@ -1,8 +1,8 @@
 """Run one planning episode: observe, propose actions, execute the best one, repeat.
 
-This is how EgoPlan-Bench's first version guides an agent (arXiv 2312.06722v1, Applications in guiding embodied agents).
-The model proposes the next action from goal, progress and current view, by beam search of width five. The best proposal
-is executed in an `Environment`.
+This is how EgoPlan-Bench's first version guides an agent (arXiv 2312.06722v1, Applications in
+guiding embodied agents). The model proposes the next action from goal, progress and current view,
+by beam search of width five. The best proposal is executed in an `Environment`.
 """
 
 import logging
@@ -28,8 +28,10 @@ class Outcome(NamedTuple):
         changed: True if anything in the environment changed.
         message: The result in words.
         clip: The action as seen, oldest frame first; empty if there was nothing to see.
-        done: The action that the clip shows, if it is not the requested one, as in a recorded video.
-        past: Clips of the latest actions, which replace the clips of all outcomes so far; None to keep those.
+        done: The action that the clip shows, if it is not the requested one, as in a recorded
+            video.
+        past: Clips of the latest actions, which replace the clips of all outcomes so far; None to
+            keep those.
     """
 
     changed: bool
@@ -42,7 +44,8 @@ class Outcome(NamedTuple):
 class Environment(Protocol):
     """An environment to act in, seen through the agent's eyes.
 
-    Any exception from a method ends the episode as ``environment failed``. Its message becomes the episode's problem.
+    Any exception from a method ends the episode as ``environment failed``. Its message becomes the
+    episode's problem.
     """
 
     name: str
@@ -51,7 +54,9 @@ class Environment(Protocol):
         """Return the current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
-        """Return the actions that are possible now, in words, without duplicates; None if any text is allowed."""
+        """Return the actions that are possible now, in words, without duplicates; None if any text
+        is allowed.
+        """
 
     def execute(self, action: str) -> Outcome:
         """Execute an action.
@@ -119,10 +124,11 @@ class Step:
         number: Number of the step, from 1.
         view: The camera image before the action.
         proposals: The model's proposals, most likely first.
-        executed: The best proposal that has not failed since the scene last changed, or the one that was chosen.
+        executed: The best proposal that has not failed since the scene last changed, or the one
+            that was chosen.
         outcome: The result that the environment reported.
-        model_seconds, action_seconds: Wall time of model and action. The model's includes the time to ask.
-        asked: True if the planner asked which action of the set to take.
+        model_seconds, action_seconds: Wall time of model and action. The model's includes the time
+        to ask. asked: True if the planner asked which action of the set to take.
     """
 
     number: int
@@ -143,11 +149,12 @@ class Episode:
         goal: The goal in words.
         environment: Name of the environment.
         steps: The steps.
-        end: ``done`` (decided by the environment), ``out of steps``, ``nothing left to try``, ``environment failed``,
-            ``model failed`` or ``interrupted``.
+        end: ``done`` (decided by the environment), ``out of steps``, ``nothing left to try``,
+            ``environment failed``, ``model failed`` or ``interrupted``.
         problem: The failure in words; None without a failure.
         last_view: The view after the last step; None after a failure.
-        interrupt: Ctrl-C or another signal that ended the episode, for the caller to raise after saving; else None.
+        interrupt: Ctrl-C or another signal that ended the episode, for the caller to raise after
+            saving; else None.
     """
 
     goal: str
@@ -174,11 +181,12 @@ def run_episode(
 ) -> Episode:
     """Guide an agent to a goal.
 
-    The prompt consists of clips of the last 4 actions that changed anything, the current view, and EgoPlan's question
-    with the goal (as in ``egoplan_val_clips``).
+    The prompt consists of clips of the last 4 actions that changed anything, the current view, and
+    EgoPlan's question with the goal (as in ``egoplan_val_clips``).
 
-    A proposal that changed nothing is not executed again until something has changed; the next best one is used
-    instead. A proposal that means none of the environment's actions is passed on unchanged, and costs a step.
+    A proposal that changed nothing is not executed again until something has changed; the next best
+    one is used instead. A proposal that means none of the environment's actions is passed on
+    unchanged, and costs a step.
 
     Args:
         proposer: Source of proposals.
@@ -186,12 +194,12 @@ def run_episode(
         goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
         max_steps: Maximum number of steps, at least 1.
         on_step: Called with each step after it has ended.
-        ask: Called with the proposals in the step's set that have not failed, if there are several; returns the index
-            of the one to execute. Default: the best one.
+        ask: Called with the proposals in the step's set that have not failed, if there are several;
+            returns the index of the one to execute. Default: the best one.
 
     Returns:
-        The episode. If the environment or the proposer fails, or a signal arrives, it contains the steps until then and
-        the reason.
+        The episode. If the environment or the proposer fails, or a signal arrives, it contains the
+        steps until then and the reason.
 
     Raises:
         LmmsEgoplanError: The goal is empty.
@@ -210,11 +218,16 @@ def run_episode(
         episode.end = episode.end if episode.is_success else ended.end
         episode.problem = str(ended)
     except KeyboardInterrupt as interrupt:
-        episode.end, episode.interrupt = episode.end if episode.is_success else INTERRUPTED, interrupt
+        episode.end, episode.interrupt = (
+            episode.end if episode.is_success else INTERRUPTED,
+            interrupt,
+        )
     return episode
 
 
-def _steps(proposer: ActionProposer, world: Environment, episode: Episode, max_steps: int, ask: Ask) -> Iterator[Step]:
+def _steps(
+    proposer: ActionProposer, world: Environment, episode: Episode, max_steps: int, ask: Ask
+) -> Iterator[Step]:
     past: list[Clip] = []
     failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
@@ -238,10 +251,23 @@ def _steps(proposer: ActionProposer, world: Environment, episode: Episode, max_s
             outcome = world.execute(executed.action or executed.text)
         if outcome.changed:
             failed_actions.clear()
-            past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
+            past = (
+                [*past, outcome.clip or Clip([view])]
+                if outcome.past is None
+                else list(outcome.past)
+            )
         else:
             failed_actions.add(executed.action or executed.text)
-        yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed, asked)
+        yield Step(
+            number,
+            view,
+            proposals,
+            executed,
+            outcome,
+            proposed - started,
+            time.monotonic() - proposed,
+            asked,
+        )
     with _ending(ENVIRONMENT_FAILED):
         if world.done():
             episode.end = DONE
@@ -257,7 +283,9 @@ class _EndedError(Exception):
 
 @contextmanager
 def _ending(end: str) -> Iterator[None]:
-    """Convert any exception, including those of third-party environments and models, to an `_EndedError`."""
+    """Convert any exception, including those of third-party environments and models, to an
+    `_EndedError`.
+    """
     try:
         yield
     except LmmsEgoplanError as error:

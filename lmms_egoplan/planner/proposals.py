@@ -22,16 +22,19 @@ from lmms_egoplan.ranking import CandidateRanker
 LEAST_SIMILARITY = 0.6
 
 
-def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[str | None, float | None]]:
+def ground(
+    texts: Sequence[str], actions: Sequence[str] | None
+) -> list[tuple[str | None, float | None]]:
     """Find the action that matches each text, by the same words or the nearest sentence embedding.
 
     Args:
         texts: The model's texts.
-        actions: The environment's actions. None if any text is an action: the result is the text without a similarity.
+        actions: The environment's actions. None if any text is an action: the result is the text
+            without a similarity.
 
     Returns:
-        Action and similarity of each text. If no action is similar enough, the action is None, and the similarity is
-        that of the nearest one.
+        Action and similarity of each text. If no action is similar enough, the action is None, and
+        the similarity is that of the nearest one.
 
     Raises:
         LmmsEgoplanError: The sentence encoder cannot be loaded.
@@ -42,15 +45,21 @@ def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[st
     if actions is None:
         return [(text.strip() or None, None) for text in texts]
     by_words = {normalised(action): action for action in actions}
-    matches: dict[str, tuple[str | None, float | None]] = {key: (action, 1.0) for key, action in by_words.items()}
+    matches: dict[str, tuple[str | None, float | None]] = {
+        key: (action, 1.0) for key, action in by_words.items()
+    }
     new_texts = [text for text in texts if normalised(text) not in by_words]
     matches |= _nearest(new_texts, actions) if new_texts and actions else {}
     return [matches.get(normalised(text), (None, None)) for text in texts]
 
 
-def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[str | None, float | None]]:
+def _nearest(
+    texts: Sequence[str], actions: Sequence[str]
+) -> dict[str, tuple[str | None, float | None]]:
     encoder = load_encoder()
-    text_vectors, action_vectors = (encoder.encode(list(x), normalize_embeddings=True) for x in (texts, actions))
+    text_vectors, action_vectors = (
+        encoder.encode(list(x), normalize_embeddings=True) for x in (texts, actions)
+    )
     nearest: dict[str, tuple[str | None, float | None]] = {}
     for text, similarities in zip(texts, (text_vectors @ action_vectors.T).tolist(), strict=True):
         similarity = max(similarities)
@@ -72,14 +81,19 @@ class Proposer:
         model: A transformers vision-language model, in eval mode, on its device.
         processor: The model's processor.
         beams: Beam width, and number of proposals per step; at least 1.
-        method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean log-probability per
-            token, all after one pass over the context.
-        gap: An action is in the set if its mean log-probability per token is at most so far below the best one's. No
-            action is in the set if it is negative. Only for ``rank``.
+        method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean
+            log-probability per token, all after one pass over the context.
+        gap: An action is in the set if its mean log-probability per token is at most so far below
+            the best one's. No action is in the set if it is negative. Only for ``rank``.
     """
 
     def __init__(
-        self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: Method = "generate", gap: float = -1
+        self,
+        model: PreTrainedModel,
+        processor: Any,
+        beams: int = BEAMS,
+        method: Method = "generate",
+        gap: float = -1,
     ) -> None:
         self._beams, self._gap = beams, gap
         self._generator = AnswerGenerator(model, processor)
@@ -89,23 +103,28 @@ class Proposer:
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        """Return at most `beams` different proposals, or all in the set if these are more; most likely first.
+        """Return at most `beams` different proposals, or all in the set if these are more; most
+        likely first.
 
         Args:
             question: The question.
             visuals: Clips and images, in order.
-            actions: The environment's actions; None if any text is allowed, which needs ``generate``.
+            actions: The environment's actions; None if any text is allowed, which needs
+                ``generate``.
             step_name: Name of the step, for errors.
 
         Raises:
             ContextTooLongError: Question and visuals exceed the model's positions.
             RankingError: An action cannot be ranked.
-            LmmsEgoplanError: There are no actions to rank, or the sentence encoder for free text cannot be loaded.
+            LmmsEgoplanError: There are no actions to rank, or the sentence encoder for free text
+                cannot be loaded.
         """
         messages = self._media.messages(question, visuals)
         if self._ranker is not None:
             if actions is None:
-                raise LmmsEgoplanError(f"{step_name}: the environment lists no actions to rank; use method generate")
+                raise LmmsEgoplanError(
+                    f"{step_name}: the environment lists no actions to rank; use method generate"
+                )
             if not actions:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)
@@ -125,17 +144,21 @@ class Proposer:
 
 
 def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
-    """Load a checkpoint and its processor, in the checkpoint's precision and eval mode, on this process's GPU or CPU.
+    """Load a checkpoint and its processor, in the checkpoint's precision and eval mode, on this
+    process's GPU or CPU.
 
     Args:
         name: Name or folder of the checkpoint.
         peft: Folder of an adapter for the checkpoint.
 
     Raises:
-        LmmsEgoplanError: The checkpoint does not exist, transformers cannot load it, or the adapter does not match it.
+        LmmsEgoplanError: The checkpoint does not exist, transformers cannot load it, or the adapter
+            does not match it.
     """
     try:
-        model = AutoModelForImageTextToText.from_pretrained(name, dtype="auto", device_map={"": default_device()})
+        model = AutoModelForImageTextToText.from_pretrained(
+            name, dtype="auto", device_map={"": default_device()}
+        )
         processor = AutoProcessor.from_pretrained(name)
     except Exception as error:  # Each library fails in its own way on a damaged checkpoint.
         problem = next(iter(str(error).splitlines()), type(error).__name__)

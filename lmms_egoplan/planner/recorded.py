@@ -1,4 +1,6 @@
-"""Replay a narrated video as an environment: the planner proposes actions, and the video shows what happened."""
+"""Replay a narrated video as an environment: the planner proposes actions, and the video shows what
+happened.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,9 +39,9 @@ class NarratedAction(NamedTuple):
 class RecordedVideo:
     """The actions of one goal in one video, in order.
 
-    The view of a step is half a second before its action (EgoPlan-Bench v2, sec. 3.3, Visual Input Alignment), or the
-    first frame. The clips of past actions end at the view at the latest, as in EgoPlan's questions (`clip_frames`). An
-    action that begins after the view has no clip yet.
+    The view of a step is half a second before its action (EgoPlan-Bench v2, sec. 3.3, Visual Input
+    Alignment), or the first frame. The clips of past actions end at the view at the latest, as in
+    EgoPlan's questions (`clip_frames`). An action that begins after the view has no clip yet.
 
     Args:
         name: Name of the video.
@@ -63,7 +65,10 @@ class RecordedVideo:
     ) -> None:
         self.name, self.goal = name, goal
         self._narrated, self._frames, self._fps = narrated, frames, fps
-        self._views = [*(max(first, action.start - frames_before(fps)) for action in narrated), last]
+        self._views = [
+            *(max(first, action.start - frames_before(fps)) for action in narrated),
+            last,
+        ]
         self._clips: dict[tuple[int, ...], Clip] = {}
         # Texts with the same words are one action.
         self._actions = {normalised(action.text): action.text for action in reversed(narrated)}
@@ -75,26 +80,40 @@ class RecordedVideo:
         return len(self._narrated)
 
     def observe(self) -> Image.Image:
-        """Return the view half a second before the next action; after the last action, the recording's end."""
+        """Return the view half a second before the next action; after the last action, the
+        recording's end.
+        """
         return self._read([self._views[self._next]])[0]
 
     def actions(self) -> list[str]:
-        """Return all actions of the goal, sorted alphabetically, as their order would reveal the next action."""
+        """Return all actions of the goal, sorted alphabetically, as their order would reveal the
+        next action.
+        """
         return sorted(self._actions.values())
 
     def execute(self, action: str) -> Outcome:
-        """Show the action that really happened next, up to the next view, regardless of the requested action."""
+        """Show the action that really happened next, up to the next view, regardless of the
+        requested action.
+        """
         real = self._narrated[self._next]
         self._next += 1
         view = self._views[self._next]
-        begun = [(past.start, past.stop) for past in self._narrated[: self._next] if past.start <= view]
+        begun = [
+            (past.start, past.stop) for past in self._narrated[: self._next] if past.start <= view
+        ]
         clips = [tuple(numbers) for numbers in clip_frames(begun, view)]
-        self._clips = {numbers: self._clips.get(numbers) or self._clip(numbers) for numbers in clips}
+        self._clips = {
+            numbers: self._clips.get(numbers) or self._clip(numbers) for numbers in clips
+        }
         past = [self._clips[numbers] for numbers in clips]
         real_text = self._actions[normalised(real.text)]
         message = "as in the video" if action == real_text else f"in the video: {real_text}"
         return Outcome(
-            changed=True, message=message, clip=past[-1] if real.start <= view else Clip(), done=real_text, past=past
+            changed=True,
+            message=message,
+            clip=past[-1] if real.start <= view else Clip(),
+            done=real_text,
+            past=past,
         )
 
     def choose(self, options: Sequence[Proposal]) -> int:
@@ -117,16 +136,19 @@ class RecordedVideo:
 
 
 def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
-    """Return the number of steps whose best proposal is the video's next action, and the number of all steps."""
+    """Return the number of steps whose best proposal is the video's next action, and the number of
+    all steps.
+    """
     steps = [step for episode in episodes for step in episode.steps]
     return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
 
 
 def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
-    """Return the number of steps that two guesses get right on average: among all actions, and among those not done.
+    """Return the number of steps that two guesses get right on average: among all actions, and
+    among those not done.
 
-    The second guess is among the actions that the video has not shown in earlier steps, or among all actions once it
-    has shown each of them. It knows the past actions and sees no image.
+    The second guess is among the actions that the video has not shown in earlier steps, or among
+    all actions once it has shown each of them. It knows the past actions and sees no image.
     """
     not_done = 0.0
     remaining = set(actions)
@@ -138,9 +160,11 @@ def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
 
 
 def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
-    """Build a video for each goal of EgoPlan's prepared validation split, from the question with most past actions.
+    """Build a video for each goal of EgoPlan's prepared validation split, from the question with
+    most past actions.
 
-    The recording ends with that question's observation. The question's answer has no segment, and is not replayed.
+    The recording ends with that question's observation. The question's answer has no segment, and
+    is not replayed.
 
     Raises:
         LmmsEgoplanError: No goal has two past actions.
@@ -155,7 +179,10 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         progress = progress_of(row)
         actions = zip(row["past_actions"], progress.past, strict=True)
         past = [NarratedAction(action["narration_text"], *segment) for action, segment in actions]
-        first, last = (FIRST_FRAME[source] if row.get("clip_frames") is None else 0), progress.observation
+        first, last = (
+            (FIRST_FRAME[source] if row.get("clip_frames") is None else 0),
+            progress.observation,
+        )
         read, fps = partial(EGOPLAN.read_frames, row), float(progress.fps)
         if len(past) > 1:
             videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
@@ -165,28 +192,37 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
 
 
 def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[RecordedVideo]:
-    """Build a video for each of Goal-Step's annotations that is in the folder as ``<video_uid>.mp4``.
+    """Build a video for each of Goal-Step's annotations that is in the folder as
+    ``<video_uid>.mp4``.
 
     The goal is that of the video. The actions are its steps, without those marked as irrelevant.
 
     Raises:
-        LmmsEgoplanError: The annotations cannot be read or have another form. The folder contains no video with two
-            steps.
+        LmmsEgoplanError: The annotations cannot be read or have another form. The folder contains
+            no video with two steps.
     """
     videos = []
     for video in read_goalstep(Path(annotations)):
         path = resolve_inside(folder, f"{video.video_uid}.mp4")
-        steps = sorted((step for step in video.segments if step.counts), key=lambda step: step.start_time)
+        steps = sorted(
+            (step for step in video.segments if step.counts), key=lambda step: step.start_time
+        )
         if len(steps) < 2 or not path.is_file():
             continue
         narrated = [
-            NarratedAction(step.step_description, round(step.start_time * EGO4D_FPS), round(step.end_time * EGO4D_FPS))
+            NarratedAction(
+                step.step_description,
+                round(step.start_time * EGO4D_FPS),
+                round(step.end_time * EGO4D_FPS),
+            )
             for step in steps
         ]
         goal, read, last = video.goal_description, partial(_read_at, path), narrated[-1].stop
         videos.append(RecordedVideo(video.video_uid, goal, narrated, read, EGO4D_FPS, 0, last))
     if not videos:
-        raise LmmsEgoplanError(f"{folder}: no video that has two steps or more in {annotations}; download its videos")
+        raise LmmsEgoplanError(
+            f"{folder}: no video that has two steps or more in {annotations}; download its videos"
+        )
     return videos
 
 
@@ -199,5 +235,10 @@ def _read_at(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
     times = frame_times(path)
     seconds = [number / EGO4D_FPS for number in numbers]
     if max(seconds) >= times[-1] + 1:
-        raise FrameError(f"{path}: ends at {times[-1]:.1f} s, but an action needs the frame at {max(seconds):.1f} s")
-    return read_video_frames(path, [max(0, bisect_right(times, time + _ROUNDING) - 1) for time in seconds])
+        raise FrameError(
+            f"{path}: ends at {times[-1]:.1f} s, but an action needs the frame at "
+            f"{max(seconds):.1f} s"
+        )
+    return read_video_frames(
+        path, [max(0, bisect_right(times, time + _ROUNDING) - 1) for time in seconds]
+    )

@@ -1,6 +1,7 @@
 """Control VirtualHome, whose simulator the user runs, with three calls of its HTTP interface.
 
-Not tested with the simulator, which is not available as a package; only with a server that implements these calls.
+Not tested with the simulator, which is not available as a package; only with a server that
+implements these calls.
 """
 
 import base64
@@ -22,7 +23,8 @@ from lmms_egoplan.validation import Checked, read_as
 
 # The actions on an object by the property that allows them: words, and the script's action.
 _VERBS: dict[str, dict[str, str]] = module_yaml(__file__)
-# The relations that these actions change. Others, such as CLOSE, change whenever the character walks.
+# The relations that these actions change. Others, such as CLOSE, change whenever the character
+# walks.
 _RELATIONS = ("HOLDS_RH", "HOLDS_LH", "SITTING")
 _TIMEOUT_S = 120.0
 _SIZE = (640, 480)
@@ -46,7 +48,9 @@ class _Graph(Checked):
     edges: list[_Edge] = Field(default_factory=list)
 
     def facts(self) -> set[tuple[int, str, int | None]]:
-        """Return everything that actions can change: the objects' states, and what the character holds or sits on."""
+        """Return everything that actions can change: the objects' states, and what the character
+        holds or sits on.
+        """
         edges = {(edge.from_id, edge.relation_type, edge.to_id) for edge in self.edges}
         states = {(node.id, state, None) for node in self.nodes for state in node.states}
         return states | {edge for edge in edges if edge[1] in _RELATIONS}
@@ -70,42 +74,72 @@ class VirtualHome:
         self._url, self._camera = url, camera
         self._until = [(name.casefold(), state.upper()) for name, state in until]
         self._client = httpx.Client(timeout=_TIMEOUT_S)
-        if unknown := {name for name, _ in self._until} - {node.class_name.casefold() for node in self._graph().nodes}:
+        if unknown := {name for name, _ in self._until} - {
+            node.class_name.casefold() for node in self._graph().nodes
+        }:
             raise LmmsEgoplanError(
-                f"VirtualHome at {url}: this apartment has no {', '.join(sorted(unknown))}; change --until"
+                f"VirtualHome at {url}: this apartment has no "
+                f"{', '.join(sorted(unknown))}; change --until"
             )
 
     def observe(self) -> Image.Image:
         """Return the camera's current image."""
         settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
-        reply = self._post("camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)])
+        reply = self._post(
+            "camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)]
+        )
         try:
             return Image.open(io.BytesIO(base64.b64decode(reply["message_list"][0]))).convert("RGB")
-        except (KeyError, IndexError, TypeError, binascii.Error, UnidentifiedImageError, OSError) as error:
-            raise self._failed(f"camera {self._camera} returned no image ({type(error).__name__}: {error})") from error
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+            binascii.Error,
+            UnidentifiedImageError,
+            OSError,
+        ) as error:
+            raise self._failed(
+                f"camera {self._camera} returned no image ({type(error).__name__}: {error})"
+            ) from error
 
     def actions(self) -> list[str]:
         """Return the actions that are possible with the graph's objects."""
         return list(_scripts(self._graph()))
 
     def execute(self, action: str) -> Outcome:
-        """Walk to the action's object and act on it. Compare the graph before and after to detect a change."""
+        """Walk to the action's object and act on it.
+
+        Compare the graph before and after to detect a change.
+        """
         graph = self._graph()
         scripts = _scripts(graph)
         if action not in scripts:
             return Outcome(changed=False, message=f"cannot {action} here", clip=Clip())
         before = self.observe()
-        settings = {"recording": False, "skip_animation": True, "find_solution": True, "image_synthesis": []}
-        reply = self._post("render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True)
+        settings = {
+            "recording": False,
+            "skip_animation": True,
+            "find_solution": True,
+            "image_synthesis": [],
+        }
+        reply = self._post(
+            "render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True
+        )
         changed = self._graph().facts() != graph.facts()
         message = "done" if changed else "nothing has changed"
         if not reply.get("success"):
             message = f"the simulator refused: {reply.get('message') or 'no reason reported'}"
-        return Outcome(changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ()))
+        return Outcome(
+            changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ())
+        )
 
     def done(self) -> bool:
         """Return True if all states of the goal are reached."""
-        states = {(node.class_name.casefold(), state) for node in self._graph().nodes for state in node.states}
+        states = {
+            (node.class_name.casefold(), state)
+            for node in self._graph().nodes
+            for state in node.states
+        }
         return states.issuperset(self._until)
 
     def close(self) -> None:
@@ -117,13 +151,17 @@ class VirtualHome:
         try:
             return read_as(_Graph, "its graph", json.loads(reply["message"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise self._failed(f"its graph is not valid JSON ({type(error).__name__}: {error})") from error
+            raise self._failed(
+                f"its graph is not valid JSON ({type(error).__name__}: {error})"
+            ) from error
         except LmmsEgoplanError as error:
             raise self._failed(str(error)) from error
 
     def _post(self, action: str, *, may_fail: bool = False, **parameters: Any) -> dict[str, Any]:
         try:
-            response = self._client.post(self._url, json={"id": action, "action": action, **parameters})
+            response = self._client.post(
+                self._url, json={"id": action, "action": action, **parameters}
+            )
             response.raise_for_status()
             reply = response.json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
@@ -133,15 +171,22 @@ class VirtualHome:
         return reply
 
     def _failed(self, problem: str) -> LmmsEgoplanError:
-        return LmmsEgoplanError(f"VirtualHome at {self._url}: {problem}. Check that its simulator is running there")
+        return LmmsEgoplanError(
+            f"VirtualHome at {self._url}: {problem}. Check that its simulator is running there"
+        )
 
 
 def _scripts(graph: _Graph) -> dict[str, list[str]]:
-    """Return the script's lines for each action, by its words. Only the first object of each kind is used."""
+    """Return the script's lines for each action, by its words.
+
+    Only the first object of each kind is used.
+    """
     scripts: dict[str, list[str]] = {}
     for node in graph.nodes:
         name, target = node.class_name, f"<{node.class_name}> ({node.id})"
-        for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, {}).items()):
+        for verb, act in (
+            pair for kind in node.properties for pair in _VERBS.get(kind, {}).items()
+        ):
             lines = [f"<char0> [{step}] {target}" for step in ("walk", act)]
             scripts.setdefault(verb.format(name.replace("_", " ")), lines)
     return scripts

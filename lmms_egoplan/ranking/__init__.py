@@ -1,18 +1,31 @@
-"""Rank candidate continuations of a multimodal context by likelihood, with any transformers vision-language model.
+"""Rank candidate continuations of a multimodal context by likelihood, with any transformers
+vision-language model.
 
-The vision encoder and the context run once per question. The candidates' tokens follow on the cache.
-The import is cheap: torch and transformers are loaded on first use.
+The vision encoder and the context run once per question. The candidates' tokens follow on the
+cache. The import is cheap: torch and transformers are loaded on first use.
 """
 
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion, PathError, RankingError
+    from lmms_egoplan.ranking.question import (
+        ContextTooLongError,
+        EncodedQuestion,
+        PathError,
+        RankingError,
+    )
     from lmms_egoplan.ranking.ranker import CandidateRanker
     from lmms_egoplan.ranking.scores import CandidateScore
 
-__all__ = ["CandidateRanker", "CandidateScore", "ContextTooLongError", "EncodedQuestion", "PathError", "RankingError"]
+__all__ = [
+    "CandidateRanker",
+    "CandidateScore",
+    "ContextTooLongError",
+    "EncodedQuestion",
+    "PathError",
+    "RankingError",
+]
 _MODULES = {"CandidateRanker": "ranker", "CandidateScore": "scores"}
 
 

@@ -39,7 +39,8 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
     """Count the audited questions: those also computed by full passes.
 
     Raises:
-        LmmsEgoplanError: A question rejected a path on which other questions of its kind were ranked.
+        LmmsEgoplanError: A question rejected a path on which other questions of its kind were
+            ranked.
 
     >>> question = {"kind": "image", "path": "packed", "audit": None, "rejected": []}
     >>> num_audits([question, question | {"audit": 2e-06}, question | {"audit": 0.0}])
@@ -52,15 +53,18 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
         for path in value["rejected"]:
             if count := used.get((value["kind"], path)):
                 raise LmmsEgoplanError(
-                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which is inexact for another "
-                    "question of that kind. Do not use any score of this run. Repeat it with --model_args "
+                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which "
+                    "is inexact for another "
+                    "question of that kind. Do not use any score of this run. Repeat it with "
+                    "--model_args "
                     "...,ranking_path=full, which runs a full pass per candidate"
                 )
     return sum(value["audit"] is not None for value in values)
 
 
 def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference between a mean loss and its full pass in any audit, nats; NaN without audits.
+    """Return the largest difference between a mean loss and its full pass in any audit, nats; NaN
+    without audits.
 
     >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
     >>> largest_difference([question, question | {"audit": 2e-06}])
@@ -71,7 +75,8 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest tolerance of any audit for a difference of mean losses, nats; NaN without audits.
+    """Return the largest tolerance of any audit for a difference of mean losses, nats; NaN without
+    audits.
 
     >>> question = {"audit": 1e-06, "tolerance": 0.0001}
     >>> largest_tolerance([question, question | {"audit": None}])
@@ -82,7 +87,8 @@ def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_noise(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest measured change of a mean loss by rounding, nats; NaN if no backend measured it.
+    """Return the largest measured change of a mean loss by rounding, nats; NaN if no backend
+    measured it.
 
     >>> largest_noise([{"noise": 0.002}, {"noise": 0.003}, {"noise": None}])
     0.003
@@ -101,7 +107,8 @@ def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest amount of memory, in MiB, that one process used to read ahead of the model.
+    """Return the largest amount of memory, in MiB, that one process used to read ahead of the
+    model.
 
     >>> memory_ahead([{"memory_ahead": 2**20}, {"memory_ahead": 2**21}])
     2.0
@@ -121,12 +128,20 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     >>> failed_audits({"task": {"acc,none": 0.5}})
     []
     """
-    return [f"{task}: {objection}" for task, metrics in results.items() if (objection := inexact(metrics))]
+    return [
+        f"{task}: {objection}"
+        for task, metrics in results.items()
+        if (objection := inexact(metrics))
+    ]
 
 
 def inexact(metrics: Mapping[str, Any]) -> str | None:
-    """Return a message if an audit found a difference from full passes above the tolerance; else None."""
-    difference, tolerance = (metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance"))
+    """Return a message if an audit found a difference from full passes above the tolerance; else
+    None.
+    """
+    difference, tolerance = (
+        metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance")
+    )
     if difference is None or tolerance is None or not difference > tolerance:
         return None
     return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"

@@ -1,4 +1,6 @@
-"""Require a chat template, and detect its abilities from what it renders, not from the model's name."""
+"""Require a chat template, and detect its abilities from what it renders, not from the model's
+name.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +10,16 @@ Render = Callable[[Sequence[Message]], str]
 
 WITHOUT_TEMPLATE = frozenset(
     {
-        *("blip", "blip-2", "chameleon", "fuyu", "git", "idefics", "instructblip", "instructblipvideo"),
+        *(
+            "blip",
+            "blip-2",
+            "chameleon",
+            "fuyu",
+            "git",
+            "idefics",
+            "instructblip",
+            "instructblipvideo",
+        ),
         *("kosmos-2", "kosmos-2.5", "paligemma"),
     }
 )
@@ -18,20 +29,24 @@ _SYSTEM, _QUESTION, _ITEM = "systemprobe", "questionprobe", "itemprobe"
 
 
 def may_lack_template(config: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint needs no chat template: an encoder-decoder model, or a type in `WITHOUT_TEMPLATE`.
+    """Return whether a checkpoint needs no chat template: an encoder-decoder model, or a type in
+    `WITHOUT_TEMPLATE`.
 
     Args:
         config: The content of its ``config.json``.
     """
     parts = (config, config.get("text_config") or {})
-    return config.get("model_type") in WITHOUT_TEMPLATE or any(part.get("is_encoder_decoder") for part in parts)
+    return config.get("model_type") in WITHOUT_TEMPLATE or any(
+        part.get("is_encoder_decoder") for part in parts
+    )
 
 
 def uses_template(config: Mapping[str, Any], processor: Any) -> bool:
-    """Return whether a chat template must render the questions: if there is one, or if the family has one.
+    """Return whether a chat template must render the questions: if there is one, or if the family
+    has one.
 
-    The templates of a tokenizer alone do not count for families without one: their text models may have been chat
-    models.
+    The templates of a tokenizer alone do not count for families without one: their text models may
+    have been chat models.
 
     Args:
         config: The content of the checkpoint's ``config.json``.
@@ -41,13 +56,16 @@ def uses_template(config: Mapping[str, Any], processor: Any) -> bool:
 
 
 def use_template_of_tokenizer(processor: Any) -> None:
-    """Let a processor without a chat template use that of its tokenizer, where some programs store it."""
+    """Let a processor without a chat template use that of its tokenizer, where some programs store
+    it.
+    """
     if not getattr(processor, "chat_template", None):
         processor.chat_template = processor.tokenizer.chat_template
 
 
 def template_problem(name: str | None, render: Render) -> str | None:
-    """Return why a checkpoint's chat template cannot render questions with images, and the remedy; None if it can.
+    """Return why a checkpoint's chat template cannot render questions with images, and the remedy;
+    None if it can.
 
     Args:
         name: Name of the template in the message; None if there is no template.
@@ -57,15 +75,20 @@ def template_problem(name: str | None, render: Render) -> str | None:
     if name is None:
         return f"no chat template; {remedy}"
     problem = _image_problem(render)
-    return problem and f"the chat template {name} has no placeholder for images: {problem}; {remedy}"
+    return (
+        problem and f"the chat template {name} has no placeholder for images: {problem}; {remedy}"
+    )
 
 
 def _image_problem(render: Render) -> str | None:
-    """Return what a template does instead of printing a placeholder for an image; None if it prints one."""
+    """Return what a template does instead of printing a placeholder for an image; None if it prints
+    one.
+    """
     image, text = {"type": "image", _ITEM: _ITEM}, {"type": "text", "text": _QUESTION}
     try:
         without, with_image = (
-            str(render([{"role": "user", "content": content}])) for content in ([text], [image, text])
+            str(render([{"role": "user", "content": content}]))
+            for content in ([text], [image, text])
         )
     except Exception as error:
         return f"it fails ({' '.join(str(error).split()) or type(error).__name__})"
@@ -79,21 +102,27 @@ def _image_problem(render: Render) -> str | None:
 def has_system_turn(render: Render, user: str | None = None) -> bool:
     """Return whether a template supports a system message before a question with an image.
 
-    False if the template raises, drops the message, or renders it like a user's or an assistant's. A template that
-    puts the message at the start of the user's turn (Gemma 3) supports it.
+    False if the template raises, drops the message, or renders it like a user's or an assistant's.
+    A template that puts the message at the start of the user's turn (Gemma 3) supports it.
 
     Args:
         render: The template, which renders messages as text.
         user: The question, for templates whose contents are text instead of lists of items.
     """
-    question = user if user is not None else [{"type": "image"}, {"type": "text", "text": _QUESTION}]
+    question = (
+        user if user is not None else [{"type": "image"}, {"type": "text", "text": _QUESTION}]
+    )
     content = _SYSTEM if user is not None else [{"type": "text", "text": _SYSTEM}]
 
     def rendered(role: str) -> str | None:
-        return _rendered(render, [{"role": role, "content": content}, {"role": "user", "content": question}])
+        return _rendered(
+            render, [{"role": role, "content": content}, {"role": "user", "content": question}]
+        )
 
     system = rendered("system")
-    if system is None or system.count(_SYSTEM) != 1 or "'type'" in system:  # the template prints the list of items
+    if (
+        system is None or system.count(_SYSTEM) != 1 or "'type'" in system
+    ):  # the template prints the list of items
         return False
     return system not in (rendered("user"), rendered("assistant"))
 
@@ -105,14 +134,22 @@ def has_video(render: Render) -> bool:
 
 
 def keeps_order(render: Render) -> bool:
-    """Return whether the template renders texts and images of a turn in their order, not all images first."""
-    image, mark, text = {"type": "image"}, {"type": "text", "text": _SYSTEM}, {"type": "text", "text": _QUESTION}
+    """Return whether the template renders texts and images of a turn in their order, not all images
+    first.
+    """
+    image, mark, text = (
+        {"type": "image"},
+        {"type": "text", "text": _SYSTEM},
+        {"type": "text", "text": _QUESTION},
+    )
     return _distinguishes(render, [mark, image, text], [image, mark, text])
 
 
 def _distinguishes(render: Render, *contents: Sequence[dict[str, str]]) -> bool:
     """Return whether the template renders two contents of a user's turn, and differently."""
-    first, second = (_rendered(render, [{"role": "user", "content": content}]) for content in contents)
+    first, second = (
+        _rendered(render, [{"role": "user", "content": content}]) for content in contents
+    )
     return None not in (first, second) and first != second
 
 

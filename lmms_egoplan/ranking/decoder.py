@@ -1,4 +1,6 @@
-"""Run decoder-only models: one full pass per candidate, or one prefix pass and further passes on its cache."""
+"""Run decoder-only models: one full pass per candidate, or one prefix pass and further passes on
+its cache.
+"""
 
 import copy
 import inspect
@@ -18,18 +20,19 @@ class UnsupportedPathError(Exception):
 
 
 class DecoderPasses(Passes):
-    """Score a question with a decoder-only model in one of three ways, which give the same numbers where supported.
+    """Score a question with a decoder-only model in one of three ways, which give the same numbers
+    where supported.
 
-    packed: The prefix runs once. Then the tokens of all candidates run in one row. A 4D mask lets each token see only
-        the prefix and its own candidate. Positions are those of a candidate by itself. The prefix's keys and values
-        are not copied.
-    cached: The prefix runs once. Then each candidate runs on a copy of the cache, one copy at a time. Used for
-        attention implementations without arbitrary masks, and for recurrent layers.
+    packed: The prefix runs once. Then the tokens of all candidates run in one row. A 4D mask lets
+        each token see only the prefix and its own candidate. Positions are those of a candidate by
+        itself. The prefix's keys and values are not copied.
+    cached: The prefix runs once. Then each candidate runs on a copy of the cache, one copy at a
+        time. Used for attention implementations without arbitrary masks, and for recurrent layers.
     full: One independent pass per candidate.
 
-    Some rotary frequencies depend on the length of the whole sequence (longrope, dynamic NTK). A context's keys are
-    then valid only for candidates that do not change the frequencies. For other questions, packed and cached use full
-    passes.
+    Some rotary frequencies depend on the length of the whole sequence (longrope, dynamic NTK). A
+    context's keys are then valid only for candidates that do not change the frequencies. For other
+    questions, packed and cached use full passes.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -54,7 +57,9 @@ class DecoderPasses(Passes):
             positions = [position + offset for row in rows for offset in range(len(row))]
             output = self._text_model(
                 input_ids=torch.tensor([tokens], device=device),
-                attention_mask=masks.packed([len(row) for row in rows], question.prefix_length, self._model),
+                attention_mask=masks.packed(
+                    [len(row) for row in rows], question.prefix_length, self._model
+                ),
                 position_ids=torch.tensor([positions], device=device),
                 use_cache=True,
                 **{self._cache_name: cache},
@@ -76,7 +81,9 @@ class DecoderPasses(Passes):
         for index, candidate in enumerate(question.candidates):
             row = candidate.tokens[:-1]
             logits = next_logits.new_empty(0, next_logits.shape[-1])
-            if len(row) == 1:  # some recurrent layers use a different step for one token, with different numbers
+            if (
+                len(row) == 1
+            ):  # some recurrent layers use a different step for one token, with different numbers
                 row = candidate.tokens
             if row:
                 is_last = index == len(question.candidates) - 1
@@ -94,14 +101,19 @@ class DecoderPasses(Passes):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass.
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an
+        independent pass.
 
         Padding precedes the context.
         """
         return self.logits_after(question, candidate.tokens, padding)[candidate.first : -1]
 
-    def logits_after(self, question: EncodedQuestion, tokens: list[int], padding: Sequence[int] = ()) -> torch.Tensor:
-        """Return the logits after the context and after each of these tokens, from one pass without a cache."""
+    def logits_after(
+        self, question: EncodedQuestion, tokens: list[int], padding: Sequence[int] = ()
+    ) -> torch.Tensor:
+        """Return the logits after the context and after each of these tokens, from one pass without
+        a cache.
+        """
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
@@ -111,9 +123,13 @@ class DecoderPasses(Passes):
             inputs |= self._without_padding(question, inputs["input_ids"], len(padding))
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
-        return self._model_for(question)(**inputs, use_cache=False, **keep).logits[0, -1 - len(tokens) :]
+        return self._model_for(question)(**inputs, use_cache=False, **keep).logits[
+            0, -1 - len(tokens) :
+        ]
 
-    def _without_padding(self, question: EncodedQuestion, ids: torch.Tensor, count: int) -> dict[str, torch.Tensor]:
+    def _without_padding(
+        self, question: EncodedQuestion, ids: torch.Tensor, count: int
+    ) -> dict[str, torch.Tensor]:
         """Return the mask that hides the first tokens, and positions as if these were absent."""
         mask = torch.ones_like(ids)
         mask[:, :count] = 0
@@ -121,18 +137,24 @@ class DecoderPasses(Passes):
         computes_positions = question.has_visuals and any(
             hasattr(part, "rope_deltas") for part in self._model.modules()
         )
-        takes_positions = "position_ids" in inspect.signature(self._model_for(question).forward).parameters
+        takes_positions = (
+            "position_ids" in inspect.signature(self._model_for(question).forward).parameters
+        )
         if computes_positions or not takes_positions:
             return {"attention_mask": mask}
         return {"attention_mask": mask, "position_ids": (mask.cumsum(dim=1) - 1).clamp(min=0)}
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
-        """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next token's position."""
+        """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next
+        token's position.
+        """
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         cache_argument = {} if cache is None else {self._cache_name: cache}
         with _watched_positions(self._model) as positions:
-            output = self._model_for(question)(**question.model_inputs, use_cache=True, **cache_argument, **keep)
+            output = self._model_for(question)(
+                **question.model_inputs, use_cache=True, **cache_argument, **keep
+            )
         # BLIP-2 and similar models wrap their language model's output.
         filled_cache = getattr(getattr(output, "language_model_outputs", output), self._cache_name)
         position = question.prefix_length + _rope_delta(self._model)
@@ -147,18 +169,28 @@ class DecoderPasses(Passes):
 
 
 class RotaryLimits:
-    """Lengths at which a text model's rotary frequencies change with the length of the whole sequence."""
+    """Lengths at which a text model's rotary frequencies change with the length of the whole
+    sequence.
+    """
 
     def __init__(self, text_config: Any) -> None:
         self._switches: set[int] = set()
         self._growth: set[int] = set()
-        # transformers 5 has `rope_parameters`, per layer type if they differ. Earlier versions have `rope_scaling`.
-        settings = getattr(text_config, "rope_parameters", None) or getattr(text_config, "rope_scaling", None) or {}
+        # transformers 5 has `rope_parameters`, per layer type if they differ. Earlier versions have
+        # `rope_scaling`.
+        settings = (
+            getattr(text_config, "rope_parameters", None)
+            or getattr(text_config, "rope_scaling", None)
+            or {}
+        )
         by_layer = [value for value in settings.values() if isinstance(value, dict)]
         for parameters in by_layer or [settings]:
             rope_type = str(parameters.get("rope_type", parameters.get("type", "default")))
             names = ("original_max_position_embeddings", "max_position_embeddings")
-            lengths = [parameters.get(names[0]), *(getattr(text_config, name, None) for name in names)]
+            lengths = [
+                parameters.get(names[0]),
+                *(getattr(text_config, name, None) for name in names),
+            ]
             length = next((length for length in lengths if isinstance(length, int)), None)
             if length is not None and rope_type in ("longrope", "su"):
                 self._switches.add(length)
@@ -166,12 +198,16 @@ class RotaryLimits:
                 self._growth.add(length)
 
     def change_within(self, position: int, longest: int) -> bool:
-        """Return whether a candidate of up to `longest` tokens, starting at `position`, changes the frequencies.
+        """Return whether a candidate of up to `longest` tokens, starting at `position`, changes the
+        frequencies.
 
-        longrope uses its long factors beyond one length; dynamic NTK grows with each token beyond it.
+        longrope uses its long factors beyond one length; dynamic NTK grows with each token beyond
+        it.
         """
         end = position + longest
-        return any(position <= limit < end for limit in self._switches) or any(end > limit for limit in self._growth)
+        return any(position <= limit < end for limit in self._switches) or any(
+            end > limit for limit in self._growth
+        )
 
 
 class MaskKinds:
@@ -184,18 +220,27 @@ class MaskKinds:
         self._layer_types = set(getattr(text_config, "layer_types", None) or ())
         implementation = text_config._attn_implementation
         if implementation not in ("sdpa", "eager"):
-            raise UnsupportedPathError(f"attention implementation {implementation} does not accept arbitrary masks")
+            raise UnsupportedPathError(
+                f"attention implementation {implementation} does not accept arbitrary masks"
+            )
         if unknown := self._layer_types - {"full_attention", "sliding_attention"}:
-            raise UnsupportedPathError(f"layers of type {', '.join(sorted(unknown))} cannot pack several candidates")
+            raise UnsupportedPathError(
+                f"layers of type {', '.join(sorted(unknown))} cannot pack several candidates"
+            )
 
     def packed(
         self, row_lengths: list[int], prefix_length: int, model: PreTrainedModel
     ) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Return additive masks, shape (1, 1, tokens, prefix + tokens): a token sees the prefix and its own row."""
+        """Return additive masks, shape (1, 1, tokens, prefix + tokens): a token sees the prefix and
+        its own row.
+        """
         device, dtype = model.device, model.dtype
         lengths = torch.tensor(row_lengths, device=device)
         row = torch.arange(len(row_lengths), device=device).repeat_interleave(lengths)
-        position = torch.cat([torch.arange(length, device=device) for length in row_lengths]) + prefix_length
+        position = (
+            torch.cat([torch.arange(length, device=device) for length in row_lengths])
+            + prefix_length
+        )
         key_position = torch.cat([torch.arange(prefix_length, device=device), position])
         key_row = torch.cat([torch.full((prefix_length,), -1, device=device), row])
         distance = position[:, None] - key_position
@@ -208,32 +253,55 @@ class MaskKinds:
         if self._window is None or self._layer_types == {"full_attention"}:
             return additive(visible)
         sliding = additive(visible & (distance < self._window))
-        return {"full_attention": additive(visible), "sliding_attention": sliding} if self._layer_types else sliding
+        return (
+            {"full_attention": additive(visible), "sliding_attention": sliding}
+            if self._layer_types
+            else sliding
+        )
 
 
-def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor) -> CandidateScore:
-    """Score a candidate from the logits after the prefix and after each of its tokens except the last."""
+def _score_row(
+    candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor
+) -> CandidateScore:
+    """Score a candidate from the logits after the prefix and after each of its tokens except the
+    last.
+    """
     logits = torch.cat([next_logits.to(row_logits.device), row_logits])
     return score_from_logits(candidate, logits[candidate.first :])
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model that accepts tokens without pixels: for BLIP-2 and similar models, the inner language model."""
+    """Return the model that accepts tokens without pixels: for BLIP-2 and similar models, the inner
+    language model.
+    """
     wrapped = getattr(model, "language_model", None)
-    if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:
+    if (
+        model.main_input_name == "pixel_values"
+        and wrapped is not None
+        and wrapped.get_output_embeddings() is not None
+    ):
         return wrapped
     return model
 
 
 def cache_name(model: PreTrainedModel) -> str:
-    """Return the name of a model's argument and output for the cache: ``cache`` from transformers 5.24 on."""
+    """Return the name of a model's argument and output for the cache:
+    ``cache`` from transformers 5.24 on.
+    """
     methods = (vars(kind).get("forward") for kind in type(model).__mro__)
-    names = (name for method in methods if method is not None for name in inspect.signature(method).parameters)
+    names = (
+        name
+        for method in methods
+        if method is not None
+        for name in inspect.signature(method).parameters
+    )
     return next((name for name in names if name in ("cache", "past_key_values")), "past_key_values")
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
-    """Return the inputs that define which images an answer's tokens see, if the model has such inputs (Mllama)."""
+    """Return the inputs that define which images an answer's tokens see, if the model has such
+    inputs (Mllama).
+    """
     return {
         name: entries_of(name, value, tokens)
         for name, value in question.inputs.items()
@@ -243,9 +311,13 @@ def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str,
 
 def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """Return a per-token model input for an answer's text tokens, shape (1, tokens, ...)."""
-    if value.ndim > 2:  # Mllama: an answer's tokens see the same images as the last token of the context
+    if (
+        value.ndim > 2
+    ):  # Mllama: an answer's tokens see the same images as the last token of the context
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
-    entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
+    entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(
+        name, [0] * len(tokens)
+    )
     return value.new_tensor([entries])
 
 
@@ -257,27 +329,38 @@ def _padding_entries(name: str, value: torch.Tensor, padding: Sequence[int]) -> 
 
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:
-    """Reset a model's state from earlier questions: position offsets, and rotary frequencies for longer inputs."""
+    """Reset a model's state from earlier questions: position offsets, and rotary frequencies for
+    longer inputs.
+    """
     module: Any
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
         original = getattr(module, "original_max_seq_len", None)
-        for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")] if original else ():
+        for name in (
+            [name for name in vars(module) if name.endswith("max_seq_len_cached")]
+            if original
+            else ()
+        ):
             if getattr(module, name) > original:
                 # Without layer types, transformers 5.12 names it None_max_seq_len_cached.
                 prefix = name.removesuffix("max_seq_len_cached").removeprefix("None_")
                 frequencies = getattr(module, f"{prefix}inv_freq")
-                setattr(module, f"{prefix}inv_freq", getattr(module, f"{prefix}original_inv_freq").to(frequencies))
+                setattr(
+                    module,
+                    f"{prefix}inv_freq",
+                    getattr(module, f"{prefix}original_inv_freq").to(frequencies),
+                )
                 setattr(module, name, original)
 
 
 @contextmanager
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
-    """Collect the position of the last token of each pass, for models with multimodal rotary positions.
+    """Collect the position of the last token of each pass, for models with multimodal rotary
+    positions.
 
-    The model's offset counts from the largest position. In a long video (Qwen2.5-VL), this is the last frame's
-    position, not the text's.
+    The model's offset counts from the largest position. In a long video (Qwen2.5-VL), this is the
+    last frame's position, not the text's.
     """
     last_positions: list[int] = []
 
@@ -294,6 +377,8 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
 
 
 def _rope_delta(model: torch.nn.Module) -> int:
-    """Return the next position minus the number of tokens, for multimodal rotary positions; otherwise 0."""
+    """Return the next position minus the number of tokens, for multimodal rotary positions;
+    otherwise 0.
+    """
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)

@@ -12,7 +12,9 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logit
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
-    """Return the encoder-decoder: the model itself, or the one inside BLIP-2 and similar models; None without one."""
+    """Return the encoder-decoder: the model itself, or the one inside BLIP-2 and similar models;
+    None without one.
+    """
     for candidate in (getattr(model, "language_model", None), model):
         if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
             return candidate
@@ -20,7 +22,8 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
 
 
 def _first_token(model: PreTrainedModel) -> int:
-    """Return the token before an answer's first one: as ``generate``, the beginning of text if nothing else is set.
+    """Return the token before an answer's first one: as ``generate``, the beginning of text if
+    nothing else is set.
 
     Raises:
         RankingError: The model has neither.
@@ -31,7 +34,8 @@ def _first_token(model: PreTrainedModel) -> int:
     first = next((token for token in tokens if token is not None), None)
     if first is None:
         raise RankingError(
-            f"{model.name_or_path or type(model).__name__}: its configuration has neither decoder_start_token_id nor "
+            f"{model.name_or_path or type(model).__name__}: its configuration has neither "
+            "decoder_start_token_id nor "
             "bos_token_id, so nothing precedes an answer; add one to generation_config.json"
         )
     return int(first)
@@ -40,8 +44,8 @@ def _first_token(model: PreTrainedModel) -> int:
 class EncoderDecoderPasses(Passes):
     """Score a question with an encoder-decoder model in one of two ways.
 
-    shared: Vision and text encoder run once. The candidates are a batch of decoder rows over an expanded view of the
-        encoder's output, which is not copied per candidate.
+    shared: Vision and text encoder run once. The candidates are a batch of decoder rows over an
+        expanded view of the encoder's output, which is not copied per candidate.
     full: One independent pass per candidate.
     """
 
@@ -54,15 +58,22 @@ class EncoderDecoderPasses(Passes):
         """Score all candidates after one encoder pass."""
         return [
             score_from_logits(candidate, logits)
-            for candidate, logits in zip(question.candidates, self.shared_logits(question), strict=True)
+            for candidate, logits in zip(
+                question.candidates, self.shared_logits(question), strict=True
+            )
         ]
 
     def shared_logits(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary), from one encoder pass."""
+        """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary), from one
+        encoder pass.
+        """
         states = self._encode(question)
         candidates = [self._after_start(candidate) for candidate in question.candidates]
         count = len(candidates)
-        rows = [self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0] for candidate in candidates]
+        rows = [
+            self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0]
+            for candidate in candidates
+        ]
         output = self._seq2seq(
             encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(count, -1, -1)),
             attention_mask=question.inputs["attention_mask"].expand(count, -1),
@@ -77,7 +88,8 @@ class EncoderDecoderPasses(Passes):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder and decoder.
+        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder
+        and decoder.
 
         Padding follows the context in the encoder.
         """
@@ -88,12 +100,16 @@ class EncoderDecoderPasses(Passes):
         if padding:
             ids = inputs["input_ids"].new_tensor([padding])
             inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
-            inputs["attention_mask"] = torch.cat([inputs["attention_mask"], torch.zeros_like(ids)], dim=1)
+            inputs["attention_mask"] = torch.cat(
+                [inputs["attention_mask"], torch.zeros_like(ids)], dim=1
+            )
         logits = model(**inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
         return logits[candidate.first :]
 
     def _after_start(self, candidate: CandidateTokens) -> CandidateTokens:
-        """Remove a token that repeats the start, which T5Gemma 2's tokenizer puts before every text."""
+        """Remove a token that repeats the start, which T5Gemma 2's tokenizer puts before every
+        text.
+        """
         if candidate.first and candidate.tokens[0] == self._start:
             return CandidateTokens(candidate.tokens[1:], candidate.first - 1)
         return candidate

@@ -19,7 +19,12 @@ from lmms_egoplan.ranking.chat_templates import (
     use_template_of_tokenizer,
 )
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
-from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
+from lmms_egoplan.ranking.question import (
+    CandidateTokens,
+    EncodedQuestion,
+    RankingError,
+    is_per_token,
+)
 from lmms_egoplan.ranking.shared_processor import with_shared_parts
 from lmms_egoplan.text import Mark
 
@@ -27,7 +32,8 @@ _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch",
 
 
 class SplitQuestion(NamedTuple):
-    """A question's text as tokens, with media as the template renders them, usually one placeholder each.
+    """A question's text as tokens, with media as the template renders them, usually one placeholder
+    each.
 
     Attributes:
         prefix: Tokens of the context that all candidates share.
@@ -43,21 +49,24 @@ class SplitQuestion(NamedTuple):
 class QuestionEncoder:
     """Encode questions for one model.
 
-    Decoder-only models: The chat template renders the conversation with the candidate as the assistant's turn. The
-    whole text is tokenised, then split. A candidate's tokens are those with at least one of its characters. A token
-    that merges the end of the context with the start of a candidate therefore belongs to the candidate. The shared
-    prefix is the longest one common to all candidates that ends at or before the first candidate token.
+    Decoder-only models: The chat template renders the conversation with the candidate as the
+    assistant's turn. The whole text is tokenised, then split. A candidate's tokens are those with
+    at least one of its characters. A token that merges the end of the context with the start of a
+    candidate therefore belongs to the candidate. The shared prefix is the longest one common to all
+    candidates that ends at or before the first candidate token.
 
     Encoder-decoder models: The encoder gets the context, and the decoder gets the candidate.
 
-    Without a chat template, the input consists of image placeholders, the text and the candidate. A space separates
-    text and candidate, unless one of them already has white space there, or `separate_candidates` is false. An empty
-    input begins with the token that begins or else ends texts, as in lm-eval.
+    Without a chat template, the input consists of image placeholders, the text and the candidate. A
+    space separates text and candidate, unless one of them already has white space there, or
+    `separate_candidates` is false. An empty input begins with the token that begins or else ends
+    texts, as in lm-eval.
 
     If the template has no system turn, a system message comes before the text of the user's turn.
 
-    A video is a list of frames, or a `Clip` if its frame rate is known. Processors derive time stamps and positions
-    from the rate. Without one, they use their own default, usually 24 frames per second.
+    A video is a list of frames, or a `Clip` if its frame rate is known. Processors derive time
+    stamps and positions from the rate. Without one, they use their own default, usually 24 frames
+    per second.
 
     Args:
         processor: The model's processor.
@@ -68,13 +77,16 @@ class QuestionEncoder:
         token_types: Whether the model takes the types of its tokens (`takes_token_types`).
 
     Raises:
-        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
+        RankingError: The chat template must be applied, but is missing or has no placeholder for
+            images.
 
     Attributes:
-        applies_chat_template: Whether the chat template of the processor, or else of its tokenizer, renders messages.
+        applies_chat_template: Whether the chat template of the processor, or else of its tokenizer,
+            renders messages.
         has_system_turn: Whether the template supports a system message.
         takes_video: Whether processor and template accept videos.
-        scores_eos: Whether every candidate ends with the token that ends the assistant's turn; see `closed`.
+        scores_eos: Whether every candidate ends with the token that ends the assistant's turn; see
+            `closed`.
     """
 
     def __init__(
@@ -101,55 +113,90 @@ class QuestionEncoder:
             if problem := template_problem(name, processor.apply_chat_template):
                 raise RankingError(f"{checkpoint}: {problem}")
         self._placeholders = _media_placeholders(processor)
-        self._reserved = re.compile("|".join(map(re.escape, _reserved_texts(processor, self._placeholders))))
-        self.has_system_turn = self.applies_chat_template and has_system_turn(processor.apply_chat_template)
-        self._keeps_order = self.applies_chat_template and keeps_order(processor.apply_chat_template)
+        self._reserved = re.compile(
+            "|".join(map(re.escape, _reserved_texts(processor, self._placeholders)))
+        )
+        self.has_system_turn = self.applies_chat_template and has_system_turn(
+            processor.apply_chat_template
+        )
+        self._keeps_order = self.applies_chat_template and keeps_order(
+            processor.apply_chat_template
+        )
         has_video_processor = getattr(processor, "video_processor", None) is not None
         self.takes_video = (
-            self.applies_chat_template and has_video_processor and has_video(processor.apply_chat_template)
+            self.applies_chat_template
+            and has_video_processor
+            and has_video(processor.apply_chat_template)
         )
 
     def ordinary_tokens(self, text: str) -> list[int]:
         """Return the token IDs of a text by itself, without special tokens."""
         special = set(self._tokenizer.all_special_ids)
-        return [token for token in self._tokenizer(text, add_special_tokens=False)["input_ids"] if token not in special]
+        return [
+            token
+            for token in self._tokenizer(text, add_special_tokens=False)["input_ids"]
+            if token not in special
+        ]
 
     def reserved_text(self, text: str) -> str | None:
-        """Return the first media placeholder or special token in a text, which the model would not read as text."""
+        """Return the first media placeholder or special token in a text, which the model would not
+        read as text.
+        """
         match = self._reserved.search(text)
         return match[0] if match else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text by itself, without special tokens."""
-        return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
+        return (
+            list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]))
+            if texts
+            else []
+        )
 
     def closed(self, candidates: Sequence[str], question_id: str) -> tuple[list[str], bool]:
-        """Return the candidates without `END_OF_ANSWER`, and whether their scores include the end of the turn.
+        """Return the candidates without `END_OF_ANSWER`, and whether their scores include the end
+        of the turn.
 
         Raises:
             RankingError: Only some candidates end with `END_OF_ANSWER`.
         """
-        marked = {isinstance(candidate, str) and candidate.endswith(END_OF_ANSWER) for candidate in candidates}
+        marked = {
+            isinstance(candidate, str) and candidate.endswith(END_OF_ANSWER)
+            for candidate in candidates
+        }
         if len(marked) > 1:
-            raise RankingError(f"question {question_id}: some candidates end with {END_OF_ANSWER!r}, some do not")
+            raise RankingError(
+                f"question {question_id}: some candidates end with {END_OF_ANSWER!r}, some do not"
+            )
         if marked != {True}:
             return list(candidates), self.scores_eos
         return [candidate.removesuffix(END_OF_ANSWER) for candidate in candidates], True
 
-    def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
+    def encode(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> EncodedQuestion:
         """Tokenise a question with its candidates.
 
         Raises:
-            RankingError: There are no candidates, one is empty, the chat template or the tokenizer changes one, or the
-                processor tokenises text with media differently from its own tokenizer.
+            RankingError: There are no candidates, one is empty, the chat template or the tokenizer
+                changes one, or the processor tokenises text with media differently from its own
+                tokenizer.
         """
         candidates, are_closed = self.closed(candidates, question_id)
         messages = self._checked(messages, candidates, question_id)
-        encode = self._encode_for_encoder_decoder if self._is_encoder_decoder else self._encode_for_decoder
+        encode = (
+            self._encode_for_encoder_decoder
+            if self._is_encoder_decoder
+            else self._encode_for_decoder
+        )
         return encode(messages, candidates, question_id, are_closed=are_closed)
 
-    def split(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
-        """Tokenise for an engine that processes media itself. For decoder-only models with a chat template.
+    def split(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> SplitQuestion:
+        """Tokenise for an engine that processes media itself.
+
+        For decoder-only models with a chat template.
 
         Raises:
             RankingError: As in `encode`; also if the context is empty.
@@ -158,11 +205,14 @@ class QuestionEncoder:
         messages = self._checked(messages, candidates, question_id)
         split = self._split(messages, candidates, question_id, are_closed=are_closed)
         if not split.prefix:
-            raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
+            raise RankingError(
+                f"question {question_id}: the context is empty; nothing predicts the first token"
+            )
         return split
 
     def prompt(self, messages: Sequence[Message]) -> tuple[list[int], bool]:
-        """Tokenise a context ready for an answer; also return whether the tokenizer added special tokens.
+        """Tokenise a context ready for an answer; also return whether the tokenizer added special
+        tokens.
 
         Media are as the template renders them. For models with a chat template.
         """
@@ -170,18 +220,27 @@ class QuestionEncoder:
             self._conversation(messages), tokenize=False, add_generation_prompt=True
         )
         adds_special_tokens = self._adds_special_tokens(text)
-        return self._tokenizer(text, add_special_tokens=adds_special_tokens)["input_ids"], adds_special_tokens
+        return self._tokenizer(text, add_special_tokens=adds_special_tokens)[
+            "input_ids"
+        ], adds_special_tokens
 
-    def _checked(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> list[Message]:
+    def _checked(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> list[Message]:
         """Return the conversation if the candidates can be ranked after it."""
         if not candidates:
             raise RankingError(f"question {question_id}: no candidates to rank")
         for index, candidate in enumerate(candidates):
             if not isinstance(candidate, str) or not candidate.strip():
-                raise RankingError(f"question {question_id}: candidate {index} is empty: {candidate!r}")
-            if placeholder := next((token for token in self._placeholders if token in candidate), None):
                 raise RankingError(
-                    f"question {question_id}: candidate {index} contains {placeholder}, a media placeholder of this "
+                    f"question {question_id}: candidate {index} is empty: {candidate!r}"
+                )
+            if placeholder := next(
+                (token for token in self._placeholders if token in candidate), None
+            ):
+                raise RankingError(
+                    f"question {question_id}: candidate {index} contains {placeholder}, a media "
+                    "placeholder of this "
                     f"model: {candidate!r}; remove it"
                 )
         return self._conversation(messages)
@@ -199,17 +258,21 @@ class QuestionEncoder:
         return self._plain_inputs(messages, _text_of(messages))
 
     def _conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages whose contents are lists; merge system messages into the user's if unsupported.
+        """Return messages whose contents are lists; merge system messages into the user's if
+        unsupported.
 
         Raises:
-            RankingError: There are marks, which the chat template would move away from their images.
+            RankingError: There are marks, which the chat template would move away from their
+                images.
         """
         conversation = [_with_content_list(message) for message in messages]
         items = (item for message in conversation for item in message["content"])
         if not self._keeps_order and any(isinstance(item.get("text"), Mark) for item in items):
             raise RankingError(
-                f"{type(self._processor).__name__}: this model has no chat template, or one that puts all images "
-                "before the text, away from their marks; use a task or a setting without marks (clip_marks)"
+                f"{type(self._processor).__name__}: this model has no chat template, or one that "
+                "puts all images "
+                "before the text, away from their marks; use a task or a setting without marks "
+                "(clip_marks)"
             )
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation
@@ -218,7 +281,12 @@ class QuestionEncoder:
         return _with_text_before(_text_of(system), turns)
 
     def _encode_for_decoder(
-        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
+        self,
+        messages: list[Message],
+        candidates: Sequence[str],
+        question_id: str,
+        *,
+        are_closed: bool,
     ) -> EncodedQuestion:
         split = self._split(messages, candidates, question_id, are_closed=are_closed)
         inputs = self._inputs_with_candidate(messages, candidates[0])
@@ -226,12 +294,16 @@ class QuestionEncoder:
         prefix_length = len(full_ids) - len(split.tail)
         if full_ids[prefix_length:] != split.tail:
             raise RankingError(
-                f"question {question_id}: {type(self._processor).__name__} tokenises the text with its images "
-                f"differently from {type(self._tokenizer).__name__} without them, so the candidates' tokens cannot be "
+                f"question {question_id}: {type(self._processor).__name__} tokenises the text "
+                "with its images "
+                f"differently from {type(self._tokenizer).__name__} without them, so the "
+                "candidates' tokens cannot be "
                 "identified; use another model"
             )
         if prefix_length == 0:
-            raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
+            raise RankingError(
+                f"question {question_id}: the context is empty; nothing predicts the first token"
+            )
         return EncodedQuestion(
             inputs={
                 name: value[:, :prefix_length] if is_per_token(name, value, inputs) else value
@@ -243,11 +315,24 @@ class QuestionEncoder:
         )
 
     def _split(
-        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
+        self,
+        messages: list[Message],
+        candidates: Sequence[str],
+        question_id: str,
+        *,
+        are_closed: bool,
     ) -> SplitQuestion:
-        """Find the boundary between the context's and each candidate's tokens; shared by all rankers."""
-        tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
-        boundary = min(_common_prefix_length([ids for ids, _ in tokenised]), min(span.start for _, span in tokenised))
+        """Find the boundary between the context's and each candidate's tokens; shared by all
+        rankers.
+        """
+        tokenised = [
+            self._tokenise_with_candidate(messages, candidate, question_id)
+            for candidate in candidates
+        ]
+        boundary = min(
+            _common_prefix_length([ids for ids, _ in tokenised]),
+            min(span.start for _, span in tokenised),
+        )
         closing = self._closing_token(messages) if are_closed else []
         return SplitQuestion(
             prefix=tokenised[0][0][:boundary],
@@ -259,7 +344,12 @@ class QuestionEncoder:
         )
 
     def _encode_for_encoder_decoder(
-        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
+        self,
+        messages: list[Message],
+        candidates: Sequence[str],
+        question_id: str,
+        *,
+        are_closed: bool,
     ) -> EncodedQuestion:
         rows = []
         for candidate in candidates:
@@ -269,13 +359,19 @@ class QuestionEncoder:
             stop = len(special) - special[::-1].index(0)
             closing = [self._tokenizer.eos_token_id] if are_closed else []
             rows.append(CandidateTokens(ids[:stop] + closing, first=first))
-        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, num_visuals(messages))
+        return EncodedQuestion(
+            self.generation_inputs([messages]), rows, question_id, num_visuals(messages)
+        )
 
     def _render(self, messages: list[Message], candidate: str) -> str:
         """Render the conversation as text, ending with the candidate."""
         if not self.applies_chat_template:
             text = _text_of(messages)
-            if self._separates_candidate and text and not (text[-1].isspace() or candidate[0].isspace()):
+            if (
+                self._separates_candidate
+                and text
+                and not (text[-1].isspace() or candidate[0].isspace())
+            ):
                 text += " "
             if not text and not self._tokenizer("")["input_ids"]:
                 text = self._tokenizer.bos_token or self._tokenizer.eos_token or ""
@@ -287,24 +383,34 @@ class QuestionEncoder:
     def _tokenise_with_candidate(
         self, messages: list[Message], candidate: str, question_id: str
     ) -> tuple[list[int], range]:
-        """Return the token IDs of the context followed by the candidate, and the indices of the candidate's tokens."""
+        """Return the token IDs of the context followed by the candidate, and the indices of the
+        candidate's tokens.
+        """
         text = self._render(messages, candidate)
         if not text.endswith(candidate):  # some templates trim answers
             candidate = candidate.strip()
         if not text.endswith(candidate):
-            raise RankingError(f"question {question_id}: the chat template changes the candidate {candidate!r}")
+            raise RankingError(
+                f"question {question_id}: the chat template changes the candidate {candidate!r}"
+            )
         start = len(text) - len(candidate)
         encoded = self._tokenizer(
-            text, add_special_tokens=self._adds_special_tokens(text), return_offsets_mapping=self._tokenizer.is_fast
+            text,
+            add_special_tokens=self._adds_special_tokens(text),
+            return_offsets_mapping=self._tokenizer.is_fast,
         )
         ids = encoded["input_ids"]
         if self._tokenizer.is_fast:
             spans = encoded["offset_mapping"]
             indices = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
             if not indices:
-                raise RankingError(f"question {question_id}: the tokenizer drops the candidate {candidate!r}")
+                raise RankingError(
+                    f"question {question_id}: the tokenizer drops the candidate {candidate!r}"
+                )
             return ids, range(indices[0], indices[-1] + 1)
-        context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))["input_ids"]
+        context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))[
+            "input_ids"
+        ]
         return ids, range(_common_prefix_length([ids, context]), len(ids))
 
     def _inputs_with_candidate(self, messages: list[Message], candidate: str) -> dict[str, Any]:
@@ -316,11 +422,20 @@ class QuestionEncoder:
     def _apply_chat_template(
         self, conversations: list[list[Message]], processor_kwargs: dict[str, Any], **kwargs: Any
     ) -> dict[str, Any]:
-        items = [item for messages in conversations for message in messages for item in message["content"]]
+        items = [
+            item
+            for messages in conversations
+            for message in messages
+            for item in message["content"]
+        ]
         processor_kwargs = self._options | processor_kwargs
         if videos := [item["video"] for item in items if item["type"] == "video"]:
             # The task has chosen the frames; the processor must not subsample them.
-            processor_kwargs = {**processor_kwargs, "do_sample_frames": False, **_frame_rates(videos)}
+            processor_kwargs = {
+                **processor_kwargs,
+                "do_sample_frames": False,
+                **_frame_rates(videos),
+            }
         return dict(
             self._processor.apply_chat_template(
                 [[dict(message) for message in messages] for messages in conversations],
@@ -333,26 +448,39 @@ class QuestionEncoder:
         )
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
-        """Return inputs without a chat template: one placeholder per image, if the processor has one, then the text.
+        """Return inputs without a chat template: one placeholder per image, if the processor has
+        one, then the text.
 
-        BLIP-2's and InstructBLIP's processors always add the query tokens of only one image, so those of further
-        images are added here. The Q-Former's instruction is the context, never a candidate, and the same for each
-        image.
+        BLIP-2's and InstructBLIP's processors always add the query tokens of only one image, so
+        those of further images are added here. The Q-Former's instruction is the context, never a
+        candidate, and the same for each image.
         """
         items = [item for message in messages for item in message["content"]]
         if any(item["type"] == "video" for item in items):
-            raise RankingError(f"{type(self._processor).__name__} has no chat template and does not accept video")
+            raise RankingError(
+                f"{type(self._processor).__name__} has no chat template and does not accept video"
+            )
         images = [item["image"] for item in items if item["type"] == "image"]
         queries = getattr(self._processor, "num_query_tokens", None)
         if not images or queries is None:
             placeholders = str(getattr(self._processor, "image_token", "")) * len(images)
             inputs = dict(
-                self._processor(text=placeholders + text, images=images or None, return_tensors="pt", **self._options)
+                self._processor(
+                    text=placeholders + text,
+                    images=images or None,
+                    return_tensors="pt",
+                    **self._options,
+                )
             )
-            if "image_grid_thw" in inputs and _num_images_in_positions(inputs) not in (None, len(images)):
+            if "image_grid_thw" in inputs and _num_images_in_positions(inputs) not in (
+                None,
+                len(images),
+            ):
                 raise RankingError(
-                    f"{type(self._processor).__name__}: without a chat template, this model takes {len(images)} "
-                    "adjacent images for one; use a checkpoint with its chat template, or show one image per question"
+                    f"{type(self._processor).__name__}: without a chat template, this model takes "
+                    f"{len(images)} "
+                    "adjacent images for one; use a checkpoint with its chat template, or show "
+                    "one image per question"
                 )
             return inputs
         inputs = dict(self._processor(text=text, images=images, return_tensors="pt"))
@@ -366,18 +494,27 @@ class QuestionEncoder:
         return inputs
 
     def _adds_special_tokens(self, text: str) -> bool:
-        """Return whether to add special tokens. As in ``apply_chat_template``, not if the template has added them."""
+        """Return whether to add special tokens.
+
+        As in ``apply_chat_template``, not if the template has added them.
+        """
         bos = self._tokenizer.bos_token
         return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 
     def _closing_token(self, messages: list[Message]) -> list[int]:
-        """Return the special token that ends an assistant's turn: the template's, or the tokenizer's end of text."""
+        """Return the special token that ends an assistant's turn: the template's, or the
+        tokenizer's end of text.
+        """
         if self.applies_chat_template:
             # Render any answer to see what the template adds after it.
             answer = "answer"
-            rendered = self._processor.apply_chat_template([*messages, _assistant_turn(answer)], tokenize=False)
+            rendered = self._processor.apply_chat_template(
+                [*messages, _assistant_turn(answer)], tokenize=False
+            )
             closing = rendered[rendered.rindex(answer) + len(answer) :]
-            special = set(self._tokenizer.all_special_ids) | set(self._tokenizer.added_tokens_decoder)
+            special = set(self._tokenizer.all_special_ids) | set(
+                self._tokenizer.added_tokens_decoder
+            )
             for token in self._tokenizer(closing, add_special_tokens=False)["input_ids"]:
                 if token in special:
                     return [token]
@@ -387,25 +524,42 @@ class QuestionEncoder:
 
 
 def takes_token_types(model: PreTrainedModel) -> bool:
-    """Return whether a model takes the type of each token: text, image or video. Not every processor returns them."""
+    """Return whether a model takes the type of each token: text, image or video.
+
+    Not every processor returns them.
+    """
     return "mm_token_type_ids" in inspect.signature(model.forward).parameters
 
 
 def _media_placeholders(processor: Any) -> list[str]:
-    """Return the texts that represent or enclose media: the harnesses' placeholders and the model's special tokens."""
+    """Return the texts that represent or enclose media: the harnesses' placeholders and the model's
+    special tokens.
+    """
     tokenizer = processor.tokenizer
-    placeholders = {"<image>", "<video>"} | {token for token in _special_tokens(tokenizer) if _MEDIA.search(token)}
+    placeholders = {"<image>", "<video>"} | {
+        token for token in _special_tokens(tokenizer) if _MEDIA.search(token)
+    }
     for owner in (processor, tokenizer):
         for name in dir(owner):
-            if name.endswith("_token") and _MEDIA.search(name) and isinstance(token := getattr(owner, name), str):
+            if (
+                name.endswith("_token")
+                and _MEDIA.search(name)
+                and isinstance(token := getattr(owner, name), str)
+            ):
                 placeholders.add(token)
     return sorted(token for token in placeholders if token.strip())
 
 
 def _reserved_texts(processor: Any, placeholders: Sequence[str]) -> list[str]:
-    """Return placeholders and special tokens, longest first, except punctuation, which some models use as padding."""
+    """Return placeholders and special tokens, longest first, except punctuation, which some models
+    use as padding.
+    """
     special = _special_tokens(processor.tokenizer) | set(processor.tokenizer.all_special_tokens)
-    return sorted({token for token in special if len(token.strip()) > 2} | set(placeholders), key=len, reverse=True)
+    return sorted(
+        {token for token in special if len(token.strip()) > 2} | set(placeholders),
+        key=len,
+        reverse=True,
+    )
 
 
 def _special_tokens(tokenizer: Any) -> set[str]:
@@ -424,23 +578,34 @@ def _with_content_list(message: Message) -> Message:
 
 
 def _text_of(messages: list[Message]) -> str:
-    return "\n".join(item["text"] for message in messages for item in message["content"] if item["type"] == "text")
+    return "\n".join(
+        item["text"]
+        for message in messages
+        for item in message["content"]
+        if item["type"] == "text"
+    )
 
 
 def num_visuals(messages: list[Message]) -> int:
     """Count images and video frames."""
     items = [item for message in messages for item in message["content"]]
-    return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
+    return sum(
+        len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items
+    )
 
 
 def _num_images_in_positions(inputs: Mapping[str, Any]) -> int | None:
-    """Count the images in the inputs of a model that takes adjacent image tokens for one image; None if unknown."""
+    """Count the images in the inputs of a model that takes adjacent image tokens for one image;
+    None if unknown.
+    """
     kinds = inputs.get("mm_token_type_ids")
     return None if kinds is None else sum(kind == 1 for kind, _ in groupby(kinds[0].tolist()))
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """Insert a text and a line break before the first text of the messages, after any media before it."""
+    """Insert a text and a line break before the first text of the messages, after any media before
+    it.
+    """
     for message in messages:
         for index, item in enumerate(message["content"]):
             if item["type"] == "text":
@@ -450,7 +615,9 @@ def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return processor arguments with the frame rates of the videos, in order; empty if no rate is known."""
+    """Return processor arguments with the frame rates of the videos, in order; empty if no rate is
+    known.
+    """
     rates = [getattr(video, "fps", None) for video in videos]
     if not any(rates):
         return {}

@@ -1,4 +1,6 @@
-"""Check whether a computation path reproduces the scores of full passes, in units of the model's rounding noise."""
+"""Check whether a computation path reproduces the scores of full passes, in units of the model's
+rounding noise.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,22 +15,26 @@ from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
 from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lead
 
-# Mean losses that differ by at most this, nats, are equal in any precision. It allows for rounding in float32.
+# Mean losses that differ by at most this, nats, are equal in any precision. It allows for rounding
+# in float32.
 EQUAL = 1e-4
 
 # A path may differ from full passes by at most this multiple of the noise.
 NOISE_FACTOR = 2
 
-# Masked tokens measure noise if they change a mean loss by at most this multiple of the effect of random rounding.
+# Masked tokens measure noise if they change a mean loss by at most this multiple of the effect of
+# random rounding.
 MASK_FACTOR = 10
 
 # Number of questions that decide a path together, if the noise exceeds rounding in float32.
 QUESTIONS = 4
 
-# Numbers of masked tokens in the full passes that measure noise on each of these questions. 16 often change no bit.
+# Numbers of masked tokens in the full passes that measure noise on each of these questions. 16
+# often change no bit.
 PADDINGS = ((5, 13), (8, 2), (3, 11), (1, 7))
 
-# Numbers of masked tokens in the passes that decide whether an apparently inexact path is within the noise.
+# Numbers of masked tokens in the passes that decide whether an apparently inexact path is within
+# the noise.
 ALL_PADDINGS = tuple(range(1, 16))
 
 # Lengths, in tokens, of the extra candidates that check a path: long enough to exercise it.
@@ -48,7 +54,8 @@ class Outcome(NamedTuple):
     """Result of a path on one question.
 
     Attributes:
-        difference: Largest difference of a mean loss from the full passes, nats; infinite if the path failed.
+        difference: Largest difference of a mean loss from the full passes, nats; infinite if the
+            path failed.
         problem: Why the path failed; None if it did not.
         scores: Scores of the path; None if it failed.
     """
@@ -61,9 +68,10 @@ class Outcome(NamedTuple):
 class PathChecker:
     """Compare the scores of a path with those of full passes.
 
-    The unit is the model's noise: the largest change of a mean loss when a full pass is rearranged without changing its
-    meaning, by masked tokens next to the context. It grows with every measurement. In a mixture of experts, rounding
-    may choose other experts, so that noise is large and rare. Several questions are therefore judged together.
+    The unit is the model's noise: the largest change of a mean loss when a full pass is rearranged
+    without changing its meaning, by masked tokens next to the context. It grows with every
+    measurement. In a mixture of experts, rounding may choose other experts, so that noise is large
+    and rare. Several questions are therefore judged together.
 
     Args:
         model: The model.
@@ -74,7 +82,9 @@ class PathChecker:
         noise: The noise measured so far, nats; None before the first measurement.
     """
 
-    def __init__(self, model: PreTrainedModel, passes: Passes, tokenise: Callable[[str], list[int]]) -> None:
+    def __init__(
+        self, model: PreTrainedModel, passes: Passes, tokenise: Callable[[str], list[int]]
+    ) -> None:
         self._model, self._passes = model, passes
         self._texts = [tokenise(text) for text in _PROBE_TEXTS]
         self._ignores_masked: bool | None = None
@@ -96,14 +106,21 @@ class PathChecker:
         return self._model.dtype.itemsize < 4
 
     def probes(self, room: int | None) -> list[CandidateTokens]:
-        """Return candidates of ordinary words with at most `room` tokens; empty if that is too short."""
+        """Return candidates of ordinary words with at most `room` tokens; empty if that is too
+        short.
+        """
         lengths = [length if room is None else min(length, room) for length in PROBE_LENGTHS]
         if min(lengths) < _SHORTEST_PROBE or not all(self._texts):
             return []
-        return [CandidateTokens(self._words(index, length), first=0) for index, length in enumerate(lengths)]
+        return [
+            CandidateTokens(self._words(index, length), first=0)
+            for index, length in enumerate(lengths)
+        ]
 
     def check_causality(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Replace the second half of each candidate. The scores of the first half may change only by rounding.
+        """Replace the second half of each candidate.
+
+        The scores of the first half may change only by rounding.
 
         Args:
             question: The question, with probes as candidates.
@@ -113,7 +130,13 @@ class PathChecker:
             RankingError: They change by more, so a candidate's tokens see later tokens.
         """
         swapped = [
-            replace(candidate, tokens=[*candidate.tokens[:half], *self._words(index + 1, len(candidate.tokens) - half)])
+            replace(
+                candidate,
+                tokens=[
+                    *candidate.tokens[:half],
+                    *self._words(index + 1, len(candidate.tokens) - half),
+                ],
+            )
             for index, candidate in enumerate(question.candidates)
             for half in [len(candidate.tokens) // 2]
         ]
@@ -121,15 +144,21 @@ class PathChecker:
         changes = differences(map(_first_half, scores), map(_first_half, others))
         if not self._is_rounding(changes, question, scores):
             raise RankingError(
-                f"question {question.question_id}: {self._model.config.model_type} cannot be ranked: a candidate's "
-                f"tokens see the tokens after them (later tokens change a mean loss by {max(changes):.2g} nats), so "
+                f"question {question.question_id}: {self._model.config.model_type} cannot be "
+                "ranked: a candidate's "
+                "tokens see the tokens after them (later tokens change a mean loss by "
+                f"{max(changes):.2g} nats), so "
                 "a full pass gives no likelihood. Use another model"
             )
 
     def measure_noise(
-        self, question: EncodedQuestion, scores: Sequence[CandidateScore], paddings: Sequence[int] = PADDINGS[0]
+        self,
+        question: EncodedQuestion,
+        scores: Sequence[CandidateScore],
+        paddings: Sequence[int] = PADDINGS[0],
     ) -> None:
-        """Measure how much masked tokens change the mean losses of full passes; nothing if a loss is infinite or NaN.
+        """Measure how much masked tokens change the mean losses of full passes; nothing if a loss
+        is infinite or NaN.
 
         Args:
             question: The question.
@@ -145,10 +174,17 @@ class PathChecker:
             changes = [self._rounding(question, scores)]
         else:
             padded = (self._passes.full(question, self._words(0, padding)) for padding in paddings)
-            changes = [change for other in padded for change in differences(scores, other) if math.isfinite(change)]
+            changes = [
+                change
+                for other in padded
+                for change in differences(scores, other)
+                if math.isfinite(change)
+            ]
         self.noise = max([self.noise or 0.0, *changes])
 
-    def compare(self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]) -> Outcome:
+    def compare(
+        self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
+    ) -> Outcome:
         """Score a question on a path and compare the result with the scores of full passes."""
         try:
             scores = getattr(self._passes, path)(question)
@@ -167,11 +203,15 @@ class PathChecker:
         return not lead(scores) >= margin or any(math.isnan(score.nll) for score in scores)
 
     def objection(
-        self, outcomes: Sequence[Outcome], question: EncodedQuestion, reference: Sequence[CandidateScore]
+        self,
+        outcomes: Sequence[Outcome],
+        question: EncodedQuestion,
+        reference: Sequence[CandidateScore],
     ) -> str | None:
         """Return why a path with these outcomes is not exact; None if it is.
 
-        If a difference exceeds the tolerance, noise is first measured again on the question's own candidates.
+        If a difference exceeds the tolerance, noise is first measured again on the question's own
+        candidates.
 
         Args:
             outcomes: Results of the path.
@@ -185,12 +225,20 @@ class PathChecker:
             self.measure_noise(question, reference, ALL_PADDINGS)
         if largest <= self.tolerance:
             return None
-        return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {self.tolerance:.2g}"
+        return (
+            f"a mean loss differs from a full pass by {largest:.2g} nats, more than "
+            f"{self.tolerance:.2g}"
+        )
 
-    def _ignores_masked_tokens(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> bool:
+    def _ignores_masked_tokens(
+        self, question: EncodedQuestion, scores: Sequence[CandidateScore]
+    ) -> bool:
         """Return whether masked tokens, and their number, have no effect but rounding."""
         try:
-            one, other = (self._passes.full(question, self._words(index, PADDINGS[0][0])) for index in range(2))
+            one, other = (
+                self._passes.full(question, self._words(index, PADDINGS[0][0]))
+                for index in range(2)
+            )
         except torch.OutOfMemoryError:
             raise
         except _MODEL_ERRORS:
@@ -205,14 +253,17 @@ class PathChecker:
         scores: Sequence[CandidateScore],
         factor: float = NOISE_FACTOR,
     ) -> bool:
-        """Return whether rounding explains changes of mean losses, nats, that other tokens of a pass have caused."""
+        """Return whether rounding explains changes of mean losses, nats, that other tokens of a
+        pass have caused.
+        """
         return max(changes) <= EQUAL or max(changes) <= factor * self._rounding(question, scores)
 
     def _rounding(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> float:
-        """Return the largest change of a mean loss, nats, if the output of every layer is rounded at random.
+        """Return the largest change of a mean loss, nats, if the output of every layer is rounded
+        at random.
 
-        It needs no other tokens. So it is the scale for their effect, which may be rounding: experts may compute the
-        tokens of a pass together.
+        It needs no other tokens. So it is the scale for their effect, which may be rounding:
+        experts may compute the tokens of a pass together.
         """
         changes = [0.0]
         # Paths share the images' encoding, so that its rounding does not matter.

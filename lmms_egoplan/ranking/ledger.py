@@ -1,8 +1,9 @@
-"""Record which computation paths produced the responses in a harness's cache, and which paths have failed.
+"""Record which computation paths produced the responses in a harness's cache, and which paths have
+failed.
 
-A response from a failed path must not be served again, and the path must not be used again. Each entry is a separate
-empty file next to the cache. This way several processes can write at the same time, and an interrupted process leaves
-no partial file.
+A response from a failed path must not be served again, and the path must not be used again. Each
+entry is a separate empty file next to the cache. This way several processes can write at the same
+time, and an interrupted process leaves no partial file.
 """
 
 import hashlib
@@ -42,22 +43,27 @@ class PathLedger:
         """Record how a question was ranked.
 
         Raises:
-            PathError: A path was used for questions of this kind and is inexact for another, in any process or earlier
-                run.
+            PathError: A path was used for questions of this kind and is inexact for another, in any
+                process or earlier run.
             OSError: The ledger cannot be written.
         """
         kind = _digest(use.kind)
         if (use.kind, use.path) in self._noted and not use.rejected:
             return
-        # Write before reading: if two processes do this at the same time, at least one sees the other's entry.
-        self._write(f"used-{kind}-{use.path}", *(f"rejected-{kind}-{path}" for path in use.rejected))
+        # Write before reading: if two processes do this at the same time, at least one sees the
+        # other's entry.
+        self._write(
+            f"used-{kind}-{use.path}", *(f"rejected-{kind}-{path}" for path in use.rejected)
+        )
         self._noted.add((use.kind, use.path))
         marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
         rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
         used_paths = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
         if inexact := [path for path in used_paths if path == use.path or path in use.rejected]:
             self.fail(rejected)
-            raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
+            raise PathError(
+                inexact, use.kind, "its mean losses differ from those of full passes", question_id
+            )
 
     def fail(self, paths: Sequence[str]) -> None:
         """Record that these paths are inexact. Later runs will not use them."""

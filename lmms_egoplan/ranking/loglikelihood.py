@@ -1,9 +1,10 @@
 """Encode a candidate's likelihood as text, to pass it through an evaluation harness.
 
-lmms-eval converts every model response to text before scoring, and its response cache stores only text. A candidate's
-score is therefore a JSON string. Stock ``multiple_choice`` scoring, which unpacks each response into
-``(loss, is_greedy)``, can unpack this string if it comes directly from the model. From the response cache it returns as
-a plain string, which only `parse_loglikelihood` can read.
+lmms-eval converts every model response to text before scoring, and its response cache stores only
+text. A candidate's score is therefore a JSON string. Stock ``multiple_choice`` scoring, which
+unpacks each response into ``(loss, is_greedy)``, can unpack this string if it comes directly from
+the model. From the response cache it returns as a plain string, which only `parse_loglikelihood`
+can read.
 """
 
 import json
@@ -15,11 +16,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PositiveInt, TypeAdapter
 
-# Ends a candidate whose score includes the token that ends the assistant's turn: U+0003, END OF TEXT. Only this
-# package's rankers read it. They never pass it to a tokenizer or a chat template.
+# Ends a candidate whose score includes the token that ends the assistant's turn: U+0003, END OF
+# TEXT. Only this package's rankers read it. They never pass it to a tokenizer or a chat template.
 END_OF_ANSWER = "\x03"
 
-# A pair as Python prints it, or a list if it comes from the response cache. ``nan`` and ``inf`` are not literals.
+# A pair as Python prints it, or a list if it comes from the response cache. ``nan`` and ``inf`` are
+# not literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 
 
@@ -29,14 +31,18 @@ class PathUse:
 
     Attributes:
         path: ``packed``, ``cached``, ``shared`` or ``full``.
-        kind: Questions for which the path was chosen: their media, and the model's limits that they exceed.
-        audit: Largest difference of a mean loss from full passes, nats; None if these were not computed.
+        kind: Questions for which the path was chosen: their media, and the model's limits that they
+            exceed.
+        audit: Largest difference of a mean loss from full passes, nats; None if these were not
+            computed.
         rejected: Paths that this question showed to be inexact for its kind.
-        tolerance: Largest accepted difference from a full pass, nats; None in runs of earlier versions.
-        near_tie: Whether rounding may change the best candidate. It leads by less than the noise, or, on vLLM, by less
-            than twice the tolerance.
+        tolerance: Largest accepted difference from a full pass, nats; None in runs of earlier
+            versions.
+        near_tie: Whether rounding may change the best candidate. It leads by less than the noise,
+            or, on vLLM, by less than twice the tolerance.
         note: Note about the backend for readers of the results.
-        noise: Largest change of a mean loss by rounding that was measured so far, nats; None if it was not measured.
+        noise: Largest change of a mean loss by rounding that was measured so far, nats; None if it
+            was not measured.
     """
 
     path: str
@@ -56,12 +62,14 @@ class Loglikelihood:
     If the number of tokens is known, the mean and the sum are computed from each other.
 
     Attributes:
-        loss: Mean negative log-likelihood per candidate token, nats; lower is better, as in lmms-eval. NaN if the
-            backend could not score the candidate; None if only the sum is known.
-        num_tokens: Number of tokens, at least 1; None if the backend does not report it (stock backends).
-        is_greedy: Whether greedy decoding would produce the candidate; None if unknown.
-        logprob: Sum of the token log-probabilities, nats; higher is better, as in lm-eval. None if only the mean is
+        loss: Mean negative log-likelihood per candidate token, nats; lower is better, as in
+            lmms-eval. NaN if the backend could not score the candidate; None if only the sum is
             known.
+        num_tokens: Number of tokens, at least 1; None if the backend does not report it (stock
+            backends).
+        is_greedy: Whether greedy decoding would produce the candidate; None if unknown.
+        logprob: Sum of the token log-probabilities, nats; higher is better, as in lm-eval. None if
+            only the mean is known.
         use: How the score was computed; None if the backend does not report it.
 
     >>> Loglikelihood(loss=0.5, num_tokens=3).logprob, Loglikelihood(None, num_tokens=3, logprob=-1.5).loss
@@ -84,7 +92,9 @@ class Loglikelihood:
 
 
 class LoglikelihoodPair(tuple[float, bool]):
-    """lm-eval's ``(logprob, is_greedy)`` pair with what a run reports about it. ``--use_cache`` stores all of it.
+    """lm-eval's ``(logprob, is_greedy)`` pair with what a run reports about it.
+
+    ``--use_cache`` stores all of it.
 
     Attributes:
         num_tokens: Number of tokens of the candidate.
@@ -124,13 +134,19 @@ class LoglikelihoodText(str):
     __slots__ = ()
 
     def strip(self, _chars: str | None = None) -> "LoglikelihoodText":
-        """Return the object itself. lmms-eval strips every response, which would turn it into a plain string."""
+        """Return the object itself. lmms-eval strips every response, which would turn it into a
+        plain string.
+        """
         return self
 
     @classmethod
     def of(cls, score: Loglikelihood) -> "LoglikelihoodText":
         """Write a score."""
-        fields: dict[str, Any] = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
+        fields: dict[str, Any] = {
+            "loss": score.loss,
+            "num_tokens": score.num_tokens,
+            "is_greedy": score.is_greedy,
+        }
         if score.loss is None:
             fields["logprob"] = score.logprob
         if score.use is not None:
@@ -145,8 +161,8 @@ class LoglikelihoodText(str):
 def parse_loglikelihood(response: Any) -> Loglikelihood:
     """Parse a response to a ``loglikelihood`` request from any backend.
 
-    Accepts `LoglikelihoodText` (from the model or the response cache), a ``(loss, is_greedy)`` pair, and the text of
-    such a pair, as scoring receives it from stock backends.
+    Accepts `LoglikelihoodText` (from the model or the response cache), a ``(loss, is_greedy)``
+    pair, and the text of such a pair, as scoring receives it from stock backends.
 
     Raises:
         ValueError: The response is none of these.
@@ -169,13 +185,17 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
         return Loglikelihood(loss, None, is_greedy)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(
-            f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the backend does not "
-            "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in _generate"
+            f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the "
+            "backend does not "
+            "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in "
+            "_generate"
         ) from error
 
 
 # Reject integers too large for a float, which pydantic would turn into infinity.
-_Number = Annotated[float, BeforeValidator(lambda value: float(value) if type(value) is int else value)]
+_Number = Annotated[
+    float, BeforeValidator(lambda value: float(value) if type(value) is int else value)
+]
 
 
 class _Mean(BaseModel, strict=True):

@@ -17,7 +17,10 @@ class RankingError(LmmsEgoplanError):
 
 
 class ContextTooLongError(RankingError):
-    """The context and its longest candidate exceed the model's positions. Nothing is ever truncated."""
+    """The context and its longest candidate exceed the model's positions.
+
+    Nothing is ever truncated.
+    """
 
 
 class PathError(RankingError):
@@ -28,13 +31,22 @@ class PathError(RankingError):
     """
 
     REMEDY = (
-        "Repeat the run with --model_args ...,ranking_path=full (in code: path='full'), which runs a full pass per "
+        "Repeat the run with --model_args ...,ranking_path=full (in code: path='full'), which "
+        "runs a full pass per "
         "candidate"
     )
 
-    def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str, remedy: str = REMEDY) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        kind: str,
+        objection: str,
+        question_id: str,
+        remedy: str = REMEDY,
+    ) -> None:
         super().__init__(
-            f"question {question_id}: the path {paths[0]} was exact for earlier questions of this kind ({kind}), but "
+            f"question {question_id}: the path {paths[0]} was exact for earlier questions of this "
+            f"kind ({kind}), but "
             f"is not for this one: {objection}. Do not use scores from this path. {remedy}"
         )
         self.paths = tuple(paths)
@@ -45,8 +57,9 @@ class CandidateTokens:
     """The tokens of one candidate after the shared prefix.
 
     Attributes:
-        tokens: All token IDs from the end of the prefix to the last scored token. For decoder-only models, context
-            tokens may come first, if the boundary is tokenised differently for different candidates.
+        tokens: All token IDs from the end of the prefix to the last scored token. For decoder-only
+            models, context tokens may come first, if the boundary is tokenised differently for
+            different candidates.
         first: Index in `tokens` of the first scored token. All tokens after it are scored, too.
     """
 
@@ -64,8 +77,8 @@ class EncodedQuestion:
     """One question, ready for the model.
 
     Attributes:
-        inputs: Model inputs of the shared prefix (decoder-only) or of the encoder, with batch size 1. Per-token inputs
-            have shape (1, prefix_length).
+        inputs: Model inputs of the shared prefix (decoder-only) or of the encoder, with batch size
+            1. Per-token inputs have shape (1, prefix_length).
         candidates: The candidates, in the caller's order.
         question_id: ID for error messages.
         num_visuals: Number of images and video frames in the context.
@@ -95,38 +108,54 @@ class EncodedQuestion:
     def model_inputs(self) -> dict[str, torch.Tensor]:
         """Inputs for the model. Without images, those of InstructBLIP's Q-Former are omitted."""
         return {
-            name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
+            name: value
+            for name, value in self.inputs.items()
+            if self.has_visuals or not name.startswith("qformer_")
         }
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is sliced with the tokens."""
+    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is sliced
+    with the tokens.
+    """
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
 
 
 def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Return model inputs that `on_device` only has to copy: in the model's precision, and pinned for CUDA devices."""
+    """Return model inputs that `on_device` only has to copy: in the model's precision, and pinned
+    for CUDA devices.
+    """
 
     def converted(name: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         value = value.to(_dtype(name, value, model))
-        return value.pin_memory() if model.device.type == "cuda" and value.device.type == "cpu" else value
+        return (
+            value.pin_memory()
+            if model.device.type == "cuda" and value.device.type == "cpu"
+            else value
+        )
 
-    return {name: shared(id(value), partial(converted, name, value), value) for name, value in inputs.items()}
+    return {
+        name: shared(id(value), partial(converted, name, value), value)
+        for name, value in inputs.items()
+    }
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
     """Move model inputs to the model's device, and convert numbers such as pixels to its precision.
 
     Pinned inputs are copied to CUDA asynchronously.
-    Seconds (``second_per_grid_ts``) keep their precision: half precision would shift the positions computed from them.
+    Seconds (``second_per_grid_ts``) keep their precision: half precision would shift the positions
+    computed from them.
     """
     device, overlaps = model.device, model.device.type == "cuda"
     return {
-        name: value.to(device, _dtype(name, value, model), non_blocking=overlaps and value.is_pinned())
+        name: value.to(
+            device, _dtype(name, value, model), non_blocking=overlaps and value.is_pinned()
+        )
         if isinstance(value, torch.Tensor)
         else value
         for name, value in inputs.items()
@@ -138,16 +167,22 @@ def _dtype(name: str, value: torch.Tensor, model: PreTrainedModel) -> torch.dtyp
 
 
 def check_length(model: PreTrainedModel, context: int, answer: int, question_id: str) -> None:
-    """Raise `ContextTooLongError` if a context and its longest answer, in tokens, exceed the model's positions."""
+    """Raise `ContextTooLongError` if a context and its longest answer, in tokens, exceed the
+    model's positions.
+    """
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is not None and context + answer > positions:
-        raise too_long(question_id, context, answer, f"{model.config.model_type} has {positions} positions")
+        raise too_long(
+            question_id, context, answer, f"{model.config.model_type} has {positions} positions"
+        )
 
 
 def too_long(question_id: str, context: int, answer: int, limit: str) -> ContextTooLongError:
     """Return the error for a context and its longest answer, in tokens, that exceed a limit."""
     return ContextTooLongError(
-        f"question {question_id}: context and longest answer are {context + answer} tokens ({context} + {answer}), "
-        f"but {limit}. Show fewer or smaller images: set the frame count in the task's YAML (see its README), or "
+        f"question {question_id}: context and longest answer are {context + answer} tokens "
+        f"({context} + {answer}), "
+        f"but {limit}. Show fewer or smaller images: set the frame count in the task's YAML (see "
+        "its README), or "
         "max_frames_num for video files"
     )

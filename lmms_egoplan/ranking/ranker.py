@@ -17,7 +17,14 @@ from lmms_egoplan.ranking.equivalence import PADDINGS, Outcome, PathChecker
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
-from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
+from lmms_egoplan.ranking.question import (
+    EncodedQuestion,
+    PathError,
+    RankingError,
+    check_length,
+    on_device,
+    ready,
+)
 from lmms_egoplan.ranking.scores import CandidateScore, Passes
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
@@ -45,49 +52,56 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Rank candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec. 3.5).
+    """Rank candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec.
+    3.5).
 
-    Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
+    Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context
+    run once per question:
 
-    - *packed* (decoder-only models with ``sdpa`` or ``eager`` attention: LLaVA, Qwen-VL, InternVL, SmolVLM, Gemma 3
-      and most others): The candidates' tokens run in one row on the context's cache, separated by a block attention
-      mask. The context's keys and values exist only once, for any number of candidates.
-    - *cached* (flash attention, recurrent layers such as Qwen3.5's): Each candidate runs on a copy of the cache, one
-      copy at a time.
-    - *shared* (encoder-decoder models: BLIP-2 and InstructBLIP with Flan-T5): The candidates are a batch of decoder
-      rows over an expanded view of the encoder's output.
+    - *packed* (decoder-only models with ``sdpa`` or ``eager`` attention: LLaVA, Qwen-VL, InternVL,
+      SmolVLM, Gemma 3 and most others): The candidates' tokens run in one row on the context's
+      cache, separated by a block attention mask. The context's keys and values exist only once, for
+      any number of candidates.
+    - *cached* (flash attention, recurrent layers such as Qwen3.5's): Each candidate runs on a copy
+      of the cache, one copy at a time.
+    - *shared* (encoder-decoder models: BLIP-2 and InstructBLIP with Flan-T5): The candidates are a
+      batch of decoder rows over an expanded view of the encoder's output.
     - *full*: One independent pass per candidate, used only if the faster paths are not exact.
 
-    A kind of questions combines the media with the model's windows and other limits that a question exceeds. The first
-    question of each kind is computed on every path, together with two extra candidates of ordinary words, up to 12
-    tokens long. The kind gets the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths`
-    lists the choices. Mean losses agree if they differ by at most twice the noise, or 1e-4 nats. The noise is the
-    largest measured effect of rounding on a mean loss; see `PathChecker`. If twice the noise is more than 1e-4 nats, as
-    in half precision, four questions decide together. Until then, questions get the scores of full passes. In half
-    precision, logits are computed in float32.
+    A kind of questions combines the media with the model's windows and other limits that a question
+    exceeds. The first question of each kind is computed on every path, together with two extra
+    candidates of ordinary words, up to 12 tokens long. The kind gets the fastest path whose mean
+    losses agree; if that is *full*, a warning says so. `paths` lists the choices. Mean losses agree
+    if they differ by at most twice the noise, or 1e-4 nats. The noise is the largest measured
+    effect of rounding on a mean loss; see `PathChecker`. If twice the noise is more than 1e-4 nats,
+    as in half precision, four questions decide together. Until then, questions get the scores of
+    full passes. In half precision, logits are computed in float32.
 
-    Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a kind, then one in 512,
-    selected by a hash of its candidates. A question with more or larger images, or a clearly longer context or
-    candidate than before, is audited, too.
+    Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a
+    kind, then one in 512, selected by a hash of its candidates. A question with more or larger
+    images, or a clearly longer context or candidate than before, is audited, too.
 
-    Audits never change scores: a question gets the scores of its kind's path whether it is audited or not. Two groups
-    of questions get the scores of full passes instead: those after which the two extra candidates do not fit, and, in
-    float32, those whose best candidate leads by less than twice the tolerance. In half precision, full passes are no
-    more exact. A question whose best candidate leads by less than the noise is marked as a near tie.
+    Audits never change scores: a question gets the scores of its kind's path whether it is audited
+    or not. Two groups of questions get the scores of full passes instead: those after which the two
+    extra candidates do not fit, and, in float32, those whose best candidate leads by less than
+    twice the tolerance. In half precision, full passes are no more exact. A question whose best
+    candidate leads by less than the noise is marked as a near tie.
 
     Args:
         model: A transformers vision-language model, in eval mode, on its device.
         processor: The model's processor.
         score_eos: Append the token that ends the assistant's turn to every candidate.
-        apply_chat_template: Render messages with the chat template of the processor, or else of its tokenizer. None:
-            unless there is none, and the model's family never had one (`may_lack_template`).
+        apply_chat_template: Render messages with the chat template of the processor, or else of its
+            tokenizer. None: unless there is none, and the model's family never had one
+            (`may_lack_template`).
         separate_candidates: Without a chat template: separate text and candidate by a space.
-        path: ``auto``, or the path for all questions. A forced path is audited from the first question, but a failed
-            audit is only a warning.
+        path: ``auto``, or the path for all questions. A forced path is audited from the first
+            question, but a failed audit is only a warning.
 
     Raises:
         ValueError: The model does not support this path.
-        RankingError: The chat template must be applied, but is missing or has no placeholder for images.
+        RankingError: The chat template must be applied, but is missing or has no placeholder for
+            images.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -133,7 +147,9 @@ class CandidateRanker:
             token_types=takes_token_types(model),
         )
         self._encoders = ThreadCopies(self._encoder)
-        self._passes: Passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        self._passes: Passes = (
+            DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        )
         self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
         if path not in (AUTO, *self._fast_paths, FULL):
             raise ValueError(
@@ -163,8 +179,8 @@ class CandidateRanker:
         """Score each candidate as the assistant's answer to the messages.
 
         Args:
-            messages: Chat messages with ``{"type": "image", "image": PIL.Image}``, ``{"type": "video", "video":
-                [PIL.Image]}`` and ``{"type": "text", "text": str}`` items.
+            messages: Chat messages with ``{"type": "image", "image": PIL.Image}``, ``{"type":
+                "video", "video": [PIL.Image]}`` and ``{"type": "text", "text": str}`` items.
             candidates: At least one candidate; none may be empty.
             question_id: ID of the question for error messages.
 
@@ -174,19 +190,23 @@ class CandidateRanker:
         Raises:
             ContextTooLongError: The context and its longest candidate exceed the model's positions.
             PathError: An audit failed. Do not use scores from that path.
-            RankingError: There are no candidates, one is empty or contains a media placeholder, or the model cannot be
-                ranked by likelihood or is in training mode.
+            RankingError: There are no candidates, one is empty or contains a media placeholder, or
+                the model cannot be ranked by likelihood or is in training mode.
         """
         return self.score_encoded(self.encode(messages, candidates, question_id))
 
     def encode(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Convert images to pixels and text to tokens, on the CPU. Thread-safe; raises like `score`."""
+        """Convert images to pixels and text to tokens, on the CPU. Thread-safe; raises like
+        `score`.
+        """
         with self._encoders.borrow() as encoder:
             question = encoder.encode(messages, candidates, question_id)
         if not self._is_encoder_decoder:
-            check_length(self._model, question.prefix_length, question.longest_candidate, question_id)
+            check_length(
+                self._model, question.prefix_length, question.longest_candidate, question_id
+            )
         return question
 
     def encode_ahead(
@@ -201,13 +221,16 @@ class CandidateRanker:
         """Score a question encoded by `encode`."""
         if any(module.training for module in self._model.modules()):
             raise RankingError(
-                f"question {question.question_id}: the model is in training mode, so its scores are random; call "
+                f"question {question.question_id}: the model is in training mode, so its scores "
+                "are random; call "
                 "model.eval() before ranking"
             )
         with float32_logits(self._model):
             return self._score(replace(question, inputs=on_device(question.inputs, self._model)))
 
-    def scores(self, questions: Iterable[EncodedQuestion]) -> Generator[list[CandidateScore], None, None]:
+    def scores(
+        self, questions: Iterable[EncodedQuestion]
+    ) -> Generator[list[CandidateScore], None, None]:
         """Yield the candidates' scores of each question from `encode_ahead`, in order."""
         for question in questions:
             yield self.score_encoded(question)
@@ -229,7 +252,9 @@ class CandidateRanker:
         try:
             scores = getattr(self._passes, kind.path)(question)
         except UnsupportedPathError as error:
-            raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {error}") from error
+            raise RankingError(
+                f"question {question.question_id}: ranking_path={kind.path}: {error}"
+            ) from error
         if self._takes_full_passes(scores):
             return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))
@@ -242,10 +267,15 @@ class CandidateRanker:
         return self._with_use(scores, PathUse(FULL, name))
 
     def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score a question by full passes and on every path. Choose the kind's path after enough questions."""
+        """Score a question by full passes and on every path.
+
+        Choose the kind's path after enough questions.
+        """
         reference = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in reference):
-            return self._with_use(reference, PathUse(FULL, name))  # infinite and NaN losses cannot be compared
+            return self._with_use(
+                reference, PathUse(FULL, name)
+            )  # infinite and NaN losses cannot be compared
         probes = self._checker.probes(self._room(question))
         only_probes = replace(question, candidates=probes)
         probed = self._passes.full(only_probes)
@@ -266,16 +296,21 @@ class CandidateRanker:
         if self._fast_paths and earlier + 1 < self._checker.needs_questions:
             return self._with_use(reference, PathUse(FULL, name))
         objections = {
-            path: self._checker.objection(kind.outcomes[path], trial, trial_reference) for path in self._fast_paths
+            path: self._checker.objection(kind.outcomes[path], trial, trial_reference)
+            for path in self._fast_paths
         }
         rejected = tuple(path for path, objection in objections.items() if objection)
         kind.path = next((path for path in self._fast_paths if path not in rejected), FULL)
         model = self._model.name_or_path or type(self._model).__name__
-        logger.info(f"{model}: rounding changes a mean loss by up to {self._checker.noise:.2g} nats ({name})")
+        logger.info(
+            f"{model}: rounding changes a mean loss by up to {self._checker.noise:.2g} "
+            f"nats ({name})"
+        )
         if kind.path == FULL:
             reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
             logger.warning(
-                f"{model}: no shared-context path is exact for this model, so ranking runs a full pass per candidate "
+                f"{model}: no shared-context path is exact for this model, so ranking runs a full "
+                "pass per candidate "
                 f"({name}; {reasons or 'the faster paths failed earlier'})"
             )
             return self._with_use(reference, PathUse(FULL, name, rejected=rejected))
@@ -300,7 +335,9 @@ class CandidateRanker:
             return self._with_use(outcome.scores or reference, PathUse(kind.path, name), reference)
         if self._forced:
             if outcome.scores is None:
-                raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}")
+                raise RankingError(
+                    f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}"
+                )
             if objection := self._checker.objection([outcome], question, reference):
                 where = f"question {question.question_id}: ranking_path={kind.path}"
                 logger.warning(f"{where} is not exact for this model: {objection}")
@@ -314,7 +351,9 @@ class CandidateRanker:
             self.exclude(failed)
             raise PathError(failed, name, objection, question.question_id)
         assert outcome.scores is not None
-        return self._with_use(outcome.scores, PathUse(kind.path, name, outcome.difference), reference)
+        return self._with_use(
+            outcome.scores, PathUse(kind.path, name, outcome.difference), reference
+        )
 
     def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
         """Return whether full passes are needed to find the best candidate."""
@@ -323,19 +362,29 @@ class CandidateRanker:
         return self._checker.is_near_tie(scores, 2 * self._checker.tolerance)
 
     def _with_use(
-        self, scores: Sequence[CandidateScore], use: PathUse, reference: Sequence[CandidateScore] | None = None
+        self,
+        scores: Sequence[CandidateScore],
+        use: PathUse,
+        reference: Sequence[CandidateScore] | None = None,
     ) -> list[CandidateScore]:
-        """Attach `use` to the scores. For a near tie in float32, return the reference scores of full passes instead."""
+        """Attach `use` to the scores.
+
+        For a near tie in float32, return the reference scores of full passes instead.
+        """
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
             scores, use = reference, replace(use, path=FULL)
         near_tie = self._checker.is_near_tie(scores, self._checker.noise or 0)
-        use = replace(use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie)
+        use = replace(
+            use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie
+        )
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:
         """Return the maximum length of a probe after this question, in tokens; None if unlimited."""
         rooms = [self._kind_finder.room(question)]
-        positions = getattr(self._model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        positions = getattr(
+            self._model.config.get_text_config(decoder=True), "max_position_embeddings", None
+        )
         if positions is not None and not self._is_encoder_decoder:
             rooms.append(positions - question.prefix_length)
         return min((room for room in rooms if room is not None), default=None)

@@ -16,9 +16,11 @@ class CandidateScore:
     """Likelihood of one candidate given the context.
 
     Attributes:
-        token_logprobs: Log-probability of each of the candidate's tokens, nats, at most 0; at least one token.
+        token_logprobs: Log-probability of each of the candidate's tokens, nats, at most 0; at least
+            one token.
         is_greedy: Whether each token is the most probable one at its position.
-        use: The computation path and the result of an audit of this question; None outside `CandidateRanker`.
+        use: The computation path and the result of an audit of this question; None outside
+            `CandidateRanker`.
 
     >>> score = CandidateScore(token_logprobs=(-0.5, -1.0), is_greedy=False)
     >>> score.num_tokens, score.logprob, score.nll
@@ -46,10 +48,15 @@ class CandidateScore:
 
 
 class Passes(ABC):
-    """Ways to score a question with one model. The reference is *full*: one independent pass per candidate."""
+    """Ways to score a question with one model.
+
+    The reference is *full*: one independent pass per candidate.
+    """
 
     def full(self, question: EncodedQuestion, padding: Sequence[int] = ()) -> list[CandidateScore]:
-        """Score each candidate in an independent pass, with masked tokens next to the context; see `full_logits`."""
+        """Score each candidate in an independent pass, with masked tokens next to the context; see
+        `full_logits`.
+        """
         return [
             score_from_logits(candidate, self.full_logits(question, candidate, padding))
             for candidate in question.candidates
@@ -59,13 +66,14 @@ class Passes(ABC):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass.
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an
+        independent pass.
 
         Args:
             question: The question.
             candidate: One of its candidates.
-            padding: IDs of text tokens that the attention mask hides. They change the shapes of the computation, and so
-                its rounding, but not its meaning.
+            padding: IDs of text tokens that the attention mask hides. They change the shapes of the
+                computation, and so its rounding, but not its meaning.
         """
 
 
@@ -75,7 +83,9 @@ def lead(scores: Iterable[CandidateScore]) -> float:
     return second - best
 
 
-def differences(scores: Iterable[CandidateScore], reference: Iterable[CandidateScore]) -> list[float]:
+def differences(
+    scores: Iterable[CandidateScore], reference: Iterable[CandidateScore]
+) -> list[float]:
     """Return the absolute difference of each candidate's mean losses, nats."""
     return [abs(a.nll - b.nll) for a, b in zip(scores, reference, strict=True)]
 
@@ -85,7 +95,8 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
 
     Args:
         candidate: The candidate's tokens.
-        logits: Logits of shape (len(candidate.scored_tokens), vocabulary). Row k predicts scored token k.
+        logits: Logits of shape (len(candidate.scored_tokens), vocabulary). Row k predicts scored
+            token k.
 
     >>> score_from_logits(CandidateTokens(tokens=[7, 1], first=1), torch.tensor([[0.0, 9.0]])).is_greedy
     True
@@ -98,7 +109,8 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
 
 
 def token_logprobs(candidate: CandidateTokens, logits: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of each scored token, nats, shape (tokens,), float32; with gradients.
+    """Return the log-probability of each scored token, nats, shape (tokens,), float32; with
+    gradients.
 
     Args:
         candidate: As for `score_from_logits`.

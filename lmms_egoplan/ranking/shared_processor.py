@@ -13,12 +13,14 @@ from lmms_egoplan.sharing import outline, shared
 
 
 class _Shared:
-    """An image or video processor that encodes the same images once for all conditions of a question.
+    """An image or video processor that encodes the same images once for all conditions of a
+    question.
 
-    If the images come in another order or repeated, the result is assembled from the earlier one. This requires that
-    the processor encodes each image by itself. The first use with images of this number and size verifies it: the
-    processor's own result must be exactly equal. Otherwise, such images are always encoded anew, as by processors that
-    merge consecutive frames. An order that begins with two consecutive images verifies nothing.
+    If the images come in another order or repeated, the result is assembled from the earlier one.
+    This requires that the processor encodes each image by itself. The first use with images of this
+    number and size verifies it: the processor's own result must be exactly equal. Otherwise, such
+    images are always encoded anew, as by processors that merge consecutive frames. An order that
+    begins with two consecutive images verifies nothing.
 
     Attributes:
         separable: Results of the verification.
@@ -32,25 +34,40 @@ class _Shared:
         results: dict[tuple[int, ...], Any] = shared((type(self), call), dict)
         if (order := tuple(map(id, media))) not in results:
             known = next((known for known in results if {*order} <= {*known}), None)
-            result = self._rearranged(results[known][0], known, order, call, encode) if known else encode()
+            result = (
+                self._rearranged(results[known][0], known, order, call, encode)
+                if known
+                else encode()
+            )
             results[order] = result, media  # the media, so that no other image gets their ids
         # A copy, because processors remove entries. They do not change tensors.
         return copy(results[order][0])
 
-    def _rearranged(self, earlier: Any, known: tuple[int, ...], order: tuple[int, ...], call: str, encode: Any) -> Any:
+    def _rearranged(
+        self, earlier: Any, known: tuple[int, ...], order: tuple[int, ...], call: str, encode: Any
+    ) -> Any:
         kind, positions = (call, len({*order})), [known.index(image) for image in order]
-        rearranged = BatchFeature({name: _taken(value, positions) for name, value in earlier.items()})
+        rearranged = BatchFeature(
+            {name: _taken(value, positions) for name, value in earlier.items()}
+        )
         if self.separable.get(kind):
             return rearranged
         exact = encode()
-        # Otherwise, the order has no effect, or consecutive images that the processor merges stay together.
-        if kind not in self.separable and not _is_equal(exact, earlier) and positions[1] != positions[0] + 1:
+        # Otherwise, the order has no effect, or consecutive images that the processor merges stay
+        # together.
+        if (
+            kind not in self.separable
+            and not _is_equal(exact, earlier)
+            and positions[1] != positions[0] + 1
+        ):
             self.separable[kind] = _is_equal(exact, rearranged)
         return exact
 
 
 def with_shared_parts(processor: Any) -> Any:
-    """Return a processor whose image and video processors share results between the conditions of a question."""
+    """Return a processor whose image and video processors share results between the conditions of a
+    question.
+    """
     processor = copy(processor)
     for name in ("image_processor", "video_processor"):
         if (part := copy(getattr(processor, name, None))) is not None:
@@ -60,9 +77,12 @@ def with_shared_parts(processor: Any) -> Any:
 
 
 def _taken(value: Any, positions: list[int]) -> Any:
-    """Return the parts of a tensor that belong to the images at these positions, if it has equal parts for all."""
+    """Return the parts of a tensor that belong to the images at these positions, if it has equal
+    parts for all.
+    """
     if not isinstance(value, torch.Tensor) or not value.ndim:
-        return value  # such as the number of tiles of each image, which is equal for images of one size
+        # such as the number of tiles of each image, which is equal for images of one size
+        return value
     axis = int(len(value) == 1 < value.ndim)
     parts = value.tensor_split(len(positions), axis)
     return torch.cat([parts[position] for position in positions], axis)

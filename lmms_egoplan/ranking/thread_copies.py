@@ -13,9 +13,9 @@ Object = TypeVar("Object")
 class ThreadCopies(Generic[Object]):
     """Lend the original to the thread that created this instance, and a copy to every other thread.
 
-    The number of copies equals the largest number of threads that use them at the same time; copies are reused.
-    Processors need this, because calls change a tokenizer's settings. If the object cannot be copied, all threads take
-    turns with the original.
+    The number of copies equals the largest number of threads that use them at the same time; copies
+    are reused. Processors need this, because calls change a tokenizer's settings. If the object
+    cannot be copied, all threads take turns with the original.
     """
 
     def __init__(self, original: Object) -> None:

@@ -6,7 +6,8 @@ The steps from a results file to a sentence of the report:
 2. `runs.read_runs` reads the runs.
 3. `runs.with_samples` reads their samples.
 4. `scores.check` recomputes their scores.
-5. `benchmark.read_reports` splits the runs by version, and makes each benchmark's `BenchmarkReport`.
+5. `benchmark.read_reports` splits the runs by version, and makes each benchmark's
+   `BenchmarkReport`.
 6. `scores.read_tasks` reads the answers.
 7. `BenchmarkReport.headline` computes the main scores.
 8. `BenchmarkReport.difference` compares two runs.

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class Inputs:
     """The inputs of a report except the runs.
 
-    similarity: encoder for the similarity of texts, a name or a folder; None for the benchmark's default.
+    similarity: encoder for the similarity of texts, a name or a folder; None for the benchmark's
+    default.
     judged: files of answers that a judge has rated several times.
     labelled: folders with people's labels, each with its benchmark (`labelled_folders`).
     """
@@ -74,15 +75,16 @@ class Spec:
     note: function from a name in ``notes.yaml`` to the text.
     clusters: plural noun for `Answer.cluster`.
     unit, top: unit of a difference of main scores, "" for none; the highest possible score.
-    panel: how judges' ratings of an answer are combined, except by their mean: ``majority``, or ``median`` if the
-        ratings have many levels.
+    panel: how judges' ratings of an answer are combined, except by their mean: ``majority``, or
+        ``median`` if the ratings have many levels.
     measure, scale: key of the main score in an answer's `scores`, and the factor to multiply it by.
     group_order: order of an attribute's groups, if it is neither alphabetical nor numeric.
-    reference: table and column of the published score to compare with; "" for the table's main column.
+    reference: table and column of the published score to compare with; "" for the table's main
+    column.
     caveat: see `Reference`.
     subsets: metric of each of the ledger's subsets; "" for the main score.
-    ledger_fields: how each task obtains its scores, by task and by the ledger's names of fields. Only these tasks are
-        compared with the ledger.
+    ledger_fields: how each task obtains its scores, by task and by the ledger's names of fields.
+        Only these tasks are compared with the ledger.
     """
 
     name: str
@@ -109,9 +111,14 @@ class Spec:
 
 
 def read_spec(
-    module: str, name: str, note: Callable[..., str], group_order: Mapping[str, Sequence[str]] = MappingProxyType({})
+    module: str,
+    name: str,
+    note: Callable[..., str],
+    group_order: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Spec:
-    """Read a benchmark's `Spec` from ``spec.yaml`` next to a module. In the file, lead and caveat are names of notes.
+    """Read a benchmark's `Spec` from ``spec.yaml`` next to a module.
+
+    In the file, lead and caveat are names of notes.
 
     Args:
         module: ``__file__`` of the module.
@@ -124,7 +131,9 @@ def read_spec(
         for key, table in entry["tables"].items()
     }
     texts = {key: note(entry[key]) for key in ("lead", "caveat") if key in entry}
-    return Spec(**entry | texts | {"name": name, "tables": tables, "note": note, "group_order": group_order})
+    return Spec(
+        **entry | texts | {"name": name, "tables": tables, "note": note, "group_order": group_order}
+    )
 
 
 NO_INPUTS = Inputs()
@@ -150,7 +159,8 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     SPEC: see `Spec`.
     tasks: the benchmark's tasks in the runs, read once, without those under shortcut conditions.
-    shortcuts: the tasks under shortcut conditions. They enter no score, rank, comparison or published table.
+    shortcuts: the tasks under shortcut conditions. They enter no score, rank, comparison or
+    published table.
     """
 
     SPEC: ClassVar[Spec]
@@ -159,7 +169,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Read the runs' samples.
 
         Raises:
-            LmmsEgoplanError: a sample does not have the form that the tasks log, or two samples have the same question.
+            LmmsEgoplanError: a sample does not have the form that the tasks log, or two samples
+                have the same question.
         """
         self.inputs = inputs
         tasks = self.read(runs)
@@ -189,7 +200,10 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @abstractmethod
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the fields of a question's `Item` except its answers. There is at least one answer."""
+        """Return the fields of a question's `Item` except its answers.
+
+        There is at least one answer.
+        """
 
     @abstractmethod
     def gallery_answer(self, answer: Answer) -> document.ShownAnswer:
@@ -200,7 +214,10 @@ class BenchmarkReport(ABC, Generic[Task]):
         return ()
 
     def flaws(self, _task: Task) -> Iterable[str]:
-        """Describe a run's flaws and gaps. Each text continues a line that begins with the run's name."""
+        """Describe a run's flaws and gaps.
+
+        Each text continues a line that begins with the run's name.
+        """
         return ()
 
     def gaps(self) -> Iterable[str]:
@@ -264,7 +281,8 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterable[Judged]:
-        """Read the lines of a file of judged answers, in order, and score them like a harness's task.
+        """Read the lines of a file of judged answers, in order, and score them like a harness's
+        task.
 
         Only the benchmarks that ``file_kinds.yaml`` names under ``judged`` have such files.
 
@@ -275,7 +293,8 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @classmethod
     def inputs_table(cls, _inputs: Inputs) -> Table | None:
-        """Return the table of inputs that do not depend on a task's version; None if there are no such inputs.
+        """Return the table of inputs that do not depend on a task's version; None if there are no
+        such inputs.
 
         Raises:
             LmmsEgoplanError: an input does not have the expected form.
@@ -295,8 +314,13 @@ class BenchmarkReport(ABC, Generic[Task]):
         return [path for path, name in self.inputs.labelled.items() if name == self.SPEC.name]
 
     def notes(self, names: Iterable[str], **values: str) -> tuple[str, ...]:
-        """Return notes by name. An item with several names makes one note. Values replace ``{name}`` in the texts."""
-        return tuple(" ".join(self.SPEC.note(name, **values) for name in item.split()) for item in names)
+        """Return notes by name.
+
+        An item with several names makes one note. Values replace ``{name}`` in the texts.
+        """
+        return tuple(
+            " ".join(self.SPEC.note(name, **values) for name in item.split()) for item in names
+        )
 
     def table(
         self,
@@ -316,24 +340,42 @@ class BenchmarkReport(ABC, Generic[Task]):
         """
         spec = self.SPEC.tables[key]
         texts = self.notes(spec.notes if notes is None else notes, **values)
-        return table_of_runs(f"{self.SPEC.name}_{key}", spec.title, columns or spec.columns, rows, texts)
+        return table_of_runs(
+            f"{self.SPEC.name}_{key}", spec.title, columns or spec.columns, rows, texts
+        )
 
     def published(
-        self, key: str, rows: Sequence[OwnRow] = (), notes: Sequence[str] | None = None, main: str | None = None
+        self,
+        key: str,
+        rows: Sequence[OwnRow] = (),
+        notes: Sequence[str] | None = None,
+        main: str | None = None,
     ) -> Table:
-        """Put rows of runs above the rows of a published table, see `published_with_runs` and `table`."""
+        """Put rows of runs above the rows of a published table, see `published_with_runs` and
+        `table`.
+        """
         spec = self.SPEC.tables[key]
         title = spec.title if rows else spec.published or spec.title
         texts = self.notes(spec.notes if notes is None else notes)
-        return published_with_runs(title, load_table(self.SPEC.name, key), rows, spec.columns, texts, main)
+        return published_with_runs(
+            title, load_table(self.SPEC.name, key), rows, spec.columns, texts, main
+        )
 
     def subset_means(self, task: Task) -> Mapping[str, Mean]:
         """Return a task's scores by the ledger's names of subsets."""
         metrics = self.SPEC.subsets.items()
-        return {subset: Mean(task.percent(metric)) if metric else task.main for subset, metric in metrics}
+        return {
+            subset: Mean(task.percent(metric)) if metric else task.main
+            for subset, metric in metrics
+        }
 
     def pairs(
-        self, tasks: Sequence[Task], title: str = "", key: str = "comparisons", *, of_tasks: bool = False
+        self,
+        tasks: Sequence[Task],
+        title: str = "",
+        key: str = "comparisons",
+        *,
+        of_tasks: bool = False,
     ) -> Table | None:
         """Compare every pair of runs by the main score, see `compared`."""
         spec, named = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
@@ -364,18 +406,26 @@ class BenchmarkReport(ABC, Generic[Task]):
             *([_DEMO_JUDGE_NOTE] if any(task.is_by_demo for task in self.tasks) else []),
             *([f"{document.DEMO_NOTE} {', '.join(demo)}."] if demo else []),
             _COVERAGE_NOTE,
-            *dict.fromkeys(f"{task.name}: {remark}" for task in self.tasks for remark in task.remarks),
+            *dict.fromkeys(
+                f"{task.name}: {remark}" for task in self.tasks for remark in task.remarks
+            ),
         ]
-        return side_by_side(f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes)
+        return side_by_side(
+            f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes
+        )
 
     def difference(self, first: Task, second: Task) -> document.Difference | None:
-        """Compare two tasks' main scores over the questions with scores in both; None without such questions."""
+        """Compare two tasks' main scores over the questions with scores in both; None without such
+        questions.
+        """
         measure, second_answers = self.SPEC.measure, second.answers or {}
         shared: list[Answer] = []
         differences: list[float] = []
         for key, answer in (first.answers or {}).items():
             first_score = answer.scores.get(measure)
-            second_score = second_answers[key].scores.get(measure) if key in second_answers else None
+            second_score = (
+                second_answers[key].scores.get(measure) if key in second_answers else None
+            )
             if first_score is not None and second_score is not None:
                 differences.append(first_score - second_score)
                 shared.append(replace(answer, scores={measure: first_score - second_score}))
@@ -384,8 +434,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         mean = self.mean_of_differences(shared)
         names = dict.fromkeys(part.name for part in unequal(first, second))
         # Compact runs with the same questions are comparable in this respect.
-        equal = (({*(first.answers or ())} == {*second_answers}) and first.task_run.subset) or "no subset"
-        reasons = "; ".join(dict.fromkeys(x for x in first.objections + second.objections if not x.startswith(equal)))
+        equal = (
+            ({*(first.answers or ())} == {*second_answers}) and first.task_run.subset
+        ) or "no subset"
+        reasons = "; ".join(
+            dict.fromkeys(
+                x for x in first.objections + second.objections if not x.startswith(equal)
+            )
+        )
         return document.Difference(
             first=first.run.name,
             second=second.run.name,
@@ -404,7 +460,11 @@ class BenchmarkReport(ABC, Generic[Task]):
     def differences(self) -> tuple[document.Difference, ...]:
         """The differences of every two runs in the summary that have the same task."""
         tasks = self.summary_tasks()
-        pairs = (self.difference(*pair) for pair in combinations(tasks, 2) if pair[0].task == pair[1].task)
+        pairs = (
+            self.difference(*pair)
+            for pair in combinations(tasks, 2)
+            if pair[0].task == pair[1].task
+        )
         return tuple(pair for pair in pairs if pair is not None)
 
     @cached_property
@@ -464,27 +524,39 @@ class BenchmarkReport(ABC, Generic[Task]):
     @cached_property
     def questions(self) -> dict[Key, dict[str, Any]]:
         """The fields of each question's `Item`. Audits of training data add attributes."""
-        questions = {key: self.question(key, [*of_runs.values()]) for key, of_runs in self.answers.items()}
+        questions = {
+            key: self.question(key, [*of_runs.values()]) for key, of_runs in self.answers.items()
+        }
         for name, audit in read_audits(self.labelled(), self.main_tasks()):
             for key, of_runs in self.answers.items():
                 # Answers without a score may have no video.
                 if answer := next((x for x in of_runs.values() if x.cluster), None):
-                    questions[key]["facts"][name] = audit.questions.get(f"{answer.cluster} {answer.id}", DEGREES[-1])
+                    questions[key]["facts"][name] = audit.questions.get(
+                        f"{answer.cluster} {answer.id}", DEGREES[-1]
+                    )
         return questions
 
     def slices(self) -> Iterator[document.Slice]:
         """Split the main score by each attribute of the questions and by people's labels."""
-        for name in dict.fromkeys(name for question in self.questions.values() for name in question["facts"]):
-            yield from self._slice(name, lambda name, _, answer: self.questions[answer.key]["facts"].get(name))
+        for name in dict.fromkeys(
+            name for question in self.questions.values() for name in question["facts"]
+        ):
+            yield from self._slice(
+                name, lambda name, _, answer: self.questions[answer.key]["facts"].get(name)
+            )
         labels: dict[str, None] = {}
         for task in self.main_tasks():
             for answer in (task.answers or {}).values():
                 labels |= dict.fromkeys(self.labels(task, answer))
         for name in labels:
-            for part in self._slice(name, lambda name, task, answer: self.labels(task, answer).get(name)):
+            for part in self._slice(
+                name, lambda name, task, answer: self.labels(task, answer).get(name)
+            ):
                 yield replace(part, is_fact=False)
 
-    def _slice(self, attribute: str, group_of: Callable[[str, Task, Answer], str | None]) -> Iterator[document.Slice]:
+    def _slice(
+        self, attribute: str, group_of: Callable[[str, Task, Answer], str | None]
+    ) -> Iterator[document.Slice]:
         members: dict[str, dict[str, list[Answer]]] = {}
         for task in self.main_tasks():
             for answer in (task.answers or {}).values():
@@ -494,7 +566,10 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not (members.keys() & {*DEGREES} or 2 <= len(members) <= _MOST_GROUPS):
             return
         order = [*self.SPEC.group_order.get(attribute, DEGREES)]
-        names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
+        names = sorted(
+            members,
+            key=lambda name: (order.index(name) if name in order else len(order), _natural(name)),
+        )
         pairs = [(name, *pair) for name in names for pair in members[name].items()]
         groups = (self._group(name, run, self.mean_over(answers)) for name, run, answers in pairs)
         yield document.Slice(attribute, tuple(groups))
@@ -515,7 +590,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         yield from self.gaps()
 
     def section(self) -> document.Section | None:
-        """Return the benchmark's part of the page; None if there are neither runs of its tasks nor labels.
+        """Return the benchmark's part of the page; None if there are neither runs of its tasks nor
+        labels.
 
         Without runs, the section has only the tables and figures that labels fill.
 
@@ -523,16 +599,33 @@ class BenchmarkReport(ABC, Generic[Task]):
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
-            tables = tuple(self._marked(table) for table in self.tables() if table is not None and table.has_own)
+            tables = tuple(
+                self._marked(table)
+                for table in self.tables()
+                if table is not None and table.has_own
+            )
             figures = tuple(self._marked(figure) for figure in self.figures() if figure is not None)
             spec, remarks = self.SPEC, tuple(self.remarks()) if self.shortcuts else ()
-            return document.Section(spec.name, spec.title, spec.lead, (), tables, figures, remarks) if tables else None
+            return (
+                document.Section(spec.name, spec.title, spec.lead, (), tables, figures, remarks)
+                if tables
+                else None
+            )
         fields = self.SPEC.ledger_fields
         means = ((task, self.subset_means(task)) for task in self.tasks if task.task in fields)
-        all_tables = (*self.tables(), *self.panel_tables(), runs_and_ledger(self.SPEC.name, means, fields))
+        all_tables = (
+            *self.tables(),
+            *self.panel_tables(),
+            runs_and_ledger(self.SPEC.name, means, fields),
+        )
         return replace(
             self.scores_section(),
-            tables=tuple(self._marked(part) for table in all_tables if table and table.rows for part in table.parted()),
+            tables=tuple(
+                self._marked(part)
+                for table in all_tables
+                if table and table.rows
+                for part in table.parted()
+            ),
             figures=tuple(self._marked(figure) for figure in self.figures() if figure is not None),
             remarks=tuple(self.remarks()),
             slices=tuple(self.slices()),
@@ -542,8 +635,12 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     def changes(self) -> Iterator[document.Change]:
         """Yield every two comparable runs of one model in one task, the earlier one first."""
-        for earlier, later in combinations(sorted(self.main_tasks(), key=lambda task: task.run.time), 2):
-            is_pair = earlier.run is not later.run and earlier.run.base_model == later.run.base_model
+        for earlier, later in combinations(
+            sorted(self.main_tasks(), key=lambda task: task.run.time), 2
+        ):
+            is_pair = (
+                earlier.run is not later.run and earlier.run.base_model == later.run.base_model
+            )
             is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
             is_comparable = is_pair and is_usable and not unequal(earlier, later)
             if is_comparable and (difference := self.difference(later, earlier)) is not None:
@@ -595,10 +692,16 @@ class BenchmarkReport(ABC, Generic[Task]):
             for run, answer in self.answers[key].items():
                 gallery_answer = self.gallery_answer(answer)
                 rating = "; ".join(filter(None, [demo.get(run), gallery_answer.rating])) or None
-                logged = replace(gallery_answer, prompt=answer.prompt, tokens=answer.tokens, task=answer.task)
+                logged = replace(
+                    gallery_answer, prompt=answer.prompt, tokens=answer.tokens, task=answer.task
+                )
                 of_runs[run] = replace(logged, rating=rating)
-            video = next((x.cluster for x in self.answers[key].values() if x.cluster and is_of_video), None)
-            item = document.Item(f"{self.SPEC.name}/{name}{suffix}", self.SPEC.name, **self.questions[key])
+            video = next(
+                (x.cluster for x in self.answers[key].values() if x.cluster and is_of_video), None
+            )
+            item = document.Item(
+                f"{self.SPEC.name}/{name}{suffix}", self.SPEC.name, **self.questions[key]
+            )
             identity = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
             items.append(replace(item, answers=of_runs, video=video, identity=identity))
         return items
@@ -620,7 +723,10 @@ def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, R
     """Read prepared rows by question. If they cannot be read, return no rows and the reason."""
     try:
         return read(), None
-    except (OSError, ValueError) as error:  # `datasets` raises several types for missing or damaged data.
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # `datasets` raises several types for missing or damaged data.
         return {}, str(error)
 
 

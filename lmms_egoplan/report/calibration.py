@@ -1,15 +1,17 @@
-"""Calibration of probabilities from ranked candidates, risk by coverage, and conformal sets, for questions of videos.
+"""Calibration of probabilities from ranked candidates, risk by coverage, and conformal sets, for
+questions of videos.
 
-A question's probabilities are the softmax of its candidates' scores, divided by a temperature. Arguments that the
-functions share:
+A question's probabilities are the softmax of its candidates' scores, divided by a temperature.
+Arguments that the functions share:
 
-    scores: score of each candidate that ranks, such as the mean log-probability per token; shape (questions,
-        candidates), finite.
+    scores: score of each candidate that ranks, such as the mean log-probability per token; shape
+        (questions, candidates), finite.
     gold: index of each question's right candidate, shape (questions,).
-    clusters: the cluster of each question, such as its video. Only questions of different clusters are independent.
-    confidence, is_right: see `choices`.
+    clusters: the cluster of each question, such as its video. Only questions of different clusters
+    are independent. confidence, is_right: see `choices`.
 
-Intervals are for 10 clusters or more (`statistics.FEWEST_CLUSTERS`); with fewer, they are far too narrow.
+Intervals are for 10 clusters or more (`statistics.FEWEST_CLUSTERS`); with fewer, they are far too
+narrow.
 """
 
 from collections.abc import Sequence
@@ -43,11 +45,14 @@ def choices(scores: Array, gold: Array, temperature: float | Array = 1.0) -> tup
     >>> confidence.round(2).tolist(), is_right.tolist()
     ([0.75, 0.5], [False, True])
     """
-    return softmax(scores / np.reshape(temperature, (-1, 1)), axis=1).max(1), scores.argmax(1) == gold
+    return softmax(scores / np.reshape(temperature, (-1, 1)), axis=1).max(1), scores.argmax(
+        1
+    ) == gold
 
 
 def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters: Clusters) -> Mean:
-    """Return the mean Brier score: the sum of squared errors over all candidates, 0 to 2 (Brier 1950).
+    """Return the mean Brier score: the sum of squared errors over all candidates, 0 to 2 (Brier
+    1950).
 
     >>> brier_score(np.log([[0.75, 0.25]]), np.array([1]), 1.0, ["a"]).value
     1.125
@@ -58,11 +63,13 @@ def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters
 
 
 def fit_temperature(scores: Array, gold: Array) -> float:
-    """Fit the temperature with the highest likelihood (Guo et al. 2017, arXiv 1706.04599), from 0.01 to 100.
+    """Fit the temperature with the highest likelihood (Guo et al.
+    2017, arXiv 1706.04599), from 0.01 to 100.
 
     The limits are this project's choice. At a limit, the best temperature is beyond it.
 
-    Above 1, the scores are overconfident. Scores without information about the right candidate have a very high one.
+    Above 1, the scores are overconfident. Scores without information about the right candidate have
+    a very high one.
 
     >>> scores, gold = np.log([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])  # right in 75 %, with a confidence of 90 %
     >>> round(fit_temperature(scores, gold), 3)
@@ -70,7 +77,8 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     """
     differences, limits = scores - scores[np.arange(len(gold)), gold, None], np.log([0.01, 100])
 
-    # The likelihood rises with the logarithm of the temperature where this is positive. It has a single maximum.
+    # The likelihood rises with the logarithm of the temperature where this is positive. It has a
+    # single maximum.
     def slope(logarithm: float) -> float:
         return float((softmax(scores / np.exp(logarithm), axis=1) * differences).sum(1).mean())
 
@@ -80,7 +88,9 @@ def fit_temperature(scores: Array, gold: Array) -> float:
 
 
 def folds_of(clusters: Clusters) -> Array:
-    """Assign each question to one of `FOLDS` parts, whole clusters at random. The order of questions has no influence.
+    """Assign each question to one of `FOLDS` parts, whole clusters at random.
+
+    The order of questions has no influence.
 
     >>> parts = folds_of(["a", "b", "c", "d", "e", "a"]).tolist()
     >>> sorted(parts[:5]), parts[5] == parts[0]
@@ -91,52 +101,70 @@ def folds_of(clusters: Clusters) -> Array:
 
 
 def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
-    """Return each question's temperature, fitted to the clusters of the other parts (`folds_of`), two or more.
+    """Return each question's temperature, fitted to the clusters of the other parts (`folds_of`),
+    two or more.
 
     >>> scores, gold = np.log([[0.9, 0.1]] * 40), np.array([0, 0, 0, 1] * 10)
     >>> set(cross_fitted(scores, gold, [f"video {number // 4}" for number in range(40)]).round(3).tolist())
     {2.0}
     """
     folds = folds_of(clusters)
-    return np.array([fit_temperature(scores[folds != fold], gold[folds != fold]) for fold in range(FOLDS)])[folds]
+    return np.array(
+        [fit_temperature(scores[folds != fold], gold[folds != fold]) for fold in range(FOLDS)]
+    )[folds]
 
 
 def bins_of(confidence: Array) -> Array:
-    """Return each question's bin, from 0 for the least confident to `BINS` - 1, with equally many questions each.
+    """Return each question's bin, from 0 for the least confident to `BINS` - 1, with equally many
+    questions each.
 
     Equal confidences are in one bin, so sizes may differ, and bins may be empty.
 
     >>> bins_of(np.linspace(0.3, 0.9, 20)).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
     """
-    return np.searchsorted(np.quantile(confidence, np.arange(1, BINS) / BINS), confidence, side="right")
+    return np.searchsorted(
+        np.quantile(confidence, np.arange(1, BINS) / BINS), confidence, side="right"
+    )
 
 
 def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
-    """Return the points of the reliability diagram and the risk-coverage curve: one per bin, most confident first.
+    """Return the points of the reliability diagram and the risk-coverage curve: one per bin, most
+    confident first.
 
-    ``confidence``, ``right``: mean confidence and share of right choices in the bin, %. ``questions``: their number.
-    ``answered``, ``risk``: coverage and share of errors over this bin and all more confident ones, %.
+    ``confidence``, ``right``: mean confidence and share of right choices in the bin, %.
+    ``questions``: their number. ``answered``, ``risk``: coverage and share of errors over this bin
+    and all more confident ones, %.
 
     >>> [point["risk"] for point in curves(np.array([0.9, 0.5]), np.array([True, False]))]
     [0.0, 50.0]
     """
     points, bins = [], bins_of(confidence)
     for part, so_far in ((bins == number, bins >= number) for number in np.unique(bins)[::-1]):
-        means = {"confidence": confidence[part], "right": is_right[part], "answered": so_far, "risk": ~is_right[so_far]}
-        points.append({name: 100 * float(x.mean()) for name, x in means.items()} | {"questions": int(part.sum())})
+        means = {
+            "confidence": confidence[part],
+            "right": is_right[part],
+            "answered": so_far,
+            "risk": ~is_right[so_far],
+        }
+        points.append(
+            {name: 100 * float(x.mean()) for name, x in means.items()}
+            | {"questions": int(part.sum())}
+        )
     return points
 
 
 def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) -> Mean:
     """Return the expected calibration error (ECE) over `bins_of`, with an interval of the true one.
 
-    The ECE is the sum over bins of |share of right choices - mean confidence|, weighted by questions. Noise adds to it:
-    that of a perfectly calibrated model is above 0. Percentiles of a resampled ECE have this bias twice. Instead, the
-    interval uses two bounds that hold for each bin: with a true difference d of sign s and a noise n, |d + n| is at
-    most |d| + |n|, and at least |d| + s n. So the lower end subtracts the 97.5th percentile of the sum of |n|, and the
-    upper end the 2.5th percentile of the sum of s n. The signs are those of the bins, or that of their sum for all,
-    whichever gives the higher end. Noise is the deviation of `RESAMPLES` resamples of whole clusters.
+    The ECE is the sum over bins of |share of right choices - mean confidence|, weighted by
+    questions. Noise adds to it: that of a perfectly calibrated model is above 0. Percentiles of a
+    resampled ECE have this bias twice. Instead, the interval uses two bounds that hold for each
+    bin: with a true difference d of sign s and a noise n, |d + n| is at most |d| + |n|, and at
+    least |d| + s n. So the lower end subtracts the 97.5th percentile of the sum of |n|, and the
+    upper end the 2.5th percentile of the sum of s n. The signs are those of the bins, or that of
+    their sum for all, whichever gives the higher end. Noise is the deviation of `RESAMPLES`
+    resamples of whole clusters.
 
     >>> rng = np.random.default_rng(1)
     >>> confidence = rng.uniform(0.3, 0.9, 500)
@@ -149,12 +177,20 @@ def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) ->
     names, indices = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(names), BINS + 1))
     np.add.at(sums, indices, rows)
-    weights = np.random.default_rng(_SEED).multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES)
-    differences, drawn = (total[..., :BINS] / total[..., BINS:] for total in (sums.sum(0), weights @ sums))
-    # Student's t instead of a normal distribution, with the number of equal clusters that vary as much.
+    weights = np.random.default_rng(_SEED).multinomial(
+        len(names), np.full(len(names), 1 / len(names)), RESAMPLES
+    )
+    differences, drawn = (
+        total[..., :BINS] / total[..., BINS:] for total in (sums.sum(0), weights @ sums)
+    )
+    # Student's t instead of a normal distribution, with the number of equal clusters that vary as
+    # much.
     num_equal = max(2, len(rows) ** 2 / (sums[:, BINS] ** 2).sum())
     noise = (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
-    error, signs = np.abs(differences).sum(), np.sign([differences, np.full(BINS, differences.sum())])
+    error, signs = (
+        np.abs(differences).sum(),
+        np.sign([differences, np.full(BINS, differences.sum())]),
+    )
     low = error - np.quantile(np.abs(noise).sum(1), 0.975)
     high = error - np.quantile(noise @ signs.T, 0.025, axis=0).min()
     return Mean(float(error), (float(max(0, low)), float(min(1, high))))
@@ -174,7 +210,8 @@ def area_under_risk(confidence: Array, is_right: Array) -> float:
 
 
 def gaps_of(scores: Array, gold: Array) -> Array:
-    """Return how far the right candidate's score is below the best one's: 0 or more, in the scores' unit.
+    """Return how far the right candidate's score is below the best one's:
+    0 or more, in the scores' unit.
 
     >>> gaps_of(np.array([[-1.0, -1.5], [-1.0, -1.5]]), np.array([0, 1])).tolist()
     [0.0, 0.5]
@@ -183,12 +220,13 @@ def gaps_of(scores: Array, gold: Array) -> Array:
 
 
 def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
-    """Return the threshold of conformal sets: candidates that are at most so far below the best one.
+    """Return the threshold of conformal sets: candidates that are at most so far below the best
+    one.
 
-    If clusters are exchangeable, the set of a random question of a new cluster contains the right candidate with a
-    probability of at least `level`, on average over calibrations and clusters. Questions of a cluster may depend on
-    each other in any way: each cluster has the same weight, and the new one counts as infinitely far (Lee, Barber and
-    Willett 2023, arXiv 2306.06342).
+    If clusters are exchangeable, the set of a random question of a new cluster contains the right
+    candidate with a probability of at least `level`, on average over calibrations and clusters.
+    Questions of a cluster may depend on each other in any way: each cluster has the same weight,
+    and the new one counts as infinitely far (Lee, Barber and Willett 2023, arXiv 2306.06342).
 
     Args:
         gaps: gaps of the right candidates, see `gaps_of`.
@@ -206,16 +244,21 @@ def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
     return float(np.append(gaps[order], np.inf)[np.searchsorted(reached, level - 1e-9)])
 
 
-def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float) -> dict[str, float | None]:
-    """Test conformal sets: the threshold of each part's questions is from the other parts' clusters (`folds_of`).
+def conformal_sets(
+    scores: Array, gold: Array, clusters: Clusters, level: float
+) -> dict[str, float | None]:
+    """Test conformal sets: the threshold of each part's questions is from the other parts' clusters
+    (`folds_of`).
 
-    The interval is the exact binomial one (Clopper and Pearson 1934) for as many questions as clusters. It is rather
-    too wide: a cluster's share varies at most as much as one question. Unlike a bootstrap, it holds for means near 1.
+    The interval is the exact binomial one (Clopper and Pearson 1934) for as many questions as
+    clusters. It is rather too wide: a cluster's share varies at most as much as one question.
+    Unlike a bootstrap, it holds for means near 1.
 
     Returns:
-        Means over clusters: ``covered``, the share of questions whose set contains the right candidate, with the
-        interval ``low`` to ``high``; ``size``, the number of candidates in a set; and ``asks``, the share of questions
-        whose set has several candidates. Shares and ``level`` are in %.
+        Means over clusters: ``covered``, the share of questions whose set contains the right
+        candidate, with the interval ``low`` to ``high``; ``size``, the number of candidates in a
+        set; and ``asks``, the share of questions whose set has several candidates. Shares and
+        ``level`` are in %.
 
     >>> scores, gold = np.log([[0.7, 0.3]] * 40), np.array([0, 0, 0, 1] * 10)
     >>> sets = conformal_sets(scores, gold, [f"video {number // 4}" for number in range(40)], 0.7)
@@ -224,10 +267,18 @@ def conformal_sets(scores: Array, gold: Array, clusters: Clusters, level: float)
     """
     gaps, folds, videos = gaps_of(scores, gold), folds_of(clusters), np.asarray(clusters)
     masks = [folds != fold for fold in range(FOLDS)]
-    limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[folds]
+    limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[
+        folds
+    ]
     sizes = (scores.max(1, keepdims=True) - scores <= limits[:, None]).sum(1)
     _, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
-    covered, size, asks = (np.bincount(indices, x) / counts for x in (gaps <= limits, sizes, sizes > 1))
+    covered, size, asks = (
+        np.bincount(indices, x) / counts for x in (gaps <= limits, sizes, sizes > 1)
+    )
     ends = binomtest(round(covered.sum()), len(counts)).proportion_ci()
     cells = Mean(float(covered.mean()), (ends.low, ends.high)).cells("covered", scale=100)
-    return cells | {"level": 100 * level, "size": float(size.mean()), "asks": 100 * float(asks.mean())}
+    return cells | {
+        "level": 100 * level,
+        "size": float(size.mean()),
+        "asks": 100 * float(asks.mean()),
+    }

@@ -1,4 +1,6 @@
-"""Draw the report's figures, with signs that distinguish runs without colour, and convert them to SVG for the page."""
+"""Draw the report's figures, with signs that distinguish runs without colour, and convert them to
+SVG for the page.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -50,7 +52,10 @@ _REFERENCE = re.compile(r"url\(\s*#")
 
 
 def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
-    """Make a figure with axes that leave room for labels. A width of 7.2 inches fills the page's column."""
+    """Make a figure with axes that leave room for labels.
+
+    A width of 7.2 inches fills the page's column.
+    """
     from matplotlib.figure import Figure as Drawing
 
     figure = Drawing(figsize=(width_in, height_in), layout="constrained", facecolor="white")
@@ -58,7 +63,10 @@ def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
 
 
 def shade(number: int) -> str:
-    """Return the colour of a run by its number. Colours repeat, but not with the same `hatch` or `marker`."""
+    """Return the colour of a run by its number.
+
+    Colours repeat, but not with the same `hatch` or `marker`.
+    """
     return _SHADES[number % len(_SHADES)]
 
 
@@ -91,7 +99,8 @@ def draw_bars(
         groups: names of the groups.
         means: for each run, the means in the groups.
         label: label of the vertical axis.
-        top: end of the vertical axis, which begins at 0, unless a value or an interval is beyond it.
+        top: end of the vertical axis, which begins at 0, unless a value or an interval is beyond
+            it.
         reference: name and values of dashed lines, one in each group.
         decimals: number of decimals of the values.
     """
@@ -108,12 +117,21 @@ def draw_bars(
                 axes.text(x, 0.01 * top, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
             elif len(groups) * len(means) <= _MOST_VALUES:
                 end = mean.interval[1] if mean.interval else mean.value
-                axes.annotate(show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE)
+                axes.annotate(
+                    show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE
+                )
     name, values = reference or ("", ())
     for group, value in enumerate(values):
         ends = group - 0.44, group + 0.44
         axes.hlines(value, *ends, color="white", linewidth=3)
-        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=name if group == 0 else "")
+        axes.hlines(
+            value,
+            *ends,
+            color="black",
+            linewidth=1.5,
+            linestyle="--",
+            label=name if group == 0 else "",
+        )
     axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=_limits(means, top), ylabel=label)
     axes.set_xticks(range(len(groups)), groups)
     finish(axes)
@@ -142,26 +160,45 @@ def draw_lines(
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
         axes.axhline(chance, color=_INK, linewidth=0.8)
-        axes.annotate("chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE)
+        axes.annotate(
+            "chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE
+        )
     step = min(0.08, 0.5 / len(means))
     for number, (name, of_run) in enumerate(means.items()):
         shift = step * (number - (len(means) - 1) / 2)
-        points = [(x + shift, mean.value, mean.interval) for x, mean in enumerate(of_run) if mean.value is not None]
-        signs = {"color": shade(number), "marker": marker(number), "linestyle": line(number), "markersize": 5}
+        points = [
+            (x + shift, mean.value, mean.interval)
+            for x, mean in enumerate(of_run)
+            if mean.value is not None
+        ]
+        signs = {
+            "color": shade(number),
+            "marker": marker(number),
+            "linestyle": line(number),
+            "markersize": 5,
+        }
         look = {"label": name, **signs, "clip_on": False, **looks.get(name, {})}
         axes.plot([x for x, _, _ in points], [value for _, value, _ in points], **look)
         for x, _, interval in points:
             if interval:
                 axes.vlines(x, *interval, color=look["color"], linewidth=1)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set(ylim=_limits(means, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
+    axes.set(
+        ylim=_limits(means, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label
+    )
     finish(axes)
     return figure
 
 
 def _limits(means: Mapping[str, Sequence[Mean]], top: float) -> tuple[float, float]:
     """Return the ends of an axis that begins at 0 and includes every value and interval."""
-    ends = [end for of_run in means.values() for mean in of_run for end in (mean.value, *mean.ends) if end is not None]
+    ends = [
+        end
+        for of_run in means.values()
+        for mean in of_run
+        for end in (mean.value, *mean.ends)
+        if end is not None
+    ]
     return min([0, *ends]), max([top, *ends])
 
 
@@ -180,8 +217,9 @@ def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals:
 def finish(axes: "Axes") -> None:
     """Style finished axes for the report: frame, grid, hatches and text sizes.
 
-    A legend above the axes explains labelled parts; the figure grows to make room for it. Names of categories are
-    slanted if they do not fit side by side. Texts are not parsed as formulas, since names may contain dollar signs.
+    A legend above the axes explains labelled parts; the figure grows to make room for it. Names of
+    categories are slanted if they do not fit side by side. Texts are not parsed as formulas, since
+    names may contain dollar signs.
     """
     from matplotlib.text import Text
 
@@ -215,7 +253,12 @@ def _slant(axes: "Axes", width: float) -> None:
 
 
 def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
-    artists: list[Artist | Container] = [*axes.lines, *axes.patches, *axes.collections, *axes.containers]
+    artists: list[Artist | Container] = [
+        *axes.lines,
+        *axes.patches,
+        *axes.collections,
+        *axes.containers,
+    ]
     for artist in artists:
         label = str(artist.get_label())
         if label.startswith("_") and not _NO_LABEL.fullmatch(label):
@@ -226,13 +269,18 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
         columns = min(max(fitting, 1), len(labels))
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * -(-len(labels) // columns))
         figure.legend(
-            handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
+            handles, labels, loc=(
+                "outside "
+                "upper left"
+            ), ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
             handlelength=2.6,
         )  # fmt: skip
 
 
 def svg_of(figure: Figure) -> str:
-    """Convert a figure to an SVG element for the page, with text as text, unique ids, and no scripts or styles."""
+    """Convert a figure to an SVG element for the page, with text as text, unique ids, and no
+    scripts or styles.
+    """
     root = ElementTree.fromstring(figure.svg.encode())
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
     for parent in list(root.iter()):
@@ -256,7 +304,9 @@ def svg_of(figure: Figure) -> str:
         element.text = (element.text or "").strip()
     for name in ("patch_1", "patch_2"):
         for background in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
-            background.set("style", background.get("style", "").replace("#ffffff", "var(--surface)"))
+            background.set(
+                "style", background.get("style", "").replace("#ffffff", "var(--surface)")
+            )
     _drop_unused(root)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)

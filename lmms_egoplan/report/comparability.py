@@ -1,4 +1,6 @@
-"""Name what makes two runs of a task incomparable: other questions, prompts, data, decoding, judges or versions."""
+"""Name what makes two runs of a task incomparable: other questions, prompts, data, decoding, judges
+or versions.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -46,9 +48,10 @@ class Unequal:
 def unequal(first: ScoredTask, second: ScoredTask) -> list[Unequal]:
     """Return what makes the scores of two runs incomparable; empty if they are comparable.
 
-    Model, weights, precision, device, batch size, backend and versions of packages may differ: a comparison is about
-    them. For different models, so may what belongs to a model: its chat template, its own limits on pixels, and the
-    prompts that the benchmark's protocol has for its family.
+    Model, weights, precision, device, batch size, backend and versions of packages may differ: a
+    comparison is about them. For different models, so may what belongs to a model: its chat
+    template, its own limits on pixels, and the prompts that the benchmark's protocol has for its
+    family.
 
     Values that one of the runs does not know are not compared.
     """
@@ -56,7 +59,11 @@ def unequal(first: ScoredTask, second: ScoredTask) -> list[Unequal]:
         *_versions(first, second),
         *_conditions(first, second),
         *_settings(first, second),
-        *(_parts_of_one_model(first, second) if first.run.base_model == second.run.base_model else ()),
+        *(
+            _parts_of_one_model(first, second)
+            if first.run.base_model == second.run.base_model
+            else ()
+        ),
         *_data(first, second),
         *_decoding(first, second),
         *_questions(first, second),
@@ -67,7 +74,11 @@ def unequal(first: ScoredTask, second: ScoredTask) -> list[Unequal]:
 def shared(first: ScoredTask, second: ScoredTask) -> list[tuple[Answer, Answer]]:
     """Return both runs' answers to each question that both have."""
     second_answers = second.answers or {}
-    return [(answer, second_answers[key]) for key, answer in (first.answers or {}).items() if key in second_answers]
+    return [
+        (answer, second_answers[key])
+        for key, answer in (first.answers or {}).items()
+        if key in second_answers
+    ]
 
 
 def named(names: list[str]) -> str:
@@ -76,10 +87,11 @@ def named(names: list[str]) -> str:
 
 
 def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
-    """Return what of the prompts was not compared, because they are logged only after a chat template; "" for nothing.
+    """Return what of the prompts was not compared, because they are logged only after a chat
+    template; "" for nothing.
 
-    After different templates, nothing is compared. In runs of two harnesses, one prompt must contain the other, and the
-    text around it may be the template's or part of the question.
+    After different templates, nothing is compared. In runs of two harnesses, one prompt must
+    contain the other, and the text around it may be the template's or part of the question.
     """
     is_part = first.run.harness != second.run.harness
     if not is_part and not _has_other_template(first, second):
@@ -88,7 +100,9 @@ def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
     if all(one.asked and other.asked for one, other in pairs if one.prompt and other.prompt):
         return ""
     if is_part:
-        return "prompts were compared only in part, because one run logs them after its chat template"
+        return (
+            "prompts were compared only in part, because one run logs them after its chat template"
+        )
     return "prompts were not compared, because they are logged after different chat templates"
 
 
@@ -96,7 +110,9 @@ def _versions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     if first.task != second.task:  # a condition of its own
         return
     others = {task_run.task: (task_run.task, task_run.version) for task_run in second.task_runs}
-    of_tasks = [((run.task, run.version), others[run.task]) for run in first.task_runs if run.task in others]
+    of_tasks = [
+        ((run.task, run.version), others[run.task]) for run in first.task_runs if run.task in others
+    ]
     of_answers = [(one.task, other.task) for one, other in shared(first, second)]
     for versions in dict.fromkeys(of_answers or of_tasks):
         if versions[0] == versions[1]:
@@ -125,9 +141,13 @@ def _parts_of_one_model(first: ScoredTask, second: ScoredTask) -> Iterator[Unequ
         if None not in limits and limits[0] != limits[1]:
             name = f"pixel limits of {kind}s"
             yield Unequal(name, "{} {} and {}".format(name, *map(_limits_text, limits)))
-    templates = [member(task.run.record, "processor", "chat_template_sha256") for task in (first, second)]
+    templates = [
+        member(task.run.record, "processor", "chat_template_sha256") for task in (first, second)
+    ]
     if None not in templates and templates[0] != templates[1]:
-        yield Unequal("chat templates", "chat templates {} and {}".format(*map(_shortened, templates)))
+        yield Unequal(
+            "chat templates", "chat templates {} and {}".format(*map(_shortened, templates))
+        )
     families = [task.prompt_family for task in (first, second)]
     if None not in families and families[0] != families[1]:
         yield Unequal("prompts", "prompts {} and {}".format(*families))
@@ -135,15 +155,21 @@ def _parts_of_one_model(first: ScoredTask, second: ScoredTask) -> Iterator[Unequ
 
 def _data(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     fingerprints = first.fingerprints, second.fingerprints
-    tasks = [name for name, data in fingerprints[0].items() if data != fingerprints[1].get(name, data)]
+    tasks = [
+        name for name, data in fingerprints[0].items() if data != fingerprints[1].get(name, data)
+    ]
     if tasks:
         both = [_shortened(of_run[tasks[0]]) for of_run in fingerprints]
         where = f" of {join_list(tasks, _MOST_NAMES)}" if len(fingerprints[0]) > 1 else ""
-        yield Unequal("prepared data", "prepared data{} (fingerprints {} and {})".format(where, *both))
+        yield Unequal(
+            "prepared data", "prepared data{} (fingerprints {} and {})".format(where, *both)
+        )
 
 
 def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
-    """Compare the decoding of the tasks that both runs have, except a limit on new tokens that is a condition."""
+    """Compare the decoding of the tasks that both runs have, except a limit on new tokens that is a
+    condition.
+    """
     is_apart = "new tokens" in first.conditions
     others = {task_run.task: _arguments(task_run.config) for task_run in second.task_runs}
     tasks: dict[str, list[str]] = {}
@@ -154,27 +180,37 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
         for name in {**arguments, **other}:
             values = arguments.get(name, "none"), other.get(name, "none")
             if values[0] != values[1] and not (is_apart and name == _NEW_TOKENS):
-                tasks.setdefault("decoding: {} {} and {}".format(name, *values), []).append(task_run.task)
+                tasks.setdefault("decoding: {} {} and {}".format(name, *values), []).append(
+                    task_run.task
+                )
     for text, of_text in tasks.items():
         where = f" ({join_list(of_text, _MOST_NAMES)})" if len(first.task_runs) > 1 else ""
         yield Unequal("decoding", text + where)
 
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return a task's generation arguments as texts, by lmms-eval's names; None if unknown or if nothing is written.
+    """Return a task's generation arguments as texts, by lmms-eval's names; None if unknown or if
+    nothing is written.
 
-    Without sampling and with a temperature of 0, or without these arguments, the decoding is greedy. It has the same
-    texts however it is written, and no arguments of sampling.
+    Without sampling and with a temperature of 0, or without these arguments, the decoding is
+    greedy. It has the same texts however it is written, and no arguments of sampling.
     """
     arguments = config.get("generation_kwargs")
-    if not isinstance(arguments, Mapping) or config.get("output_type", "generate_until") != "generate_until":
+    if (
+        not isinstance(arguments, Mapping)
+        or config.get("output_type", "generate_until") != "generate_until"
+    ):
         return None
     by_name = {_OTHER_NAMES.get(str(name), str(name)): value for name, value in arguments.items()}
     by_name = {name: value for name, value in by_name.items() if value is not None}
     if not by_name.get("do_sample") and not by_name.get("temperature"):
-        by_name = {name: value for name, value in by_name.items() if name not in _OF_SAMPLING} | _GREEDY
+        by_name = {
+            name: value for name, value in by_name.items() if name not in _OF_SAMPLING
+        } | _GREEDY
     return {
-        name: f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+        name: f"{value:g}"
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else str(value)
         for name, value in by_name.items()
         if _DEFAULTS.get(name, ...) != value
     }
@@ -200,11 +236,16 @@ def _questions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
         elif choices is not None and others is not None and choices != others:
             names["candidates"].append(one.id)
     if names["questions"]:
-        yield Unequal("questions", f"text, video or right answer differ for {named(names['questions'])}")
+        yield Unequal(
+            "questions", f"text, video or right answer differ for {named(names['questions'])}"
+        )
     if names["candidates"]:
         yield Unequal("candidates", f"candidates differ for {named(names['candidates'])}")
     if names["orders of options"]:
-        yield Unequal("orders of options", f"the order of options differs for {named(names['orders of options'])}")
+        yield Unequal(
+            "orders of options",
+            f"the order of options differs for {named(names['orders of options'])}",
+        )
 
 
 def _by_id(task: ScoredTask) -> dict[str, dict[Key, Answer]]:
@@ -215,7 +256,9 @@ def _by_id(task: ScoredTask) -> dict[str, dict[Key, Answer]]:
 
 
 def _is_reordered(one: Answer, other: Answer) -> bool:
-    """Return true if two questions differ only in the order of their options, by their candidates or their prompts."""
+    """Return true if two questions differ only in the order of their options, by their candidates
+    or their prompts.
+    """
     choices, others = (member(answer.doc, "choices") for answer in (one, other))
     if choices is not None and others is not None:
         return choices != others and sorted(choices) == sorted(others)
@@ -226,20 +269,25 @@ def _is_reordered(one: Answer, other: Answer) -> bool:
 def _prompts(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     families = first.prompt_family, second.prompt_family
     if None not in families and families[0] != families[1]:
-        return  # the protocol's prompts for different models; those of one model are compared by their names
+        # the protocol's prompts for different models; those of one model are compared by their
+        # names
+        return
     is_same = _same_prompts(first, second)
     pairs = shared(first, second)
-    changed = [one.id for one, other in pairs if not is_same(one, other) and not _is_reordered(one, other)]
+    changed = [
+        one.id for one, other in pairs if not is_same(one, other) and not _is_reordered(one, other)
+    ]
     if changed:
         yield Unequal("prompts", f"prompts differ for {named(changed)}")
 
 
 def _same_prompts(first: ScoredTask, second: ScoredTask) -> Callable[[Answer, Answer], bool]:
-    """Return a function that compares the prompts of two answers; a prompt that is not known equals any other.
+    """Return a function that compares the prompts of two answers; a prompt that is not known equals
+    any other.
 
-    Blanks and marks of images and videos, such as ``<image>``, do not count. lm-eval logs prompts after the chat
-    template. Without the text before it, prompts are comparable only after the same template. For runs of different
-    harnesses, one must contain the other.
+    Blanks and marks of images and videos, such as ``<image>``, do not count. lm-eval logs prompts
+    after the chat template. Without the text before it, prompts are comparable only after the same
+    template. For runs of different harnesses, one must contain the other.
     """
     is_contained = first.run.harness != second.run.harness
     is_unknown = not is_contained and _has_other_template(first, second)
@@ -266,13 +314,19 @@ def _bare(prompt: str) -> str:
 
 
 def _lines(prompt: str) -> list[str]:
-    """Return a prompt's lines in alphabetical order, without marks of media and the letters before options."""
+    """Return a prompt's lines in alphabetical order, without marks of media and the letters before
+    options.
+    """
     lines = (_LABEL.sub("", line).strip() for line in _MARK.sub("", prompt).splitlines())
     return sorted(filter(None, lines))
 
 
 def _limits_text(limits: Any) -> str:
-    return ", ".join(f"{name} {value:,}" for name, value in limits.items()) if isinstance(limits, dict) else str(limits)
+    return (
+        ", ".join(f"{name} {value:,}" for name, value in limits.items())
+        if isinstance(limits, dict)
+        else str(limits)
+    )
 
 
 def _shortened(digest: str) -> str:

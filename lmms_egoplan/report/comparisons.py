@@ -1,6 +1,8 @@
-"""Compare runs: split them into comparable parts by version, compare pairs in a table, and write sentences.
+"""Compare runs: split them into comparable parts by version, compare pairs in a table, and write
+sentences.
 
-Every sentence on a difference states its interval, and calls a run better only if the interval excludes 0.
+Every sentence on a difference states its interval, and calls a run better only if the interval
+excludes 0.
 """
 
 import re
@@ -68,18 +70,32 @@ class Part(NamedTuple):
         remarks = (*self._remarks(), *section.remarks)
         if not self.other_versions:
             return replace(section, remarks=remarks)
-        tables = tuple(self._table(table) for table in section.tables if not self.number or table.has_own)
-        return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
+        tables = tuple(
+            self._table(table) for table in section.tables if not self.number or table.has_own
+        )
+        return self._named(
+            section,
+            tables=tables,
+            figures=tuple(map(self._figure, section.figures)),
+            remarks=remarks,
+        )
 
     def items(self, items: Iterable[Item]) -> list[Item]:
         """Make the keys of questions unique."""
         if not self.other_versions:
             return list(items)
         suffix = f" ({self.label})" if self.number else ""
-        return [replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark)) for item in items]
+        return [
+            replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark))
+            for item in items
+        ]
 
     def _table(self, table: Table) -> Table:
-        return self._named(table, notes=(*table.notes, self._not_compared())) if table.has_own else table
+        return (
+            self._named(table, notes=(*table.notes, self._not_compared()))
+            if table.has_own
+            else table
+        )
 
     def _figure(self, figure: Figure) -> Figure:
         return self._named(figure, caption=f"{figure.caption} Only runs of {self.label}.")
@@ -102,33 +118,59 @@ class Part(NamedTuple):
     def _remarks(self) -> Iterable[str]:
         if self.other_versions:
             elsewhere = "; ".join(map(_listed, self.other_versions))
-            yield f"{self._not_compared()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
+            yield (
+                f"{self._not_compared()} "
+                f"{note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
+            )
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
             yield note("unknown_version", tasks=join_list(unknown, 3))
-        bases = {task: base_version(version) for task, version in self.versions.items() if version is not None}
-        if foreign := [task for task, version in bases.items() if not _is_of_package(self.benchmark, task, version)]:
+        bases = {
+            task: base_version(version)
+            for task, version in self.versions.items()
+            if version is not None
+        }
+        if foreign := [
+            task
+            for task, version in bases.items()
+            if not _is_of_package(self.benchmark, task, version)
+        ]:
             yield note("foreign_version", tasks=join_list(foreign, 3))
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
-    """Split a benchmark's runs into comparable parts, the newest first. Without runs, the list is empty.
+    """Split a benchmark's runs into comparable parts, the newest first.
 
-    Two versions of a task are never in one part. Different tasks share a part if they have the same version number, or
-    if both versions are this package's.
+    Without runs, the list is empty.
+
+    Two versions of a task are never in one part. Different tasks share a part if they have the same
+    version number, or if both versions are this package's.
 
     Args:
         benchmark: see `Part`.
     """
     benchmark_runs = [
-        replace(run, tasks={name: x for name, x in run.tasks.items() if x.scoring and x.scoring.benchmark == benchmark})
+        replace(
+            run,
+            tasks={
+                name: x
+                for name, x in run.tasks.items()
+                if x.scoring and x.scoring.benchmark == benchmark
+            },
+        )
         for run in runs
     ]
     kinds = {(name, task.version) for run in benchmark_runs for name, task in run.tasks.items()}
     parts: list[dict[str, str | None]] = []
-    for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
-        fitting = (part for part in parts if all(_match(benchmark, (name, version), kind) for kind in part.items()))
+    for name, version in sorted(
+        sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True
+    ):
+        fitting = (
+            part
+            for part in parts
+            if all(_match(benchmark, (name, version), kind) for kind in part.items())
+        )
         part = next(fitting, None)
         if part is None:
             parts.append(part := {})
@@ -137,7 +179,13 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         {
             run.name: replace(run, tasks=chosen)
             for run in benchmark_runs
-            if (chosen := {name: task for name, task in run.tasks.items() if part.get(name, ...) == task.version})
+            if (
+                chosen := {
+                    name: task
+                    for name, task in run.tasks.items()
+                    if part.get(name, ...) == task.version
+                }
+            )
         }
         for part in parts
     ]
@@ -157,7 +205,9 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
 def _match(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
     if first[0] == second[0] or first[1] == second[1]:
         return first[1] == second[1]
-    return None not in (first[1], second[1]) and all(_is_of_package(benchmark, *kind) for kind in (first, second))
+    return None not in (first[1], second[1]) and all(
+        _is_of_package(benchmark, *kind) for kind in (first, second)
+    )
 
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
@@ -166,7 +216,9 @@ def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
     A user's variant has the version of the task whose name it extends.
     """
     base = base_task(task)
-    tasks = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
+    tasks = [
+        name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")
+    ]
     return version in [package_versions()[name] for name in ([base] if base in tasks else tasks)]
 
 
@@ -200,11 +252,13 @@ def compared(
     *,
     of_tasks: bool = False,
 ) -> Table | None:
-    """Compare every pair of runs by a measure, over the questions for which both have a value. Omit inexact runs.
+    """Compare every pair of runs by a measure, over the questions for which both have a value.
 
-    The largest difference comes first. p-values have Holm's correction for all comparable pairs of the table. The
-    verdicts on these pairs share one error rate, with a margin of `MARGIN`. Pairs that are not comparable have no
-    p-values and no verdict, but the names of what differs.
+    Omit inexact runs.
+
+    The largest difference comes first. p-values have Holm's correction for all comparable pairs of
+    the table. The verdicts on these pairs share one error rate, with a margin of `MARGIN`. Pairs
+    that are not comparable have no p-values and no verdict, but the names of what differs.
 
     Args:
         runs: the runs to compare.
@@ -213,8 +267,8 @@ def compared(
         decimals: number of decimals of differences and intervals.
         unit: plural noun for the clusters, such as ``"videos"``.
         scale: factor for differences and intervals, 100 for per cent.
-        of_tasks: true if the table compares different tasks of one model with each other, as tasks of one run always
-            are.
+        of_tasks: true if the table compares different tasks of one model with each other, as tasks
+            of one run always are.
 
     Returns:
         None if no two runs share a question.
@@ -236,7 +290,11 @@ def compared(
     verdicts = iter(decide(comparable))
     rows: list[dict[str, Value]] = []
     for first, second, evidence, apart in pairs:
-        row: dict[str, Value] = {"first": first, "second": second, "questions": evidence.comparison.questions}
+        row: dict[str, Value] = {
+            "first": first,
+            "second": second,
+            "questions": evidence.comparison.questions,
+        }
         row |= scaled(evidence.comparison, scale)
         if apart:
             row |= {"verdict": f"{NOT_COMPARABLE}: different {join_list(apart)}"}
@@ -246,11 +304,17 @@ def compared(
             row |= {"verdict": next(verdicts)}
         rows.append(row)
     columns = [
-        replace(column, decimals=decimals) if column.key in ("difference", "low", "high") else column
+        replace(column, decimals=decimals)
+        if column.key in ("difference", "low", "high")
+        else column
         for column in _COLUMNS
     ]
     notes = [
-        *(_notes(comparisons, unit) if comparisons else [note("difference"), note("low_high", unit=unit)]),
+        *(
+            _notes(comparisons, unit)
+            if comparisons
+            else [note("difference"), note("low_high", unit=unit)]
+        ),
         *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
     ]
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
@@ -278,8 +342,15 @@ def weighed(first: ScoredTask, second: ScoredTask, measure: str, margin: float) 
         margin: margin in per cent of the highest possible score.
     """
     answers = first.answers or {}, second.answers or {}
-    scores = [{_text(key): answer.scores[measure] for key, answer in of_run.items()} for of_run in answers]
-    clusters = {_text(key): x.cluster for of_run in answers for key, x in of_run.items() if x.cluster is not None}
+    scores = [
+        {_text(key): answer.scores[measure] for key, answer in of_run.items()} for of_run in answers
+    ]
+    clusters = {
+        _text(key): x.cluster
+        for of_run in answers
+        for key, x in of_run.items()
+        if x.cluster is not None
+    }
     return weigh(scores[0], scores[1], clusters, margin, first.largest)
 
 
@@ -308,21 +379,29 @@ def _text(key: Key) -> str:
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
     """Add the best and worst rank of each run among the comparable runs of its task and protocol.
 
-    A run is above or below another if the interval of their difference excludes 0. A run has no rank if one of its
-    differences has no interval.
+    A run is above or below another if the interval of their difference excludes 0. A run has no
+    rank if one of its differences has no interval.
     """
     pairs = _both_ways(differences)
-    return [_with_rank(line, [rival for rival in headlines if _is_rival(line, rival)], pairs) for line in headlines]
+    return [
+        _with_rank(line, [rival for rival in headlines if _is_rival(line, rival)], pairs)
+        for line in headlines
+    ]
 
 
 def finding(
-    title: str, headlines: Sequence[Headline], differences: Sequence[Difference], reference: Reference | None, unit: str
+    title: str,
+    headlines: Sequence[Headline],
+    differences: Sequence[Difference],
+    reference: Reference | None,
+    unit: str,
 ) -> tuple[str, ...]:
     """Write the sentences about a benchmark.
 
     Args:
         title: the benchmark's title.
-        headlines: headlines of all runs. The sentences are about the task of the first comparable one.
+        headlines: headlines of all runs. The sentences are about the task of the first comparable
+            one.
         differences: differences of all pairs of runs.
         reference: the best published score.
         unit: unit after a difference of scores, such as ``points``; "" for none.
@@ -343,21 +422,31 @@ def _best_sentence(title: str, comparable: Sequence[Headline], pairs: _Pairs, un
         return f"{best.run} scores {_score(best)} on {title}{_interval(best)}."
     second = rivals[0]
     pair = pairs.get((best.task, best.run, second.run))
-    scores = f"On {title}, {best.run} scores {_with_interval(best)} and {second.run} {_with_interval(second)}"
+    scores = (
+        f"On {title}, {best.run} scores {_with_interval(best)} and {second.run} "
+        f"{_with_interval(second)}"
+    )
     if pair is None:
         return f"{scores}; they are not compared: their samples have no questions in common."
     if pair.why:
         return f"{scores}; they are not compared: {pair.why}."
     if pair.low is None or pair.high is None:
-        return f"{scores}; they are not compared: the difference has no interval ({pair.no_interval})."
+        return (
+            f"{scores}; they are not compared: the difference has no interval ({pair.no_interval})."
+        )
     size, interval = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
     if pair.is_real:
         way = "above" if pair.value > 0 else "below"
         return f"{best.run} is {size} {way} {second.run} on {title} ({interval})."
-    return f"{best.run} and {second.run} do not differ measurably on {title}: the difference is {size} ({interval})."
+    return (
+        f"{best.run} and {second.run} do not differ measurably on {title}: the difference is "
+        f"{size} ({interval})."
+    )
 
 
-def _published(best: Headline, reference: Reference | None, unit: str, *, is_named: bool) -> Iterator[str]:
+def _published(
+    best: Headline, reference: Reference | None, unit: str, *, is_named: bool
+) -> Iterator[str]:
     if reference is None or best.value is None or best.interval is None:
         return
     value = best.value - reference.value
@@ -367,13 +456,21 @@ def _published(best: Headline, reference: Reference | None, unit: str, *, is_nam
     best_published = f"{reference.name}, the best in {reference.source} of the paper"
     caveat = f"; {reference.caveat}" if reference.caveat else ""
     if interval[0] <= 0 <= interval[1]:
-        yield f"{name} does not differ measurably from {best_published}: the difference is {size} ({ends}{caveat})."
+        yield (
+            f"{name} does not differ measurably from {best_published}: the difference is "
+            f"{size} ({ends}{caveat})."
+        )
     else:
-        yield f"{name} is {size} {'above' if value > 0 else 'below'} {best_published} ({ends}{caveat})."
+        yield (
+            f"{name} is {size} {'above' if value > 0 else 'below'} {best_published} "
+            f"({ends}{caveat})."
+        )
 
 
 def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
-    """Return the reasons why scores are not comparable, if these are the same for all; empty if they differ."""
+    """Return the reasons why scores are not comparable, if these are the same for all; empty if
+    they differ.
+    """
     reasons = {line.apart for line in headlines if line.value is not None and line.apart}
     return reasons.pop() if len(reasons) == 1 else ()
 
@@ -381,15 +478,26 @@ def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
 def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
     """Write sentences about runs that are not comparable, with their common reasons."""
     lines = [line for line in headlines if line.value is not None and line.apart]
-    names, reasons = list(dict.fromkeys(line.run for line in lines)), "; ".join(shared_reasons(headlines))
+    names, reasons = (
+        list(dict.fromkeys(line.run for line in lines)),
+        "; ".join(shared_reasons(headlines)),
+    )
     if len(names) == 1 and reasons and is_first:
         line = lines[0]
-        yield f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not compared: {reasons}."
+        yield (
+            f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not "
+            f"compared: {reasons}."
+        )
     elif lines:
         why = f" ({reasons})" if reasons else "; the reasons are next to the scores"
-        yield f"Not compared{f' on {title}' if is_first else ''}: {join_list(names, _MOST_NAMES)}{why}."
+        yield (
+            f"Not compared{f' on {title}' if is_first else ''}: "
+            f"{join_list(names, _MOST_NAMES)}{why}."
+        )
     scored = {line.run for line in headlines if line.value is not None}
-    if unscored := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
+    if unscored := [
+        run for run in dict.fromkeys(line.run for line in headlines) if run not in scored
+    ]:
         yield f"No score on {title}: {join_list(unscored)}."
 
 
@@ -409,7 +517,9 @@ def _interval(line: Headline) -> str:
     return f" (95\u202f% interval {low} to {high})"
 
 
-def _difference(value: float, interval: tuple[float, float], decimals: int, unit: str) -> tuple[str, str]:
+def _difference(
+    value: float, interval: tuple[float, float], decimals: int, unit: str
+) -> tuple[str, str]:
     """Format size and interval of a difference.
 
     If the interval excludes 0, both are positive, since "above" and "below" express the sign.

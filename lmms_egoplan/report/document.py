@@ -1,4 +1,7 @@
-"""The report as a document: sections, figures and gallery items. Also writes files for papers and ``report.json``."""
+"""The report as a document: sections, figures and gallery items.
+
+Also writes files for papers and ``report.json``.
+"""
 
 import io
 import json
@@ -27,7 +30,8 @@ Images = Callable[[], list[Image.Image]]
 
 DEMO = "demo: meaningless"
 DEMO_NOTE = (
-    "This is a demo with rendered questions, scripted answers, or a judge that is scripted or only compares words. "
+    "This is a demo with rendered questions, scripted answers, or a judge that is scripted or "
+    "only compares words. "
     "These runs have meaningless scores:"
 )
 SCHEMA = 1
@@ -46,7 +50,8 @@ class Figure:
     caption: content, source and method.
     draw: function that draws the figure, legible on white and without colour. Called once.
     description: the figure in words, for readers who cannot see it.
-    has_cells: true if colours encode values and have text on them. A dark theme does not change these colours.
+    has_cells: true if colours encode values and have text on them. A dark theme does not change
+    these colours.
     """
 
     key: str
@@ -81,7 +86,8 @@ class Headline:
     interval: 95 % interval, in the score's unit; None without samples.
     coverage: scored fraction of the official questions; None if unknown.
     truncated: fraction of answers that reached the limit on new tokens; None if unknown.
-    truncated_of: number of answers that `truncated` covers, if the length of others is unknown; None if it covers all.
+    truncated_of: number of answers that `truncated` covers, if the length of others is unknown;
+    None if it covers all.
     is_generated: true if answers are generated, false if choices are ranked.
     chance: score of random answers; None if unknown.
     beside: other scores of the same answers, by name, in the score's unit; None for missing ones.
@@ -153,7 +159,8 @@ class Reference:
     name: name in the paper's table, such as ``GPT-4V``.
     source: table in the paper, such as ``Table 1``.
     scores: all scores of the table's main column, to rank a run among them.
-    caveat: remaining difference between the published score and comparable runs, such as the judge; "" for none.
+    caveat: remaining difference between the published score and comparable runs, such as the judge;
+    "" for none.
     """
 
     name: str
@@ -181,7 +188,8 @@ class Slice:
 
     attribute: name of the attribute among the gallery's facts.
     groups: the scores of each run in each group, group by group.
-    is_fact: true if the gallery can filter by the attribute; false for attributes of answers, such as people's labels.
+    is_fact: true if the gallery can filter by the attribute; false for attributes of answers, such
+    as people's labels.
     """
 
     attribute: str
@@ -222,7 +230,8 @@ class Section:
     finding: the result in sentences. Every difference has its interval.
     unit: unit after numbers of the main score, such as ``points``; "" for none.
     top: highest possible main score.
-    baselines: scores without a model over the questions that were asked, each with its name as the group's.
+    baselines: scores without a model over the questions that were asked, each with its name as the
+    group's.
     """
 
     key: str
@@ -253,9 +262,11 @@ class ShownAnswer:
     judgement: the judge's words.
     reply: the model's complete reply, if `text` was parsed from it.
     prompt: the prompt as sent, without images; None if the harness does not log it.
-    tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
+    tokens: number of tokens of the prompt and of the answer; None if the harness does not count
+    them.
     task: name and version of the task; the version is None if unknown.
-    gain: nats that the video adds to the right choice, and to its margin over the best wrong one; None if unknown.
+    gain: nats that the video adds to the right choice, and to its margin over the best wrong one;
+    None if unknown.
     """
 
     verdict: Verdict
@@ -275,14 +286,16 @@ class ShownAnswer:
 class Item:
     """A question of the gallery with the runs' answers.
 
-    key: unique key in the report: the benchmark's name and the question's id, such as ``NAME/existence/1``.
+    key: unique key in the report: the benchmark's name and the question's id, such as
+    ``NAME/existence/1``.
     facts: attributes to filter by: source, dimension, scenario, setting, ...
     references: the right answers, by name.
     images: function that reads the images; None if they are not available.
     answers: answers by run, or by ``"name (task)"`` if a run has several tasks with this question.
     title: distinguishing text for the list; "" for the question itself.
     video: id of the question's video; None if it has none, or if it is unknown.
-    identity: digest that only this question has, in any report. Other data may use the same `key`. "" if unknown.
+    identity: digest that only this question has, in any report. Other data may use the same `key`.
+    "" if unknown.
     """
 
     key: str
@@ -300,9 +313,13 @@ class Item:
 
 
 def write_files(
-    out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None], extra: Sequence[Table] = ()
+    out: Path,
+    sections: Iterable[Section],
+    progress: Callable[[str, int, int], None],
+    extra: Sequence[Table] = (),
 ) -> None:
-    """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
+    """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and
+    ``figures/<key>.png``.
 
     Delete other files of these kinds that an earlier report wrote (`outputs.delete`).
 
@@ -344,7 +361,9 @@ def _delete_old(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None
     delete(path for path in folder.glob("*") if path.suffix in suffixes and path.stem not in keys)
 
 
-def json_of(sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[str], questions: int) -> str:
+def json_of(
+    sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[str], questions: int
+) -> str:
     """Format the content of ``report.json``. NaN, infinities and unknown values become null.
 
     Args:
@@ -400,7 +419,10 @@ def _table(table: Table) -> dict[str, Any]:
 
 def _with_ends(scored: Headline | Group) -> dict[str, Any]:
     low, high = scored.interval or (None, None)
-    return {name: value for name, value in asdict(scored).items() if name != "interval"} | {"low": low, "high": high}
+    return {name: value for name, value in asdict(scored).items() if name != "interval"} | {
+        "low": low,
+        "high": high,
+    }
 
 
 def _known(value: Any) -> Any:

@@ -1,9 +1,12 @@
-"""Decide whether two runs are different, equal within a margin, or undecided. Both claims share one error rate.
+"""Decide whether two runs are different, equal within a margin, or undecided.
 
-"Different" is the exact test of `statistics.compare`. "Equal within the margin" is two one-sided tests (Schuirmann,
-J. Pharmacokinet. Biopharm. 15, 1987), see `equality_p_value`. The claims of all pairs that are decided together are
-corrected by Holm's method. A difference of 0 and one of at least the margin exclude each other, so at most one of a
-pair's two null hypotheses is true (Shaffer, J. Am. Stat. Assoc. 81, 1986).
+Both claims share one error rate.
+
+"Different" is the exact test of `statistics.compare`. "Equal within the margin" is two one-sided
+tests (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987), see `equality_p_value`. The claims of all
+pairs that are decided together are corrected by Holm's method. A difference of 0 and one of at
+least the margin exclude each other, so at most one of a pair's two null hypotheses is true
+(Shaffer, J. Am. Stat. Assoc. 81, 1986).
 """
 
 import math
@@ -13,7 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, pearson3, t
 
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, Comparison, Scores, compare, holm, paired
+from lmms_egoplan.report.statistics import (
+    FEWEST_CLUSTERS,
+    Comparison,
+    Scores,
+    compare,
+    holm,
+    paired,
+)
 
 MARGIN = 1.0
 """Default margin, in per cent of the highest possible score."""
@@ -26,7 +36,9 @@ POWER = 0.8
 
 
 class Evidence(NamedTuple):
-    """Two runs' scores on shared questions. All numbers except the comparison are for a highest possible score of 1.
+    """Two runs' scores on shared questions.
+
+    All numbers except the comparison are for a highest possible score of 1.
 
     comparison: difference, interval and exact test.
     first, second: mean score of each run.
@@ -47,8 +59,11 @@ class Evidence(NamedTuple):
     pseudo: float
 
 
-def weigh(first: Scores, second: Scores, clusters: Mapping[str, str], margin: float, largest: float) -> Evidence | None:
-    """Compare two runs over the questions for which both have scores; None if there are no such questions.
+def weigh(
+    first: Scores, second: Scores, clusters: Mapping[str, str], margin: float, largest: float
+) -> Evidence | None:
+    """Compare two runs over the questions for which both have scores; None if there are no such
+    questions.
 
     Args:
         first, second: scores by question.
@@ -79,22 +94,24 @@ def equality_p_value(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Test the hypothesis that the mean difference over questions is at least the margin in size.
 
-    The p-value is the larger one of two one-sided tests. Both use the jackknife variance over clusters, and both add a
-    pseudo-cluster that differs in the unfavourable direction: two runs that agree on 100 questions do not show that
-    they differ in less than 1 % of all questions. The pseudo-cluster has the typical size sum n² / sum n, for clusters
-    of n questions. It adds a difference, but no questions. Its share of changes is a mean over the clusters with
-    changes and one cluster that changes completely. For the former, the share is that in the cluster of an average
-    change.
+    The p-value is the larger one of two one-sided tests. Both use the jackknife variance over
+    clusters, and both add a pseudo-cluster that differs in the unfavourable direction: two runs
+    that agree on 100 questions do not show that they differ in less than 1 % of all questions. The
+    pseudo-cluster has the typical size sum n² / sum n, for clusters of n questions. It adds a
+    difference, but no questions. Its share of changes is a mean over the clusters with changes and
+    one cluster that changes completely. For the former, the share is that in the cluster of an
+    average change.
 
     Each one-sided test takes the larger p-value of two distributions:
 
     * Student's t with (sum n)² / sum n² - 1 degrees of freedom;
-    * Pearson's type III with twice the skewness of the mean, since the standard deviation in the denominator depends on
-      the mean. For single questions that all change in one direction, this is the exact Poisson test of rare events
-      (compare Fay and Feuer, Stat. Med. 16, 1997).
+    * Pearson's type III with twice the skewness of the mean, since the standard deviation in the
+      denominator depends on the mean. For single questions that all change in one direction, this
+      is the exact Poisson test of rare events (compare Fay and Feuer, Stat. Med. 16, 1997).
 
     Args:
-        sums: sum of differences of each cluster, shape (..., clusters). The largest possible difference is 1.
+        sums: sum of differences of each cluster, shape (..., clusters). The largest possible
+            difference is 1.
         changes: sum of the sizes of differences of each cluster, same shape.
         sizes: number of questions of each cluster, shape (clusters,).
         margin: the margin, above 0.
@@ -125,13 +142,15 @@ def equality_p_value(
 
 
 def decide(pairs: Sequence[Evidence]) -> list[str | None]:
-    """Decide on all pairs together, at one `ERROR_RATE` for all claims. Pairs with few clusters have no verdict.
+    """Decide on all pairs together, at one `ERROR_RATE` for all claims.
 
-    Without a claim, a pair is undecided. Its verdict states an approximate number of questions for a claim with a
-    probability of `POWER`, if questions and clusters are like those at hand. If the observed difference is within the
-    margin, that is the claim of equality, and the true difference is taken to be 0. Otherwise, it is the claim of a
-    difference, and the true difference is taken to be the observed one. Numbers up to that of the shared questions are
-    omitted.
+    Pairs with few clusters have no verdict.
+
+    Without a claim, a pair is undecided. Its verdict states an approximate number of questions for
+    a claim with a probability of `POWER`, if questions and clusters are like those at hand. If the
+    observed difference is within the margin, that is the claim of equality, and the true difference
+    is taken to be 0. Otherwise, it is the claim of a difference, and the true difference is taken
+    to be the observed one. Numbers up to that of the shared questions are omitted.
 
     >>> runs = {str(number): 1 for number in range(500)}, {str(number): number % 50 > 0 for number in range(500)}
     >>> clusters = {str(number): str(number) for number in range(500)}
@@ -145,31 +164,39 @@ def decide(pairs: Sequence[Evidence]) -> list[str | None]:
         is_different, is_equal = (p_value <= ERROR_RATE for p_value in p_values)
         points = f"{100 * pair.margin:g} point{'s' * (100 * pair.margin != 1)}"
         texts = ["different"] * is_different + [f"equal within {points}"] * is_equal
-        verdicts[id(pair)] = ", but ".join(texts) or f"undecided{_needed(pair, ERROR_RATE / len(usable))}"
+        verdicts[id(pair)] = (
+            ", but ".join(texts) or f"undecided{_needed(pair, ERROR_RATE / len(usable))}"
+        )
     return [verdicts.get(id(pair)) for pair in pairs]
 
 
 def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, ...]]:
     """Correct the p-values of both claims about each pair: "different" and "equal".
 
-    A claim's corrected p-value is that of Holm's method over this claim and, for each other pair, the claim with the
-    larger p-value: only one of the other pair's two null hypotheses can be true.
+    A claim's corrected p-value is that of Holm's method over this claim and, for each other pair,
+    the claim with the larger p-value: only one of the other pair's two null hypotheses can be true.
 
     >>> family_p_values([(0.03, 0.9)]), family_p_values([(0.01, 0.9), (0.04, 0.02)])
     ([(0.03, 0.9)], [(0.02, 0.9), (0.08, 0.04)])
     """
     worst = [max(pair) for pair in pairs]
     rest_of = [[*worst[:index], *worst[index + 1 :]] for index in range(len(pairs))]
-    return [tuple(holm([p_value, *rest])[0] for p_value in pair) for pair, rest in zip(pairs, rest_of, strict=True)]
+    return [
+        tuple(holm([p_value, *rest])[0] for p_value in pair)
+        for pair, rest in zip(pairs, rest_of, strict=True)
+    ]
 
 
 def _needed(pair: Evidence, level: float) -> str:
-    """State the number of questions for a claim at this level, with two significant digits; see `decide`."""
+    """State the number of questions for a claim at this level, with two significant digits; see
+    `decide`.
+    """
     questions, size = pair.comparison.questions, abs(pair.first - pair.second)
     if size > pair.margin:
         count = questions * pair.variance * ((norm.isf(level / 2) + norm.ppf(POWER)) / size) ** 2
     else:
-        # Solve margin - pseudo / n = quantile * sqrt(questions * variance / n + pseudo**2 / n**2) for n.
+        # Solve margin - pseudo / n = quantile * sqrt(questions * variance / n + pseudo**2 / n**2)
+        # for n.
         quantile, shift = norm.isf(level) + norm.ppf((1 + POWER) / 2), pair.margin * pair.pseudo
         half = questions * pair.variance * quantile**2 / 2 + shift
         count = (half + math.sqrt(half**2 + shift**2 * (quantile**2 - 1))) / pair.margin**2

@@ -1,6 +1,7 @@
 """Read the ledger of published scores, mark its rows, and compare them with runs.
 
-``ledger.csv`` has one row per printed number. ``ledger.yaml`` describes its columns and the benchmarks.
+``ledger.csv`` has one row per printed number. ``ledger.yaml`` describes its columns and the
+benchmarks.
 """
 
 import re
@@ -30,7 +31,8 @@ note = read_notes(__file__)
 
 
 def checkpoint_names(model: str) -> tuple[str, str]:
-    """Return a model's name without folders and separators, and the same without an end such as ``Instruct``.
+    """Return a model's name without folders and separators, and the same without an end such as
+    ``Instruct``.
 
     >>> checkpoint_names("org/Model-2.5-7B-Instruct")
     ('model257binstruct', 'model257b')
@@ -45,7 +47,8 @@ class PublishedScore:
     """A row of the ledger.
 
     cells: texts by column, as in the file; "" for unknown values.
-    group: benchmark, subset, and the model's name without an end such as ``Instruct``; see `checkpoint_names`.
+    group: benchmark, subset, and the model's name without an end such as ``Instruct``; see
+    `checkpoint_names`.
     name: the model's name in full.
     value: the score in per cent.
     questions: number of questions of the subset, or as in the row; 0 if unknown.
@@ -67,9 +70,13 @@ def read_ledger(path: Path = LEDGER) -> tuple[PublishedScore, ...]:
     """Read and check the ledger, by benchmark and subset, best scores first.
 
     Raises:
-        LmmsEgoplanError: a row is incomplete, or a cell does not have the form that ``ledger.yaml`` describes.
+        LmmsEgoplanError: a row is incomplete, or a cell does not have the form that ``ledger.yaml``
+            describes.
     """
-    scores = [_checked(f"{path}, line {line}", cells) for line, cells in enumerate(module_rows(str(path)), 2)]
+    scores = [
+        _checked(f"{path}, line {line}", cells)
+        for line, cells in enumerate(module_rows(str(path)), 2)
+    ]
     order = [(name, subset) for name, facts in _BENCHMARKS.items() for subset in facts["subsets"]]
     scores.sort(key=lambda score: (order.index(score.group[:2]), -score.value))
     return tuple(replace(score, marks=_marks(score, scores)) for score in scores)
@@ -79,7 +86,9 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
     for column, (pattern, expected) in _FACTS["columns"].items():
         if None in (*cells, cells.get(column)) or not re.fullmatch(pattern, cells[column]):
             problem = f"expected {expected}, found {quoted(cells.get(column))}"
-            raise LmmsEgoplanError(f"{where}, {column}: {problem}; correct it, and quote texts that contain commas")
+            raise LmmsEgoplanError(
+                f"{where}, {column}: {problem}; correct it, and quote texts that contain commas"
+            )
     title, subset, metric = (cells[column] for column in ("benchmark", "split_or_subset", "metric"))
     for benchmark, facts in _BENCHMARKS.items():
         if (title, metric) == (facts["title"], facts["metric"]) and subset in facts["subsets"]:
@@ -87,18 +96,26 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
             stated = {**cells, "questions": str(questions) if cells["questions"] else ""}
             fields = {field: stated[field] for field in facts["fields"]}
             name, short = checkpoint_names(cells["model"])
-            return PublishedScore(cells, (benchmark, subset, short), name, Fraction(cells["score"]), questions, fields)
+            return PublishedScore(
+                cells, (benchmark, subset, short), name, Fraction(cells["score"]), questions, fields
+            )
     names = f"benchmark {title!r}, subset {subset!r} or metric {metric!r}"
-    raise LmmsEgoplanError(f"{where}: unknown {names}; correct the row, or add the name to ledger.yaml")
+    raise LmmsEgoplanError(
+        f"{where}: unknown {names}; correct the row, or add the name to ledger.yaml"
+    )
 
 
 def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str, ...]:
     (benchmark, subset, model), cells, facts = score.group, score.cells, _BENCHMARKS[score.group[0]]
     half_digit = Fraction(1, 2 * 10 ** len(cells["score"].partition(".")[2]))
-    earlier = [x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]]
+    earlier = [
+        x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]
+    ]
     for table, column in facts["paper"].get(subset, []):
         rows = load_table(benchmark, table).scores(column)
-        earlier += [Fraction(str(value)) for name, value in rows if checkpoint_names(name)[1] == model]
+        earlier += [
+            Fraction(str(value)) for name, value in rows if checkpoint_names(name)[1] == model
+        ]
     is_copied = any(abs(value - score.value) <= half_digit for value in earlier)
     steps = score.questions * facts["levels"]
     nearest = Fraction(100 * round(score.value * steps / 100), steps or 1)
@@ -112,15 +129,21 @@ def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str
 
 
 def scores_of_model(scores: Sequence[PublishedScore], model: str) -> list[PublishedScore]:
-    """Return the scores of all models whose names contain a name, without regard to case and separators.
+    """Return the scores of all models whose names contain a name, without regard to case and
+    separators.
 
     Raises:
         LmmsEgoplanError: there is none. The message contains the closest names.
     """
-    (part, short), names = checkpoint_names(model), {score.name: score.cells["model"] for score in scores}
+    (part, short), names = (
+        checkpoint_names(model),
+        {score.name: score.cells["model"] for score in scores},
+    )
     if not part or not any(part in name or name == short for name in names):
         close = join_list([names[name] for name in get_close_matches(part, names, n=3, cutoff=0)])
-        raise LmmsEgoplanError(f"--model {model}: no published score of this model; the closest names are {close}")
+        raise LmmsEgoplanError(
+            f"--model {model}: no published score of this model; the closest names are {close}"
+        )
     return [score for score in scores if part in score.name or score.name == short]
 
 
@@ -135,7 +158,10 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
         ((model, _),) = Counter(score.cells["model"] for score in group).most_common(1)
         subject = ", ".join((model, low.cells["benchmark"], low.group[1]))
         points = f"{float(high.value - low.value):g} points, {len(group)} scores"
-        yield f"Spread of {subject}: {low.cells['score']} to {high.cells['score']}, {points} without copies."
+        yield (
+            f"Spread of {subject}: {low.cells['score']} to {high.cells['score']}, {points} "
+            "without copies."
+        )
 
 
 def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Table:
@@ -147,7 +173,10 @@ def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Tabl
         cells = {**score.cells, "date": score.cells["date"] or "unknown", "subset": score.group[1]}
         cells |= {"marks": ", ".join(score.marks), "protocol": protocol}
         rows.append(Row(tuple(cells[column.key] for column in _COLUMNS["ledger"])))
-    counts = [counted(len(scores), "scores"), counted(len({score.cells["source"] for score in scores}), "sources")]
+    counts = [
+        counted(len(scores), "scores"),
+        counted(len({score.cells["source"] for score in scores}), "sources"),
+    ]
     marks = Counter(mark for score in scores for mark in score.marks)
     counts += [f"{count} marked {mark}" for mark, count in marks.items()]
     notes = (*(spreads(scores) if with_spread else ()), f"{', '.join(counts)}.")
@@ -157,44 +186,81 @@ def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Tabl
 def _compared(published: Mapping[str, str], run: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the fields that differ, that are the same and that are unknown, each in words."""
     known = {name: text for name, text in published.items() if text and run.get(name)}
-    different = (f"{name}: {text} (run: {run[name]})" for name, text in known.items() if text != run[name])
+    different = (
+        f"{name}: {text} (run: {run[name]})" for name, text in known.items() if text != run[name]
+    )
     same = (f"{name}: {text}" for name, text in known.items() if text == run[name])
-    return "; ".join(different), "; ".join(same), ", ".join(name for name in published if name not in known)
+    return (
+        "; ".join(different),
+        "; ".join(same),
+        ", ".join(name for name in published if name not in known),
+    )
 
 
 def runs_and_ledger(
-    benchmark: str, tasks: Iterable[tuple[ScoredTask, Mapping[str, Mean]]], fields: Mapping[str, Mapping[str, str]]
+    benchmark: str,
+    tasks: Iterable[tuple[ScoredTask, Mapping[str, Mean]]],
+    fields: Mapping[str, Mapping[str, str]],
 ) -> Table | None:
-    """Put runs next to the published scores with the name of their checkpoint; None if there are none.
+    """Put runs next to the published scores with the name of their checkpoint; None if there are
+    none.
 
-    A run with an adapter or delta weights is skipped, since it has other weights than the checkpoint. The fields of a
-    task are unknown in other versions of the task and with a system instruction or a prompt among the model arguments.
+    A run with an adapter or delta weights is skipped, since it has other weights than the
+    checkpoint. The fields of a task are unknown in other versions of the task and with a system
+    instruction or a prompt among the model arguments.
 
     Args:
         benchmark: name of the benchmark.
         tasks: tasks of runs, each with its scores by the ledger's subsets.
-        fields: fields that each task's current version determines, by the ledger's names. A preset that is no task of
-            its own follows the task's name: ``TASK+PRESET``.
+        fields: fields that each task's current version determines, by the ledger's names. A preset
+            that is no task of its own follows the task's name: ``TASK+PRESET``.
     """
     rows, listed = [], {}
     for task, means in tasks:
         details = task.run.provenance
         settings = " ".join((*details, *details.values()))
-        names = () if re.search(r"\b(peft|delta|lora_local_path)=", settings) else checkpoint_names(task.run.model)
+        names = (
+            ()
+            if re.search(r"\b(peft|delta|lora_local_path)=", settings)
+            else checkpoint_names(task.run.model)
+        )
         is_instructed = re.search("system[ _]instruction|(system|reasoning)_prompt=", settings)
         _, *preset = (task.task_run.version or "").partition("+")
         is_current = base_version(task.task_run.version) == package_versions().get(task.task)
         of_run = {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}
-        of_run |= fields.get("".join((task.task, *preset)), {}) if is_current and not is_instructed else {}
+        of_run |= (
+            fields.get("".join((task.task, *preset)), {})
+            if is_current and not is_instructed
+            else {}
+        )
         for score in read_ledger():
             mean = means.get(score.group[1], Mean())
             if score.group[0] == benchmark and score.name in names and mean.value is not None:
                 listed[id(score)] = score
                 texts = _compared(score.fields, of_run | {"questions": str(mean.questions or "")})
-                source = (score.cells["source"], score.cells["date"] or "unknown", score.cells["score"])
-                remarks = (*texts, ", ".join(score.marks), score.cells["model"], "; ".join(task.objections))
-                cells = (task.name, score.group[1], *source, mean.value, mean.value - float(score.value))
+                source = (
+                    score.cells["source"],
+                    score.cells["date"] or "unknown",
+                    score.cells["score"],
+                )
+                remarks = (
+                    *texts,
+                    ", ".join(score.marks),
+                    score.cells["model"],
+                    "; ".join(task.objections),
+                )
+                cells = (
+                    task.name,
+                    score.group[1],
+                    *source,
+                    mean.value,
+                    mean.value - float(score.value),
+                )
                 rows.append(Row((*cells, *(text or None for text in remarks)), is_own=True))
     notes = (note("runs_and_ledger"), *spreads(listed.values()))
     title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
-    return Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published") if rows else None
+    return (
+        Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published")
+        if rows
+        else None
+    )

@@ -1,4 +1,5 @@
-"""Read the facts of Table 2 of arXiv 2311.15596 about runs' models: from results, checkpoints and names.
+"""Read the facts of Table 2 of arXiv 2311.15596 about runs' models: from results, checkpoints and
+names.
 
 Nothing is downloaded, and no weights are loaded. What is not known is None or `UNKNOWN`.
 """
@@ -27,9 +28,11 @@ _TUNING = re.compile(r"(?<![a-z])(instruct|chat|it|base|pt)(?![a-z])")
 
 
 def parse_name(model: str) -> tuple[str, float | None, str]:
-    """Return what a model's name states: family, billions of parameters, and tuning; None or `UNKNOWN` if it does not.
+    """Return what a model's name states: family, billions of parameters, and tuning; None or
+    `UNKNOWN` if it does not.
 
-    The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in Fig. 8 there.
+    The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in
+    Fig. 8 there.
 
     >>> parse_name("Qwen2.5-VL-7B-Instruct"), parse_name("SmolVLM-500M-Base")
     (('qwen2.5-vl', 7.0, 'instruction'), ('smolvlm', 0.5, 'base'))
@@ -37,7 +40,11 @@ def parse_name(model: str) -> tuple[str, float | None, str]:
     (('blip2-flan-t5-xxl', None, 'instruction'), ('blip2-flan-t5-xxl', None, 'unknown'))
     """
     name = re.sub("^instructblip", "blip2-instruct", model.lower())
-    size, words, rest = _SIZE.search(name), {*_TUNING.findall(name)}, _TUNING.sub("", _SIZE.sub("", name, count=1))
+    size, words, rest = (
+        _SIZE.search(name),
+        {*_TUNING.findall(name)},
+        _TUNING.sub("", _SIZE.sub("", name, count=1)),
+    )
     billions = float(size[1]) / (1000 if size[2] == "m" else 1) if size else None
     tuning = "base" if words & {"base", "pt"} else "instruction" if words else UNKNOWN
     return "-".join(re.findall(r"[^-_ ]+", rest)), billions, tuning
@@ -47,14 +54,17 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     """Return the facts about a run's model, by column.
 
     Args:
-        run: the run. Its checkpoint is read if the model is a folder on this machine, or in the hub's cache.
+        run: the run. Its checkpoint is read if the model is a folder on this machine, or in the
+            hub's cache.
         tasks: tasks whose numbers of images are meant.
 
     Returns:
-        ``image_encoder``, ``llm``, ``alignment_module``: name and size in the checkpoint's configuration.
-        ``trainable_parameters`` and the other columns of Table 2 about training: `UNKNOWN`.
-        ``total_billions``: parameters as the harness counted them, else those in the headers of the safetensors files;
-            None for quantised checkpoints, whose files and modules pack several weights in one number.
+        ``image_encoder``, ``llm``, ``alignment_module``: name and size in the checkpoint's
+        configuration. ``trainable_parameters`` and the other columns of Table 2 about training:
+        `UNKNOWN`. ``total_billions``: parameters as the harness counted them, else those in the
+        headers of the safetensors files;
+            None for quantised checkpoints, whose files and modules pack several weights in one
+            number.
         ``images``: mean number of images per question, including frames, that the harness logged.
         ``facts_from``: folder of the checkpoint, and the reason why something is unknown.
         ``family``, ``named_billions``, ``tuned``: see `parse_name`.
@@ -64,42 +74,76 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     revision = run.provenance.get("revision", "main")
     try:
         path = Path(run.model).expanduser() / "config.json"
-        cached = None if path.exists() else try_to_load_from_cache(run.model, path.name, revision=revision)
+        cached = (
+            None
+            if path.exists()
+            else try_to_load_from_cache(run.model, path.name, revision=revision)
+        )
         path = Path(cached) if isinstance(cached, str) else path
         config, facts_from = read_json(path), f"{path.parent}; "
-        count = 0 if "quantization_config" in str(config) else count  # harnesses count packed weights
+        count = (
+            0 if "quantization_config" in str(config) else count
+        )  # harnesses count packed weights
         count = count or _stored_parameters(path.parent, config)
     except (LmmsEgoplanError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         facts_from += str(error)
-    facts: dict[str, Value] = dict(zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True))
-    images = {str(member(run.record, "tasks", task, "images", "mean")).replace("None", UNKNOWN): "" for task in tasks}
-    facts |= {"total_billions": count / 1e9 or None, "images": ", ".join(images), "facts_from": facts_from.strip("; ")}
-    return facts | {column: _described(config, names) for column, names in _FIELDS["columns"].items()}
+    facts: dict[str, Value] = dict(
+        zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True)
+    )
+    images = {
+        str(member(run.record, "tasks", task, "images", "mean")).replace("None", UNKNOWN): ""
+        for task in tasks
+    }
+    facts |= {
+        "total_billions": count / 1e9 or None,
+        "images": ", ".join(images),
+        "facts_from": facts_from.strip("; "),
+    }
+    return facts | {
+        column: _described(config, names) for column, names in _FIELDS["columns"].items()
+    }
 
 
 def _stored_parameters(folder: Path, config: Any) -> int:
-    """Sum the sizes of the floating-point tensors in the headers of a checkpoint's safetensors files.
+    """Sum the sizes of the floating-point tensors in the headers of a checkpoint's safetensors
+    files.
 
     Raises:
-        LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those of the parameters.
-        OSError, SafetensorError: a file is missing or damaged.
+        LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those
+            of the parameters. OSError, SafetensorError: a file is missing or damaged.
     """
-    index, total, is_packed = folder / "model.safetensors.index.json", 0, "quantization_config" in str(config)
+    index, total, is_packed = (
+        folder / "model.safetensors.index.json",
+        0,
+        "quantization_config" in str(config),
+    )
     shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
     for name in set(read_as(dict[str, str], f"{index}, weight_map", shards).values()):
         with safe_open(folder / name, framework="numpy") as file:
             tensors = [*map(file.get_slice, file.keys())]
             is_packed |= any(x.get_dtype() in ("I8", "U8", "I32") for x in tensors)
-            total += sum(math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF")))
+            total += sum(
+                math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF"))
+            )
     if not total or is_packed:
         raise LmmsEgoplanError("parameters unknown, since the weights are quantised or missing")
     return total
 
 
 def _described(config: Any, names: Iterable[str]) -> str:
-    """Describe the first part of a configuration that exists, with the field's name; `UNKNOWN` without any."""
+    """Describe the first part of a configuration that exists, with the field's name; `UNKNOWN`
+    without any.
+    """
     for name in names:
-        if part := config if name == "config.json" and member(config, "num_hidden_layers") else member(config, name):
-            words = [f"{member(part, key) or ''} {unit}" for key, unit in _FIELDS["parts"].items() if member(part, key)]
+        if (
+            part := config
+            if name == "config.json" and member(config, "num_hidden_layers")
+            else member(config, name)
+        ):
+            words = [
+                f"{member(part, key) or ''} {unit}"
+                for key, unit in _FIELDS["parts"].items()
+                if member(part, key)
+            ]
             return f"{', '.join(map(str.strip, words)) or part} ({name})"
     return UNKNOWN

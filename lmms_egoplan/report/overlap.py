@@ -27,8 +27,11 @@ class Audit(Checked):
     questions: dict[str, str]
 
 
-def read_audits(folders: Iterable[Path], tasks: Sequence[ScoredTask]) -> Iterator[tuple[str, Audit]]:
-    """Yield the audits among folders of labels, each after the name of the attribute that it adds to questions.
+def read_audits(
+    folders: Iterable[Path], tasks: Sequence[ScoredTask]
+) -> Iterator[tuple[str, Audit]]:
+    """Yield the audits among folders of labels, each after the name of the attribute that it adds
+    to questions.
 
     Raises:
         LmmsEgoplanError: an audit cannot be read, or a run has other data.
@@ -36,6 +39,11 @@ def read_audits(folders: Iterable[Path], tasks: Sequence[ScoredTask]) -> Iterato
     for file in (folder / JSON for folder in folders if (folder / JSON).is_file()):
         audit = read_as(Audit, str(file), read_json(file))
         for task in tasks:
-            if (data := member(task.task_run.config, "metadata", "data")) not in (None, audit.fingerprint):
-                raise LmmsEgoplanError(f"{file}: of data {audit.fingerprint}; {task.name} has {data}: audit its data")
+            if (data := member(task.task_run.config, "metadata", "data")) not in (
+                None,
+                audit.fingerprint,
+            ):
+                raise LmmsEgoplanError(
+                    f"{file}: of data {audit.fingerprint}; {task.name} has {data}: audit its data"
+                )
         yield f"overlap with {file.parent}", audit

@@ -1,4 +1,6 @@
-"""Build the report and its page: an HTML file that opens from disk, with the gallery's details in separate files."""
+"""Build the report and its page: an HTML file that opens from disk, with the gallery's details in
+separate files.
+"""
 
 import hashlib
 import json
@@ -112,7 +114,9 @@ def build_report(
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
     run_folders = [path for path in folders if path not in labelled]
-    run_set = read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
+    run_set = (
+        read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
+    )
     for done, run in enumerate(run_set.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -122,7 +126,9 @@ def build_report(
     skipped = [*run_set.skipped]
     with_runs = 0
     for done, benchmark in enumerate(benchmarks, 1):
-        new_sections, new_items, new_skipped, has_runs = _benchmark_sections(benchmark, run_set.runs, inputs)
+        new_sections, new_items, new_skipped, has_runs = _benchmark_sections(
+            benchmark, run_set.runs, inputs
+        )
         sections += new_sections
         items += new_items
         skipped += new_skipped
@@ -145,7 +151,13 @@ def build_report(
         "figures": sum(len(section.figures) for section in sections),
         "questions": len(items),
     }
-    return Built(out / "index.html", counts, tuple(skipped), tuple(sections), gallery.pictures if gallery else "")
+    return Built(
+        out / "index.html",
+        counts,
+        tuple(skipped),
+        tuple(sections),
+        gallery.pictures if gallery else "",
+    )
 
 
 def _benchmark_sections(
@@ -186,7 +198,8 @@ def write_page(
     progress: Progress = lambda *_: None,
     pictures: Pictures = "all",
 ) -> "Gallery | None":
-    """Write ``index.html`` and the gallery's files to `out`, and return the gallery if there are questions.
+    """Write ``index.html`` and the gallery's files to `out`, and return the gallery if there are
+    questions.
 
     The page links to the files of tables and figures, which `write_files` writes.
 
@@ -204,18 +217,24 @@ def write_page(
     for done, figure in enumerate(drawn, 1):
         svg = svg_of(figure)
         width = _WIDTH.search(svg)
-        figures[figure.key] = {"svg": svg, "is_broad": width is not None and float(width[1]) > _BROAD}
+        figures[figure.key] = {
+            "svg": svg,
+            "is_broad": width is not None and float(width[1]) > _BROAD,
+        }
         progress("figures", done, len(drawn))
     page = template().render(
         title=_TITLE,
         sections=sections,
         figures=figures,
         cards=[(card, _card_axis(card)) for card in cards(sections)],
-        decimals_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
+        decimals_of={
+            section.key: section.headlines[0].decimals for section in sections if section.headlines
+        },
         demo=demo_runs(sections),
         demo_note=DEMO_NOTE,
         provenance={
-            run.name: (run.provenance, {name: task_provenance(x) for name, x in run.tasks.items()}) for run in runs
+            run.name: (run.provenance, {name: task_provenance(x) for name, x in run.tasks.items()})
+            for run in runs
         },
         made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         version=__version__,
@@ -238,7 +257,10 @@ class Axis(NamedTuple):
     @property
     def ticks(self) -> list[float]:
         """The round values from `low` to `high`."""
-        return [self.low + self.step * number for number in range(round((self.high - self.low) / self.step) + 1)]
+        return [
+            self.low + self.step * number
+            for number in range(round((self.high - self.low) / self.step) + 1)
+        ]
 
     def at(self, value: float) -> str:
         """Return the position of a value, in per cent of the width."""
@@ -250,12 +272,17 @@ class Axis(NamedTuple):
 
 
 def axis_of(
-    lines: Iterable[Headline | Group], top: float, further: Iterable[float | None] = (), *, from_zero: bool = False
+    lines: Iterable[Headline | Group],
+    top: float,
+    further: Iterable[float | None] = (),
+    *,
+    from_zero: bool = False,
 ) -> Axis:
-    """Return an axis with round ends that includes all scores, their intervals and the further values.
+    """Return an axis with round ends that includes all scores, their intervals and the further
+    values.
 
-    Noise must not look like a difference: unless it is the whole scale, the axis has at least a quarter of the scale
-    and four times the width of the widest interval.
+    Noise must not look like a difference: unless it is the whole scale, the axis has at least a
+    quarter of the scale and four times the width of the widest interval.
 
     Args:
         lines: scores in the chart.
@@ -265,14 +292,20 @@ def axis_of(
     """
     scores = [*lines]
     intervals = [line.interval for line in scores if line.interval]
-    values = [*(line.value for line in scores), *further, *(end for interval in intervals for end in interval)]
+    values = [
+        *(line.value for line in scores),
+        *further,
+        *(end for interval in intervals for end in interval),
+    ]
     numbers = [value for value in values if value is not None and math.isfinite(value)] or [0.0]
     least = min(top, max([top / 4, *(4 * (end - start) for start, end in intervals)]))
     low, high = min([*numbers, 0.0] if from_zero else numbers), max(numbers)
     low = max(min(low, 0.0), min(low, (low + high - least) / 2, top - least))
     high = max(high, low + least)
     power: float = 10 ** math.floor(math.log10((high - low) / 4))
-    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power * 4 >= (high - low) * (1 - 1e-9))
+    step = power * next(
+        factor for factor in (1, 2, 5, 10) if factor * power * 4 >= (high - low) * (1 - 1e-9)
+    )
     return Axis(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, step)
 
 
@@ -280,7 +313,11 @@ def _card_axis(card: Card) -> Axis:
     """Return the axis of all cards of the section."""
     section = card.section
     chances = [line.chance for line in section.headlines]
-    return axis_of(section.headlines, section.top, [*chances, section.reference.value if section.reference else None])
+    return axis_of(
+        section.headlines,
+        section.top,
+        [*chances, section.reference.value if section.reference else None],
+    )
 
 
 def _slice_axis(part: Slice, section: Section) -> Axis:
@@ -294,9 +331,14 @@ def _chance(section: Section) -> float | None:
 
 
 def gallery_link(benchmark: str, **filters: str | None) -> str:
-    """Return the address of the gallery with filters. A filter by a fact has the name ``fact:NAME``."""
+    """Return the address of the gallery with filters.
+
+    A filter by a fact has the name ``fact:NAME``.
+    """
     active = {
-        clean(name): clean(value) for name, value in {"benchmark": benchmark, **filters}.items() if value is not None
+        clean(name): clean(value)
+        for name, value in {"benchmark": benchmark, **filters}.items()
+        if value is not None
     }
     return f"#gallery?{urlencode(active)}"
 
@@ -319,17 +361,32 @@ def template() -> Template:
 
     loader = PackageLoader("lmms_egoplan.report")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=safe,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.globals |= {"axis_of_slice": _slice_axis, "gallery_link": gallery_link, "rank_text": rank_text}
+    environment.globals |= {
+        "axis_of_slice": _slice_axis,
+        "gallery_link": gallery_link,
+        "rank_text": rank_text,
+    }
     environment.globals |= {"chance_of": _chance, "wide": _WIDE}
-    environment.filters |= {function.__name__: function for function in (breakable, counted, known, percent, show)}
     environment.filters |= {
-        "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
+        function.__name__: function for function in (breakable, counted, known, percent, show)
+    }
+    environment.filters |= {
+        "grouped": lambda groups: [
+            (name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)
+        ],
         "diagnostics": lambda tables: [
             table for table in tables if table.role == "scores" and not _not_comparable(table)
         ],
-        "published": lambda tables: [table for table in tables if table.role == "published" or _not_comparable(table)],
+        "published": lambda tables: [
+            table for table in tables if table.role == "published" or _not_comparable(table)
+        ],
     }
     environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
     return environment.get_template("page.html.jinja")
@@ -356,14 +413,17 @@ class Gallery:
         return f"{self.pictured:,} of {counted(total, 'questions')} have pictures{without}."
 
 
-def write_gallery(out: Path, items: Sequence[Item], progress: Progress, pictures: Pictures = "all") -> Gallery:
+def write_gallery(
+    out: Path, items: Sequence[Item], progress: Progress, pictures: Pictures = "all"
+) -> Gallery:
     """Write ``gallery/`` under `out`.
 
     Picture strips of an earlier report are always reused.
 
     Args:
-        pictures: questions to draw strips of. ``some`` are the first `SOME` of each benchmark, in the order of the
-            gallery, after those on which runs disagree or that all runs get wrong (`_is_informative`).
+        pictures: questions to draw strips of. ``some`` are the first `SOME` of each benchmark, in
+            the order of the gallery, after those on which runs disagree or that all runs get wrong
+            (`_is_informative`).
 
     Raises:
         OSError: the folder is not writable.
@@ -376,11 +436,16 @@ def write_gallery(out: Path, items: Sequence[Item], progress: Progress, pictures
     chunks = range(0, len(items), _CHUNK)
     for number, start in enumerate(chunks):
         details = [
-            _details(item, run_numbers, strips[start + i]) for i, item in enumerate(items[start : start + _CHUNK])
+            _details(item, run_numbers, strips[start + i])
+            for i, item in enumerate(items[start : start + _CHUNK])
         ]
         write_whole(folder / f"{number}.js", f"reportChunk({number},{script_json(details)});\n")
         progress("questions", min(start + _CHUNK, len(items)), len(items))
-    delete(path for path in folder.glob("*.js") if path.stem.isdecimal() and int(path.stem) >= len(chunks))
+    delete(
+        path
+        for path in folder.glob("*.js")
+        if path.stem.isdecimal() and int(path.stem) >= len(chunks)
+    )
     pictured = sum(strip is not None for strip in strips)
     return Gallery(script_json(_index(items, runs, strips)), pictured, missing)
 
@@ -391,13 +456,20 @@ def script_json(value: Any) -> str:
 
 
 def strip_name(item: Item) -> str:
-    """Return the file name of a question's strip. Questions with the same key but other content have other names."""
+    """Return the file name of a question's strip.
+
+    Questions with the same key but other content have other names.
+    """
     plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
-    identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
+    identity = json.dumps(
+        [item.key, item.question, item.choices, item.gold, item.references], sort_keys=True
+    )
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"
 
 
-def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] | None]) -> dict[str, Any]:
+def _index(
+    items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] | None]
+) -> dict[str, Any]:
     benchmarks = _Numbered()
     facts = _Numbered()
     values: dict[str, _Numbered] = {}
@@ -409,10 +481,18 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
         question = clean(item.title or item.question)
         if len(question) > _QUESTION:
             question = f"{question[:_QUESTION]}\u2026"
-        verdicts = "".join(_LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs)
+        verdicts = "".join(
+            _LETTERS[item.answers[run].verdict] if run in item.answers else "-" for run in runs
+        )
         picture = strip["file"] if strip else 0
-        gains = [[runs.index(x), *_rounded(y.gain)] for x, y in item.answers.items() if None not in y.gain]
-        rows.append([clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture, gains])
+        gains = [
+            [runs.index(x), *_rounded(y.gain)]
+            for x, y in item.answers.items()
+            if None not in y.gain
+        ]
+        rows.append(
+            [clean(item.key), question, benchmarks[item.benchmark], coded, verdicts, picture, gains]
+        )
     return {
         "chunk": _CHUNK,
         "runs": [clean(run) for run in runs],
@@ -434,8 +514,13 @@ class _Numbered(dict[str, int]):
         return [clean(text) for text in self]
 
 
-def _details(item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | None) -> dict[str, Any]:
-    prompts, tasks = (_distinct(item, lambda answer: answer.prompt), _distinct(item, lambda answer: answer.task))
+def _details(
+    item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | None
+) -> dict[str, Any]:
+    prompts, tasks = (
+        _distinct(item, lambda answer: answer.prompt),
+        _distinct(item, lambda answer: answer.task),
+    )
     return {
         "identity": item.identity,
         "video": None if item.video is None else clean(item.video),
@@ -445,18 +530,32 @@ def _details(item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | No
         "references": [[clean(name), clean(text)] for name, text in item.references.items()],
         "prompts": [clean(prompt) for prompt in prompts],
         "tasks": tasks,
-        "answers": [[run_numbers[name], _answer(answer, prompts, tasks)] for name, answer in item.answers.items()],
+        "answers": [
+            [run_numbers[name], _answer(answer, prompts, tasks)]
+            for name, answer in item.answers.items()
+        ],
         "strip": strip,
     }
 
 
 def _distinct(item: Item, value_of: Callable[[ShownAnswer], _Value | None]) -> list[_Value]:
     """Return the distinct values of the runs' answers, except None."""
-    return list(dict.fromkeys(value for answer in item.answers.values() if (value := value_of(answer)) is not None))
+    return list(
+        dict.fromkeys(
+            value for answer in item.answers.values() if (value := value_of(answer)) is not None
+        )
+    )
 
 
-def _answer(answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str | None]]) -> dict[str, Any]:
-    texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement, "reply": answer.reply}
+def _answer(
+    answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str | None]]
+) -> dict[str, Any]:
+    texts = {
+        "text": answer.text,
+        "rating": answer.rating,
+        "judgement": answer.judgement,
+        "reply": answer.reply,
+    }
     data: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
     if answer.prompt is not None:
         data["prompt"] = prompts.index(answer.prompt)
@@ -477,7 +576,9 @@ def _rounded(numbers: Iterable[float | None]) -> list[float | None]:
     return [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in numbers]
 
 
-def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, pictures: Pictures) -> dict[str, int]:
+def _write_strips(
+    folder: Path, items: Sequence[Item], progress: Progress, pictures: Pictures
+) -> dict[str, int]:
     """Write missing strips on all cores. Each core has the images of one question in memory.
 
     Returns:
@@ -521,7 +622,8 @@ def _is_informative(item: Item) -> bool:
 
 
 def _write_strip(path: Path, item: Item) -> bool:
-    """Write a question's pictures side by side into one file, with their numbers and sizes in its comment.
+    """Write a question's pictures side by side into one file, with their numbers and sizes in its
+    comment.
 
     Returns:
         False if there are no pictures, or they cannot be read.
@@ -535,14 +637,23 @@ def _write_strip(path: Path, item: Item) -> bool:
         return False
     if not frames:
         return False
-    sizes = [[number, *frame.size] for number, frame in zip(_chosen(len(images)), frames, strict=True)]
-    strip = Image.new("RGB", (sum(width for _, width, _ in sizes), max(height for *_, height in sizes)), "white")
+    sizes = [
+        [number, *frame.size] for number, frame in zip(_chosen(len(images)), frames, strict=True)
+    ]
+    strip = Image.new(
+        "RGB", (sum(width for _, width, _ in sizes), max(height for *_, height in sizes)), "white"
+    )
     offset = 0
     for frame in frames:
         strip.paste(frame, (offset, 0))
         offset += frame.width
     unfinished = path.with_suffix(".unfinished")
-    strip.save(unfinished, "JPEG", quality=_QUALITY, comment=script_json({"of": len(images), "frames": sizes}))
+    strip.save(
+        unfinished,
+        "JPEG",
+        quality=_QUALITY,
+        comment=script_json({"of": len(images), "frames": sizes}),
+    )
     unfinished.replace(path)
     return True
 
@@ -566,7 +677,9 @@ def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
 
 
 def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
-    """Return file and frames of a question's strip; None if it is missing or damaged, or the question has no images."""
+    """Return file and frames of a question's strip; None if it is missing or damaged, or the
+    question has no images.
+    """
     if item.images is None:
         return None
     path = folder / strip_name(item)

@@ -21,7 +21,8 @@ class Panel(NamedTuple):
     """Runs of one model with the same answers and conditions, each with another judge.
 
     runs: the runs' tasks, in the order of their judges' names.
-    parts: the texts that all judges rated: the key of the answer, and the text's name in `Answer.texts`.
+    parts: the texts that all judges rated: the key of the answer, and the text's name in
+    `Answer.texts`.
     ratings: ratings of these texts, shape (texts, judges).
     """
 
@@ -34,13 +35,18 @@ def panels_of(tasks: Iterable[ScoredTask]) -> list[Panel]:
     """Find the panels among runs. The demo judge is in no panel.
 
     Args:
-        tasks: the runs' tasks. If several runs with the same answers have the same judge, only the first counts.
+        tasks: the runs' tasks. If several runs with the same answers have the same judge, only the
+            first counts.
     """
     groups: dict[Any, dict[str, Any]] = {}
     for task in tasks:
         if task.judge and task.answers and not task.is_by_demo:
-            texts = frozenset((x.key, part, x.texts[part][0]) for x in task.answers.values() for part in x.texts)
-            conditions = frozenset((task.conditions | {"judges": "", "versions": task.task_run.version}).items())
+            texts = frozenset(
+                (x.key, part, x.texts[part][0]) for x in task.answers.values() for part in x.texts
+            )
+            conditions = frozenset(
+                (task.conditions | {"judges": "", "versions": task.task_run.version}).items()
+            )
             # Answers without a run have no version of the task, and no model.
             model = task.run.base_model if task.task_run.version else ""
             groups.setdefault((model, conditions, texts), {}).setdefault(task.judge, task)
@@ -51,7 +57,10 @@ def panels_of(tasks: Iterable[ScoredTask]) -> list[Panel]:
         ratings = [[task.answers[key].texts[part][1] for task in runs] for key, part in parts]
         is_rated = [None not in of_text for of_text in ratings]
         if len(runs) > 1 and any(is_rated):
-            rated = [*compress(parts, is_rated)], np.array([*compress(ratings, is_rated)], dtype=float)
+            rated = (
+                [*compress(parts, is_rated)],
+                np.array([*compress(ratings, is_rated)], dtype=float),
+            )
             panels.append(Panel(runs, *rated))
     return panels
 
@@ -65,13 +74,26 @@ def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
     """
     answers, combined = panel.runs[0].answers.values(), combine(panel.ratings)
     row = {"name": panel.runs[0].name, "judges": "; ".join(run.judge for run in panel.runs)}
-    row |= {"answers": len(panel.parts), "left_out": sum(len(x.texts) for x in answers) - len(panel.parts)}
+    row |= {
+        "answers": len(panel.parts),
+        "left_out": sum(len(x.texts) for x in answers) - len(panel.parts),
+    }
     for name in ("majority", "median", "mean"):
-        ratings = {part: x for part, x in zip(panel.parts, combined[name].tolist(), strict=True) if not np.isnan(x)}
+        ratings = {
+            part: x
+            for part, x in zip(panel.parts, combined[name].tolist(), strict=True)
+            if not np.isnan(x)
+        }
         rated = []
         for x in answers:
-            texts = {part: (text, ratings.get((x.key, part))) for part, (text, _) in x.texts.items()}
-            rated.append(replace(x, texts=texts, scores=dict.fromkeys(x.scores, texts.get("", ("", None))[1])))
+            texts = {
+                part: (text, ratings.get((x.key, part))) for part, (text, _) in x.texts.items()
+            }
+            rated.append(
+                replace(
+                    x, texts=texts, scores=dict.fromkeys(x.scores, texts.get("", ("", None))[1])
+                )
+            )
         mean = Mean() if any(run.main.value is None for run in panel.runs) else mean_over(rated)
         row |= mean.cells(name) | {f"{name}_of": len(ratings)}
     if len(panel.parts) >= MIN_ITEMS and np.ptp(panel.ratings):
@@ -79,7 +101,9 @@ def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
     return row | {"spread": float(combined["spread"].mean())}
 
 
-def tables_of(name: str, tasks: Sequence[ScoredTask], rule: str, mean_over: Callable[..., Mean]) -> Iterator[Table]:
+def tables_of(
+    name: str, tasks: Sequence[ScoredTask], rule: str, mean_over: Callable[..., Mean]
+) -> Iterator[Table]:
     """Yield the table of panels; nothing without a panel.
 
     Args:
@@ -92,5 +116,9 @@ def tables_of(name: str, tasks: Sequence[ScoredTask], rule: str, mean_over: Call
         rows, columns = [panel_row(panel, mean_over) for panel in panels], _COLUMNS[rule]
         used = [id(run) for panel in panels for run in panel.runs]
         alone = [task.name for task in tasks if task.judge and id(task) not in used]
-        notes = [note("panel"), note(rule), *([note("alone", runs="; ".join(alone))] if alone else [])]
+        notes = [
+            note("panel"),
+            note(rule),
+            *([note("alone", runs="; ".join(alone))] if alone else []),
+        ]
         yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, notes)

@@ -44,7 +44,8 @@ class PublishedTable(NamedTuple):
     main: main score: the average or total if the table has one, else the first score.
     decimals: number of decimals of each column of numbers, as printed in most of its cells.
     notes: remarks, for example on errors in the paper.
-    exceptions: printed numbers that differ from the computed ones, with ``row``, ``column``, ``printed``, ``computed``.
+    exceptions: printed numbers that differ from the computed ones, with ``row``, ``column``,
+    ``printed``, ``computed``.
     unprinted: facts about rows that the paper does not print, by additional column and by label.
     """
 
@@ -69,7 +70,11 @@ class PublishedTable(NamedTuple):
 
     def scores(self, column: str) -> list[tuple[str, float]]:
         """Return label and score of each row that has a number in the column."""
-        return [(str(row[self.label]), score) for row in self.rows if isinstance(score := row[column], float)]
+        return [
+            (str(row[self.label]), score)
+            for row in self.rows
+            if isinstance(score := row[column], float)
+        ]
 
 
 def load_table(benchmark: str, name: str) -> PublishedTable:
@@ -85,7 +90,9 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
     folder = _BENCHMARKS / benchmark / "published"
     described = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     if name not in described:
-        raise ValueError(f"{folder}: no published table {name!r}; choose from {', '.join(described)}")
+        raise ValueError(
+            f"{folder}: no published table {name!r}; choose from {', '.join(described)}"
+        )
     entry = described[name]
     with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines)
@@ -98,7 +105,9 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
         what=entry["what"],
         label=entry["label"],
         columns=columns,
-        rows=tuple({name: _cell(text, decimals[name]) for name, text in row.items()} for row in printed),
+        rows=tuple(
+            {name: _cell(text, decimals[name]) for name, text in row.items()} for row in printed
+        ),
         printed=printed,
         higher_is_better=entry["higher_is_better"],
         main=entry["derived"][0]["column"] if entry["derived"] else entry["scores"][0],
@@ -119,7 +128,9 @@ def reference_of(table: PublishedTable, column: str | None = None, caveat: str =
     best = max if table.higher_is_better.get(column, True) else min
     rows = table.scores(column)
     name, score = best(rows, key=itemgetter(1))
-    return Reference(name, score, table.source.rpartition(", ")[2], tuple(score for _, score in rows), caveat)
+    return Reference(
+        name, score, table.source.rpartition(", ")[2], tuple(score for _, score in rows), caveat
+    )
 
 
 def _decimals(texts: list[str]) -> int | None:
@@ -144,17 +155,21 @@ def published_with_runs(
     notes: Sequence[str] = (),
     main: str | None = None,
 ) -> Table:
-    """Put the rows of runs above the published rows, best first. Without runs, keep the paper's order.
+    """Put the rows of runs above the published rows, best first.
 
-    Numbers have the paper's decimals. Equal rows keep the paper's order. Rows without the main score come last. Own
-    rows with an interval (``low``, ``high``) also get their rank among the published rows, in a separate column.
+    Without runs, keep the paper's order.
+
+    Numbers have the paper's decimals. Equal rows keep the paper's order. Rows without the main
+    score come last. Own rows with an interval (``low``, ``high``) also get their rank among the
+    published rows, in a separate column.
 
     Args:
         title: title of the table. Its key is `published.stem`.
         published: the paper's table.
-        run_rows: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or several (see `Row.why`).
-        extra: columns after the published ones, which own rows and `published.unprinted` fill. Empty ones are omitted
-            without own rows.
+        run_rows: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or
+            several (see `Row.why`).
+        extra: columns after the published ones, which own rows and `published.unprinted` fill.
+            Empty ones are omitted without own rows.
         notes: notes to put before those of the data file.
         main: the score to sort by. Default: `published.main`.
 
@@ -171,9 +186,16 @@ def published_with_runs(
     for values in run_rows:
         reasons = values.get("apart") or ()
         why = "; ".join(reasons) if isinstance(reasons, tuple | list) else str(reasons)
-        row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple | list)}
+        row = {
+            name: value
+            for name, value in values.items()
+            if name != "apart" and not isinstance(value, tuple | list)
+        }
         if not row.get(published.label) or not row.keys() <= set(names):
-            raise ValueError(f"{published.stem}: expected {published.label} and any of {', '.join(names)}, got {row}")
+            raise ValueError(
+                f"{published.stem}: expected {published.label} and any of "
+                f"{', '.join(names)}, got {row}"
+            )
         own_rows.append(Row(_values(names, row), is_own=True, why=why))
         if not why and (rank := _rank(published, main, row)):
             ranks[own_rows[-1]] = rank
@@ -183,22 +205,38 @@ def published_with_runs(
     if ranks:
         end = names.index(main) + 1
         columns = (*columns[:end], Column(WOULD_RANK, "Would rank"), *columns[end:])
-        rows = [replace(row, values=(*row.values[:end], ranks.get(row), *row.values[end:])) for row in rows]
+        rows = [
+            replace(row, values=(*row.values[:end], ranks.get(row), *row.values[end:]))
+            for row in rows
+        ]
     source = f"{published.source}, and the runs" if run_rows else published.source
-    all_notes = (published.what, *notes, *((note("would_rank"),) if ranks else ()), *published.notes)
+    all_notes = (
+        published.what,
+        *notes,
+        *((note("would_rank"),) if ranks else ()),
+        *published.notes,
+    )
     return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")
 
 
 def _rank(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
     """Return a row's rank among the published rows; None without an interval of the main score."""
     low, high = known(row.get("low")), known(row.get("high"))
-    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or known(row.get(main)) is None:
+    if (
+        not isinstance(low, (int, float))
+        or not isinstance(high, (int, float))
+        or known(row.get(main)) is None
+    ):
         return None
     scores = [score for _, score in published.scores(main)]
-    return rank_among((low, high), scores, higher_is_better=published.higher_is_better.get(main, True))
+    return rank_among(
+        (low, high), scores, higher_is_better=published.higher_is_better.get(main, True)
+    )
 
 
-def rank_among(interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True) -> str:
+def rank_among(
+    interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True
+) -> str:
     """Format the best and worst rank of an interval's ends among scores.
 
     >>> rank_among((30.0, 38.0), [40, 37.98, 31, 20]), rank_among((50.0, 60.0), [40, 20])
@@ -213,7 +251,9 @@ def rank_among(interval: tuple[float, float], scores: Sequence[float], *, higher
 
 
 def _column(published: PublishedTable, name: str) -> Column:
-    return Column(name, _title(name), published.decimals.get(name), published.higher_is_better.get(name))
+    return Column(
+        name, _title(name), published.decimals.get(name), published.higher_is_better.get(name)
+    )
 
 
 def _title(name: str) -> str:
@@ -233,6 +273,10 @@ def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[R
 
     def sort_key(row: Row) -> float:
         value = row.values[index]
-        return math.inf if not isinstance(value, (int, float)) else sign * round(float(value), column.decimals or 0)
+        return (
+            math.inf
+            if not isinstance(value, (int, float))
+            else sign * round(float(value), column.decimals or 0)
+        )
 
     return sorted(rows, key=sort_key)

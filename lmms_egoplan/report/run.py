@@ -37,7 +37,8 @@ _SECRET = (
     r"|auth(?!or\b)\w*|credential\w*|bearer)"
 )
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-# An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of secrets, too.
+# An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of
+# secrets, too.
 _ASSIGNED = re.compile(
     rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
     r"(?!\[hidden\])[^,;&\s'\"}]+",
@@ -51,7 +52,9 @@ _KEYS = re.compile(
 )
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
 _NAMES = module_yaml(__file__)
-_IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
+_IN_ENVIRONMENT = re.compile(
+    r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE
+)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "max_batch_size")
 _DIGEST_SHOWN = 12
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
@@ -66,8 +69,8 @@ class Scoring(NamedTuple):
 
     name: stem of the file.
     benchmark: name of the benchmark.
-    metrics: metrics in order, each with the dotted name of its aggregation. The last one counts questions, and every
-        sample has a value for it.
+    metrics: metrics in order, each with the dotted name of its aggregation. The last one counts
+        questions, and every sample has a value for it.
     """
 
     name: str
@@ -86,8 +89,9 @@ class TaskRun:
 
     metrics: the harness's own values by metric, without standard errors.
     config: configuration of the task, as the harness logs it.
-    samples: one logged sample per question, without large fields that no table uses, and with ``prompt`` and ``tokens``
-        if they are known. Only lm-eval logs the question itself, as ``doc``. None without readable samples.
+    samples: one logged sample per question, without large fields that no table uses, and with
+        ``prompt`` and ``tokens`` if they are known. Only lm-eval logs the question itself, as
+        ``doc``. None without readable samples.
     version: version of the task, see `logged_version`.
     scoring: scoring of the task; None for tasks of other projects.
     """
@@ -102,7 +106,9 @@ class TaskRun:
     @property
     def subset(self) -> str:
         """The numbers of questions of a compact run, whose scores are estimates; "" for other runs."""
-        design = member((self.samples or [{}])[0], "coverage", "subset") or member(self.config, "metadata", "subset")
+        design = member((self.samples or [{}])[0], "coverage", "subset") or member(
+            self.config, "metadata", "subset"
+        )
         if not design:
             return ""
         asked = design["asked"] if self.samples is None else min(design["asked"], len(self.samples))
@@ -123,11 +129,13 @@ class Run:
     harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
     model: the harness's name of the model.
     time: see `samples.start_time`.
-    tasks: this project's tasks by name, without groups. May be empty only if there are `other_tasks`.
+    tasks: this project's tasks by name, without groups. May be empty only if there are
+    `other_tasks`.
     other_tasks: all other tasks with results, by name.
     provenance: see `provenance_of`.
     files: sample files by task, see `runs.with_samples`.
-    record: settings of the processor, and tokens and images per question; empty for results without such a record.
+    record: settings of the processor, and tokens and images per question; empty for results without
+    such a record.
     """
 
     name: str
@@ -149,15 +157,18 @@ class Run:
         >>> {Run("", Path(), "lm-eval", name, "", {}).base_model for name in names}
         {'Model-7B'}
         """
-        return _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/").rpartition("/")[2] or self.model
+        return (
+            _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/").rpartition("/")[2] or self.model
+        )
 
 
 def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
     """Return the scoring of one of this project's tasks; None for other tasks.
 
-    The task's metadata names the benchmark. Results of earlier versions lack this entry. Then the benchmark is that of
-    the package's task with the longest name that the task's name begins with. A benchmark may have several scorings:
-    the one with the most metrics in common and, among these, the fewest others and the shortest name is returned.
+    The task's metadata names the benchmark. Results of earlier versions lack this entry. Then the
+    benchmark is that of the package's task with the longest name that the task's name begins with.
+    A benchmark may have several scorings: the one with the most metrics in common and, among these,
+    the fewest others and the shortest name is returned.
 
     Args:
         task: name of the task.
@@ -166,9 +177,15 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
     """
     if not isinstance(config, Mapping):
         return None
-    benchmark = member(config, "metadata", "benchmark") or package_benchmarks().get(base_task(task) or "")
+    benchmark = member(config, "metadata", "benchmark") or package_benchmarks().get(
+        base_task(task) or ""
+    )
     fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
-    return max(fitting, key=lambda x: (len(x.metrics.keys() & metrics), -len(x.metrics), -len(x.name)), default=None)
+    return max(
+        fitting,
+        key=lambda x: (len(x.metrics.keys() & metrics), -len(x.metrics), -len(x.name)),
+        default=None,
+    )
 
 
 @cache
@@ -192,16 +209,23 @@ _Loader.add_constructor("!function", lambda _, node: node.value)
 def logged_version(results: Any, task: str) -> str | None:
     """Return the version of a task from the content of a results file; None if unknown.
 
-    1, 1.0 and "1.0" are the same version. If ``versions`` and the task's ``metadata`` differ, the result is
-    ``"1.0 or 2.0"``, which equals neither.
+    1, 1.0 and "1.0" are the same version. If ``versions`` and the task's ``metadata`` differ, the
+    result is ``"1.0 or 2.0"``, which equals neither.
     """
-    versions = (member(results, "versions", task), member(results, "configs", task, "metadata", "version"))
+    versions = (
+        member(results, "versions", task),
+        member(results, "configs", task, "metadata", "version"),
+    )
     return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
 
 
 def version_text(version: Any) -> str:
     """Format a version, so 1 and 1.0 are equal; "" for values that are not versions."""
-    text = str(version).strip() if isinstance(version, int | float | str) and not isinstance(version, bool) else ""
+    text = (
+        str(version).strip()
+        if isinstance(version, int | float | str) and not isinstance(version, bool)
+        else ""
+    )
     if text in _NONE:
         return ""
     try:
@@ -212,31 +236,54 @@ def version_text(version: Any) -> str:
 
 
 def age(version: str | None) -> tuple[bool, list[int], bool, str]:
-    """Return a sort key that puts the newest version last, after its variants, and an unknown one first."""
+    """Return a sort key that puts the newest version last, after its variants, and an unknown one
+    first.
+    """
     base = base_version(version)
-    return version is not None, [int(x) for x in re.findall(r"\d{1,9}", base or "")], base == version, version or ""
+    return (
+        version is not None,
+        [int(x) for x in re.findall(r"\d{1,9}", base or "")],
+        base == version,
+        version or "",
+    )
 
 
 def package_versions() -> dict[str, str]:
     """Return the version of each task and group in this package, by name."""
-    return {name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()}
+    return {
+        name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()
+    }
 
 
 def package_benchmarks() -> dict[str, str]:
     """Return the benchmark of each task with scores in this package, by name."""
-    return {name: metadata["benchmark"] for name, metadata in _package_metadata().items() if "benchmark" in metadata}
+    return {
+        name: metadata["benchmark"]
+        for name, metadata in _package_metadata().items()
+        if "benchmark" in metadata
+    }
 
 
 def base_task(task: str) -> str | None:
-    """Return the package's task or group with the longest name that is a prefix of a task's name; None if none is."""
-    return max((name for name in _package_metadata() if task.startswith(name)), key=len, default=None)
+    """Return the package's task or group with the longest name that is a prefix of a task's name;
+    None if none is.
+    """
+    return max(
+        (name for name in _package_metadata() if task.startswith(name)), key=len, default=None
+    )
 
 
 @cache
 def _package_metadata() -> dict[str, dict[str, Any]]:
     """Return the metadata of each task and group in this package, by name."""
-    tasks = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
-    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in tasks}
+    tasks = [
+        read_task_file(path)
+        for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))
+    ]
+    named = {
+        task["task"] if isinstance(task.get("task"), str) else task.get("group"): task
+        for task in tasks
+    }
     return {name: task["metadata"] for name, task in named.items() if name}
 
 
@@ -258,7 +305,8 @@ def member(value: Any, *names: str) -> Any:
 
 
 def without_secrets(text: str) -> str:
-    """Hide secrets: values with names such as ``api_key``, and keys in the formats of known services.
+    """Hide secrets: values with names such as ``api_key``, and keys in the formats of known
+    services.
 
     >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
     'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
@@ -266,7 +314,9 @@ def without_secrets(text: str) -> str:
     return _KEYS.sub(_HIDDEN, _ASSIGNED.sub(rf"\1\2{_HIDDEN}", text))
 
 
-def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path) -> dict[str, str]:
+def provenance_of(
+    content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path
+) -> dict[str, str]:
     """Return a run's details from its results file, by name, in the page's order.
 
     Args:
@@ -287,7 +337,11 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         **{name.replace("_", " "): _text(config.get(name)) for name in _SETTINGS},
         "system instruction": _system_instruction(content),
         "chat template": _text(content.get("chat_template_sha"))[:_DIGEST_SHOWN],
-        "seeds": ", ".join(f"{name.partition('_')[0]} {config[name]}" for name in _SEEDS if _is_number(config, name)),
+        "seeds": ", ".join(
+            f"{name.partition('_')[0]} {config[name]}"
+            for name in _SEEDS
+            if _is_number(config, name)
+        ),
         "harness": harness,
         "packages": ", ".join(_packages(content)),
         "started": time,
@@ -295,7 +349,11 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         "folder": str(folder),
         "command": _command(content, config, cli_args, harness),
     }
-    return {name: without_secrets(x) for name, x in details.items() if x not in ("", "None", "unknown@unknown")}
+    return {
+        name: without_secrets(x)
+        for name, x in details.items()
+        if x not in ("", "None", "unknown@unknown")
+    }
 
 
 def task_provenance(task_run: TaskRun) -> dict[str, str]:
@@ -303,15 +361,28 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
     metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
     details = {
         "version": task_run.version or "unknown",
-        **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name not in _ELSEWHERE},
+        **{
+            name.replace("_", " "): _text(value)[:80]
+            for name, value in metadata.items()
+            if name not in _ELSEWHERE
+        },
         "shown": _presentation(task_run),
-        **{name.replace("_", " "): metrics[name] for name in _TEXT_METRICS if isinstance(metrics.get(name), str)},
+        **{
+            name.replace("_", " "): metrics[name]
+            for name in _TEXT_METRICS
+            if isinstance(metrics.get(name), str)
+        },
     }
-    return {name: without_secrets(text) for name, text in details.items() if text not in ("", "None")}
+    return {
+        name: without_secrets(text) for name, text in details.items() if text not in ("", "None")
+    }
 
 
 def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
-    """Describe the settings that changed between two runs. Ignore details that always differ, such as the time."""
+    """Describe the settings that changed between two runs.
+
+    Ignore details that always differ, such as the time.
+    """
     for name in {**earlier, **later}:
         before, after = earlier.get(name, "none"), later.get(name, "none")
         if before != after and name not in ("started", "seconds", "command", "folder"):
@@ -319,18 +390,24 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 
 
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Flatten nested settings to texts by dotted name, without secrets and the parts named in ``run.yaml``."""
+    """Flatten nested settings to texts by dotted name, without secrets and the parts named in
+    ``run.yaml``.
+    """
     flat: dict[str, str] = {}
     for name in [name for name in values if not re.fullmatch(_NAMES["no_settings"], name)]:
         if isinstance(value := values[name], Mapping) and value:
             flat |= flat_settings(value, f"{prefix}{name}.")
         else:
-            flat[prefix + name] = _HIDDEN if _SECRET_NAME.fullmatch(name) else without_secrets(_text(value) or "none")
+            flat[prefix + name] = (
+                _HIDDEN if _SECRET_NAME.fullmatch(name) else without_secrets(_text(value) or "none")
+            )
     return flat
 
 
 def _presentation(task_run: TaskRun) -> str:
-    """Describe the media by what lm-eval logs with each question, or by the defaults of lmms-eval's task."""
+    """Describe the media by what lm-eval logs with each question, or by the defaults of lmms-eval's
+    task.
+    """
     for sample in (task_run.samples or ())[:1]:
         if isinstance(settings := member(sample, "doc", "shown"), dict):
             return _listed(settings)
@@ -338,19 +415,27 @@ def _presentation(task_run: TaskRun) -> str:
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_text(value)}" for name, value in values.items() if not isinstance(value, (dict, list)))
+    return ", ".join(
+        f"{name} {_text(value)}"
+        for name, value in values.items()
+        if not isinstance(value, (dict, list))
+    )
 
 
 def _packages(content: Mapping[str, Any]) -> Iterator[str]:
     for name, package in _NAMES["packages"].items():
         if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
             yield f"{package} {version}"
-    for name, version in dict(_IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))).items():
+    for name, version in dict(
+        _IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))
+    ).items():
         if f"{name}_version" not in content:
             yield f"{name} {version}"
 
 
-def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Mapping[str, Any], harness: str) -> str:
+def _command(
+    content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Mapping[str, Any], harness: str
+) -> str:
     """Return a command that repeats the run; "" if the results name no model."""
     backend = _text(cli_args.get("model")) or _text(config.get("model"))
     results = content.get("results")
@@ -360,7 +445,8 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Ma
     tasks = cli_args.get("tasks")
     seeds = [str(config[name]) for name in _SEEDS if _is_number(config, name)]
     options = {
-        "--tasks": (",".join(map(str, tasks)) if isinstance(tasks, list) else _text(tasks)) or ",".join(named),
+        "--tasks": (",".join(map(str, tasks)) if isinstance(tasks, list) else _text(tasks))
+        or ",".join(named),
         "--model": backend,
         "--model_args": _arguments(cli_args.get("model_args") or config.get("model_args")),
         "--batch_size": _text(config.get("batch_size")),
@@ -370,7 +456,12 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Ma
         "--seed": ",".join(seeds) if len(seeds) == len(_SEEDS) else "",
         "--output_path": "DIR",
     }
-    words = [word for option, value in options.items() if value for word in (option, without_secrets(value))]
+    words = [
+        word
+        for option, value in options.items()
+        if value
+        for word in (option, without_secrets(value))
+    ]
     if cli_args.get("apply_chat_template") or content.get("chat_template"):
         words.append("--apply_chat_template")
     return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
@@ -378,7 +469,11 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Ma
 
 def _system_instruction(content: Mapping[str, Any]) -> str:
     """Return ``--system_instruction``. Both harnesses store it outside the configuration."""
-    places = (content, _dict(content.get("config")), _dict(member(content, "config", "resolved_cli_args")))
+    places = (
+        content,
+        _dict(content.get("config")),
+        _dict(member(content, "config", "resolved_cli_args")),
+    )
     return next((text for place in places if (text := _text(place.get("system_instruction")))), "")
 
 
@@ -398,7 +493,10 @@ def _text(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return ""
     if isinstance(value, dict):
-        safe = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else argument for name, argument in value.items()}
+        safe = {
+            name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else argument
+            for name, argument in value.items()
+        }
         return ", ".join(f"{name}={_text(argument)}" for name, argument in safe.items())
     return value if isinstance(value, str) else json.dumps(value, default=str)
 

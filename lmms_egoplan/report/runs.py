@@ -1,4 +1,6 @@
-"""Read runs of lmms-eval and lm-eval (``--output_path DIR --log_samples``) and files of judged answers."""
+"""Read runs of lmms-eval and lm-eval (``--output_path DIR --log_samples``) and files of judged
+answers.
+"""
 
 import re
 from collections import Counter
@@ -15,19 +17,48 @@ from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.run import Run, TaskRun, base_task, logged_version, member, provenance_of, scoring_of, scorings
-from lmms_egoplan.report.samples import HOW_TO_LOG, Origin, SampleFile, model_name, sample_file, short_name, start_time
+from lmms_egoplan.report.run import (
+    Run,
+    TaskRun,
+    base_task,
+    logged_version,
+    member,
+    provenance_of,
+    scoring_of,
+    scorings,
+)
+from lmms_egoplan.report.samples import (
+    HOW_TO_LOG,
+    Origin,
+    SampleFile,
+    model_name,
+    sample_file,
+    short_name,
+    start_time,
+)
 from lmms_egoplan.report.scores import recompute
 from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, quoted, read_as
 
-# Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all samples share.
+# Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all
+# samples share.
 _UNUSED = frozenset(
-    ("arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash", "filter", "metrics")
+    (
+        "arguments",
+        "input",
+        "resps",
+        "token_counts",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
+        "filter",
+        "metrics",
+    )
 )
 _STDERR = re.compile(r".+_stderr(_\w+)?")
-# Files that lmms-eval writes to the folder of --use_cache. Other caches have no .json or .jsonl files.
+# Files that lmms-eval writes to the folder of --use_cache. Other caches have no .json or .jsonl
+# files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _MOST_LINES = 10
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
@@ -67,7 +98,13 @@ class _RunFiles:
     remarks: dict[Path, list[str]] = field(default_factory=dict)
     paths: dict[Path, list[Path]] = field(default_factory=dict)
 
-    def named(self, runs: Mapping[Path, Run], skipped: Iterable[str], chosen: Mapping[Path, str], problem: str) -> Runs:
+    def named(
+        self,
+        runs: Mapping[Path, Run],
+        skipped: Iterable[str],
+        chosen: Mapping[Path, str],
+        problem: str,
+    ) -> Runs:
         """Return some of the runs with unique names.
 
         Raises:
@@ -79,10 +116,16 @@ class _RunFiles:
             raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
         names = names_of(runs, chosen)
         for path, run in runs.items():
-            subsets = dict.fromkeys(task_run.subset for task_run in run.tasks.values() if task_run.subset)
+            subsets = dict.fromkeys(
+                task_run.subset for task_run in run.tasks.values() if task_run.subset
+            )
             names[path] += f" ({', '.join(subsets)})" if subsets else ""
-        without = tuple(path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths))
-        return Runs(tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without)
+        without = tuple(
+            path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths)
+        )
+        return Runs(
+            tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without
+        )
 
 
 def read_runs(
@@ -93,14 +136,16 @@ def read_runs(
     """Read all runs of this project's tasks at or below some paths, with their samples.
 
     Args:
-        folders: results files, recognised by their content; folders with results files at any depth; files of judged
-            answers (`read_judged`).
-        names: names for the runs at or below a path. The deepest path counts. Default: the last part of the model's
-            name, or the last two for checkpoints. Harness, time and folder are added to equal names as needed.
+        folders: results files, recognised by their content; folders with results files at any
+            depth; files of judged answers (`read_judged`).
+        names: names for the runs at or below a path. The deepest path counts. Default: the last
+            part of the model's name, or the last two for checkpoints. Harness, time and folder are
+            added to equal names as needed.
         benchmarks: benchmarks whose judged answers are read.
 
     Raises:
-        LmmsEgoplanError: a path does not exist, a path with a name has no run, or there is no run at all.
+        LmmsEgoplanError: a path does not exist, a path with a name has no run, or there is no run
+            at all.
     """
     files = _find(folders, benchmarks)
     runs: dict[Path, Run] = {}
@@ -129,7 +174,10 @@ def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]
 
 
 def with_samples(run: Run) -> tuple[Run, list[str]]:
-    """Read a run's samples. Return the run with samples, and one line for each file that cannot be used."""
+    """Read a run's samples.
+
+    Return the run with samples, and one line for each file that cannot be used.
+    """
     tasks: dict[str, TaskRun] = {}
     unusable: list[str] = []
     for name, task_run in run.tasks.items():
@@ -151,25 +199,44 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
     for folder in folders:
         if not folder.exists():
             raise LmmsEgoplanError(
-                f"{folder}: no such file or folder; pass the --output_path of a run, or its results file"
+                f"{folder}: no such file or folder; pass the --output_path of a run, or "
+                "its results file"
             )
         if holds_lines(folder):
             run_files.paths[folder] = [_resolved(folder)]
             try:
                 judged[_resolved(folder)] = read_judged(folder, benchmarks)
             except DataMissingError as error:
-                run_files.skipped.append(f"{folder}: skipped; judged answers need the prepared data: {error}")
+                run_files.skipped.append(
+                    f"{folder}: skipped; judged answers need the prepared data: {error}"
+                )
             continue
         contents = _results(folder, run_files.skipped)
         results |= contents
         run_files.paths[folder] = list(contents)
-        lines_files = sorted(folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl"))
-        named = {path: sample_file(_resolved(path)) for path in lines_files if not _CACHE.fullmatch(path.name)}
+        lines_files = sorted(
+            folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl")
+        )
+        named = {
+            path: sample_file(_resolved(path))
+            for path in lines_files
+            if not _CACHE.fullmatch(path.name)
+        }
         files = [file for file in named.values() if file is not None]
-        logs |= {file.path: file for file in files if folder.is_dir() or any(_belongs(file, path) for path in contents)}
+        logs |= {
+            file.path: file
+            for file in files
+            if folder.is_dir() or any(_belongs(file, path) for path in contents)
+        }
         if folder.is_dir():
-            foreign = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
-            run_files.skipped.extend(_first(foreign, folder, "JSONL files that are not a harness's samples"))
+            foreign = [
+                f"{path}: {_NO_SAMPLES}"
+                for path, file in named.items()
+                if file is None and path.is_file()
+            ]
+            run_files.skipped.extend(
+                _first(foreign, folder, "JSONL files that are not a harness's samples")
+            )
     for path, content in results.items():
         files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
         run_files.runs[path] = _run(path, content, files_of_run)
@@ -192,12 +259,20 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         except OSError as error:
             skipped.append(f"{path}: cannot be read: {error.strerror}")
         except ValueError as error:
-            skipped.append(f"{path}: invalid JSON: {error}; if the run was interrupted, run it again")
+            skipped.append(
+                f"{path}: invalid JSON: {error}; if the run was interrupted, run it again"
+            )
         else:
-            parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
+            parts = (
+                [content.get(name) for name in ("results", "configs")]
+                if isinstance(content, dict)
+                else [None]
+            )
             if all(isinstance(part, dict) for part in parts):
                 results[_resolved(path)] = content
-            elif member(content, "package", "name") != "lmms-egoplan":  # Ignore the report.json of a report.
+            elif (
+                member(content, "package", "name") != "lmms-egoplan"
+            ):  # Ignore the report.json of a report.
                 foreign.append(f"{path}: not the results of a run")
     skipped += _first(foreign, folder, "JSON files that are not the results of a run")
     if folder.is_dir() and not results:
@@ -206,7 +281,10 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
 
 
 def _first(lines: list[str], folder: Path, kind: str) -> list[str]:
-    """Return the first `_MOST_LINES` lines. If there are more, add a line with the number of omitted ones."""
+    """Return the first `_MOST_LINES` lines.
+
+    If there are more, add a line with the number of omitted ones.
+    """
     summary = f"{folder}: {len(lines) - _MOST_LINES} more {kind}"
     return [*lines[:_MOST_LINES], summary] if len(lines) > _MOST_LINES else lines
 
@@ -240,7 +318,9 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model, time = model_name(path, content), start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
-    run = Run(short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files)
+    run = Run(
+        short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files
+    )
     record = content.get("record")
     return replace(run, record=record if isinstance(record, dict) else {})
 
@@ -249,14 +329,27 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     """Describe tasks and samples that a report does not show."""
     remarks = []
     if run.other_tasks:
-        remarks.append(f"{path}: skipped tasks that the report does not support: {', '.join(run.other_tasks)}")
-    if unknown := [task for task, task_run in run.other_tasks.items() if _looks_own(task, task_run.metrics)]:
+        remarks.append(
+            f"{path}: skipped tasks that the report does not support: {', '.join(run.other_tasks)}"
+        )
+    if unknown := [
+        task for task, task_run in run.other_tasks.items() if _looks_own(task, task_run.metrics)
+    ]:
         names = ", ".join(unknown)
-        remarks.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
+        remarks.append(
+            f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their "
+            "YAML or their configs"
+        )
     if unknown := sorted(run.files.keys() - content["configs"].keys()):
-        remarks.append(f"{path}: skipped the samples of {', '.join(unknown)}, which have no results in this file")
+        remarks.append(
+            f"{path}: skipped the samples of {', '.join(unknown)}, which have no results "
+            "in this file"
+        )
     if missing := [task for task in run.tasks if task not in run.files]:
-        remarks.append(f"{path}: no samples of {', '.join(missing)}, so the report has only their scores; {HOW_TO_LOG}")
+        remarks.append(
+            f"{path}: no samples of {', '.join(missing)}, so the report has only their "
+            f"scores; {HOW_TO_LOG}"
+        )
     return remarks
 
 
@@ -266,15 +359,22 @@ def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
     The metric that counts questions must be among them.
     """
     likely = [scoring for scoring in scorings() if scoring.last in metrics]
-    has_most = any(2 * len(scoring.metrics.keys() & metrics.keys()) > len(scoring.metrics) for scoring in likely)
+    has_most = any(
+        2 * len(scoring.metrics.keys() & metrics.keys()) > len(scoring.metrics)
+        for scoring in likely
+    )
     return has_most and base_task(task) is None
 
 
 def _metrics(entry: Any) -> dict[str, Any]:
-    """Return metrics by name, without the filter: ``acc,none`` is the metric ``acc`` after the filter ``none``."""
+    """Return metrics by name, without the filter:
+    ``acc,none`` is the metric ``acc`` after the filter ``none``.
+    """
     named = entry.items() if isinstance(entry, dict) else ()
     bare = ((*name.partition(","), value) for name, value in named)
-    return {metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)}
+    return {
+        metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)
+    }
 
 
 def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -296,15 +396,23 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         sample = _decode(line)
     except ValueError as error:
         remedy = "if the run was interrupted, run it again"
-        raise _UnusableError(f"{where}: invalid JSON: {error}. The file is skipped; {remedy}") from error
+        raise _UnusableError(
+            f"{where}: invalid JSON: {error}. The file is skipped; {remedy}"
+        ) from error
     if not isinstance(sample, dict):
-        raise _UnusableError(f"{where}: expected an object, found {quoted(sample)}. The file is skipped")
+        raise _UnusableError(
+            f"{where}: expected an object, found {quoted(sample)}. The file is skipped"
+        )
     # With several processes, lm-eval logs None for metrics that a question does not have.
-    sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
+    sample = {
+        name: value for name, value in sample.items() if value is not None or name not in metrics
+    }
     for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             value = quoted(sample.get(metric))
-            raise _UnusableError(f"{where}: {metric}: expected an object, found {value}. The file is skipped")
+            raise _UnusableError(
+                f"{where}: {metric}: expected an object, found {value}. The file is skipped"
+            )
     sent = {"prompt": _prompt(sample), "asked": _asked(sample), "tokens": _tokens(sample)}
     return {name: value for name, value in sample.items() if name not in _UNUSED} | {
         name: value for name, value in sent.items() if value is not None
@@ -312,7 +420,9 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _prompt(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt. lmms-eval logs it; lm-eval logs the arguments of each request, which share the prompt."""
+    """Return the prompt. lmms-eval logs it; lm-eval logs the arguments of each request, which share
+    the prompt.
+    """
     arguments = sample.get("arguments")
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
@@ -320,16 +430,24 @@ def _prompt(sample: Mapping[str, Any]) -> str | None:
 
 
 def _asked(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt before the chat template. lmms-eval logs only this; in lm-eval, this package's tasks add it."""
+    """Return the prompt before the chat template. lmms-eval logs only this; in lm-eval, this
+    package's tasks add it.
+    """
     asked = sample.get("asked", sample.get("input"))
     return asked if isinstance(asked, str) and asked.strip() else None
 
 
 def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Sum the tokens of prompts and of answers over a question's requests; None if a count is missing."""
+    """Sum the tokens of prompts and of answers over a question's requests; None if a count is
+    missing.
+    """
     counts = sample.get("token_counts")
     names = ("input_tokens", "output_tokens")
-    if not isinstance(counts, list) or not counts or not all(isinstance(count, dict) for count in counts):
+    if (
+        not isinstance(counts, list)
+        or not counts
+        or not all(isinstance(count, dict) for count in counts)
+    ):
         return None
     values = [[count.get(name) for count in counts] for name in names]
     if not all(isinstance(value, int) for of_name in values for value in of_name):
@@ -338,7 +456,10 @@ def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _decode(line: bytes) -> Any:
-    """Decode a line with pydantic, which stores equal short texts only once in memory. Fall back to `decode`."""
+    """Decode a line with pydantic, which stores equal short texts only once in memory.
+
+    Fall back to `decode`.
+    """
     try:
         return from_json(line)
     except ValueError:  # Pydantic refuses halves of surrogate pairs, which a harness may log.
@@ -350,7 +471,8 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
     for file in files:
         tasks.setdefault(file.results, []).append(file.task)
     return [
-        f"{path}: {'cannot be used' if path.exists() else 'missing'}, so the samples of {', '.join(task_names)} next "
+        f"{path}: {'cannot be used' if path.exists() else 'missing'}, so the samples of "
+        f"{', '.join(task_names)} next "
         "to it are skipped; if the run was interrupted, run it again"
         for path, task_names in tasks.items()
     ]
@@ -361,7 +483,8 @@ def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path,
 
     Args:
         runs: runs by results file.
-        chosen: names for the runs at or below a path. The deepest path counts. Default: the run's own name.
+        chosen: names for the runs at or below a path. The deepest path counts. Default: the run's
+            own name.
 
     Raises:
         LmmsEgoplanError: a path with a chosen name has no run.
@@ -370,22 +493,33 @@ def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path,
     named: dict[Path, str] = {}
     without_run = set(by_path)
     for path in runs:
-        named_paths = [folder for folder in (path.resolve(), path, *path.parents) if folder in by_path]
+        named_paths = [
+            folder for folder in (path.resolve(), path, *path.parents) if folder in by_path
+        ]
         without_run -= set(named_paths)
         if named_paths:
             named[path] = by_path[named_paths[0]]
     if without_run:
         paths = ", ".join(sorted(map(str, without_run)))
-        raise LmmsEgoplanError(f"--name {paths}: no run here; use a path from the command line, or a path below one")
-    names = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ())
-    unnamed = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named}
+        raise LmmsEgoplanError(
+            f"--name {paths}: no run here; use a path from the command line, or a path below one"
+        )
+    names = _distinct(
+        {path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ()
+    )
+    unnamed = {
+        path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named
+    }
     return names | _distinct(unnamed, names.values())
 
 
 def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
     """Return names for a run, from short to specific."""
     details = [run.harness, run.time, str(run.folder), path.name]
-    return (name, *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)))
+    return (
+        name,
+        *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)),
+    )
 
 
 def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> dict[Path, str]:
@@ -393,12 +527,16 @@ def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> 
     names = {path: ladder[0] for path, ladder in ladders.items()}
     for step in range(1, max(map(len, ladders.values()), default=0)):
         counts = Counter((*names.values(), *taken))
-        names = {path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()}
+        names = {
+            path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()
+        }
     return names
 
 
 def holds_lines(path: Path) -> bool:
-    """Return true for files of JSON lines, which `read_judged` reads or refuses with an explanation."""
+    """Return true for files of JSON lines, which `read_judged` reads or refuses with an
+    explanation.
+    """
     if not path.is_file() or ".jsonl" in path.suffixes:
         return path.is_file()
     try:
@@ -415,43 +553,79 @@ def has_repeats(path: Path) -> bool:
 
 
 def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
-    """Read a file of judged answers as a run, and score it with the functions that score a harness's answers.
+    """Read a file of judged answers as a run, and score it with the functions that score a
+    harness's answers.
 
-    For a file with repeats, the first judgement counts. An answer is unrated unless every repeat has a rating.
+    For a file with repeats, the first judgement counts. An answer is unrated unless every repeat
+    has a rating.
 
     Raises:
-        LmmsEgoplanError: the file has other content, answers of several runs, or answers to questions that are not in
-            the benchmark's prepared data. For other content, the message says what it looks like.
+        LmmsEgoplanError: the file has other content, answers of several runs, or answers to
+            questions that are not in the benchmark's prepared data. For other content, the message
+            says what it looks like.
     """
     records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
     if not records or not isinstance(records[0][1], dict):
-        raise LmmsEgoplanError(f"{path}: no judged answers; pass a run's folder, or a file from lmms-egoplan judge")
+        raise LmmsEgoplanError(
+            f"{path}: no judged answers; pass a run's folder, or a file from lmms-egoplan judge"
+        )
     first = records[0][1]
     kind = kind_of(first)
-    report = next((item.load_report() for item in benchmarks if item.name == kind.get("judged")), None)
+    report = next(
+        (item.load_report() for item in benchmarks if item.name == kind.get("judged")), None
+    )
     if report is None:
         unknown = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
-        raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', unknown).format(path=path)}")
+        raise LmmsEgoplanError(
+            f"{path}: this looks like {kind.get('name', unknown).format(path=path)}"
+        )
     tasks: dict[str, TaskRun] = {}
     samples: dict[str, list[dict[str, Any]]] = {}
     origins: list[Origin | None] = []
-    for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):
+    for (where, record), (task, config, sample) in zip(
+        records, report.judged_samples(path), strict=True
+    ):
         origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
         origins.append(origin)
-        name, of_run, version = (origin.task, origin.config, origin.version) if origin else (task, {}, None)
-        metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {}), "benchmark": report.SPEC.name}
+        name, of_run, version = (
+            (origin.task, origin.config, origin.version) if origin else (task, {}, None)
+        )
+        metadata = {
+            **(of_run.get("metadata") or {}),
+            **config.get("metadata", {}),
+            "benchmark": report.SPEC.name,
+        }
         config = {**of_run, **config, "metadata": metadata}
-        tasks.setdefault(name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample)))
+        tasks.setdefault(
+            name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample))
+        )
         samples.setdefault(name, []).append(sample)
-    complete = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
-    return _judged_run(path, {name: replace(x, metrics=recompute(x)) for name, x in complete.items()}, origins)
+    complete = {
+        name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()
+    }
+    return _judged_run(
+        path, {name: replace(x, metrics=recompute(x)) for name, x in complete.items()}, origins
+    )
 
 
 def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
-    runs = dict.fromkeys((origin.model, origin.harness, origin.time) if origin else None for origin in origins)
+    runs = dict.fromkeys(
+        (origin.model, origin.harness, origin.time) if origin else None for origin in origins
+    )
     if len(runs) > 1:
         models = [run[0] if run else "an unknown model" for run in runs]
-        raise LmmsEgoplanError(f"{path}: answers of several runs:\n{listing(models, 5)}\nJudge each run separately.")
+        raise LmmsEgoplanError(
+            f"{path}: answers of several runs:\n{listing(models, 5)}\nJudge each run separately."
+        )
     model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
     provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
-    return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, provenance)
+    return Run(
+        short_name(model),
+        path.parent,
+        f"{harness}, judged later",
+        model,
+        time,
+        tasks,
+        {},
+        provenance,
+    )

@@ -54,14 +54,24 @@ def sample_file(path: Path) -> SampleFile | None:
     if match := _LM_EVAL.fullmatch(path.name):
         ending = f"_{match['time']}.json"  # after "results", or the name from --output_path
         named = sorted(path.parent.glob(f"*{ending}"))
-        return SampleFile(path, match["task"], match["time"], named[0] if named else path.with_name(f"results{ending}"))
+        return SampleFile(
+            path,
+            match["task"],
+            match["time"],
+            named[0] if named else path.with_name(f"results{ending}"),
+        )
     if match := _LMMS_EVAL.fullmatch(path.name):
-        return SampleFile(path, match["task"], match["time"], path.with_name(f"{match['time']}_results.json"))
+        return SampleFile(
+            path, match["task"], match["time"], path.with_name(f"{match['time']}_results.json")
+        )
     return None
 
 
 class Origin(Checked):
-    """The run that judged answers belong to, as its results file describes it. Judged answers store it as ``run``."""
+    """The run that judged answers belong to, as its results file describes it.
+
+    Judged answers store it as ``run``.
+    """
 
     model: AnyText
     harness: AnyText
@@ -97,9 +107,11 @@ def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
 
 
 def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]]:
-    """Return location, text and run of each line of a file of answers, or of all sample files below a folder.
+    """Return location, text and run of each line of a file of answers, or of all sample files below
+    a folder.
 
-    Samples of tasks under a shortcut condition are skipped with a warning: their scores are not the benchmark's.
+    Samples of tasks under a shortcut condition are skipped with a warning: their scores are not the
+    benchmark's.
 
     Args:
         path: the file or folder.
@@ -110,39 +122,58 @@ def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]
     """
     files = [file.path for file in find_sample_files(path, prefix)] if path.is_dir() else [path]
     runs = {file: origin_of(file) for file in files}
-    shortcuts = {file for file, run in runs.items() if run and member(run.config, "metadata", "shortcut")}
+    shortcuts = {
+        file for file, run in runs.items() if run and member(run.config, "metadata", "shortcut")
+    }
     if shortcuts:
         how = "to judge them, set a judge and repeat the run with --use_cache"
         logger.warning(
-            f"{path}: skipped {len(shortcuts)} files of shortcut tasks, such as {min(shortcuts).name}; {how}"
+            f"{path}: skipped {len(shortcuts)} files of shortcut tasks, such as "
+            f"{min(shortcuts).name}; {how}"
         )
-    lines = [(where, line, runs[file]) for file in files if file not in shortcuts for where, line in read_lines(file)]
+    lines = [
+        (where, line, runs[file])
+        for file in files
+        if file not in shortcuts
+        for where, line in read_lines(file)
+    ]
     if not lines:
-        problem = f"no samples of {prefix}* in this folder" if path.is_dir() else "no answers in this file"
+        problem = (
+            f"no samples of {prefix}* in this folder"
+            if path.is_dir()
+            else "no answers in this file"
+        )
         raise LmmsEgoplanError(f"{path}: {problem}; {HOW_TO_LOG}")
     return lines
 
 
-def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
+def write_lines(
+    path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]
+) -> None:
     """Write judged answers as JSON lines, each with its run if it is known."""
     padded = chain(runs, repeat(None))
-    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, padded, strict=False))
+    lines = (
+        record | ({"run": run.model_dump()} if run else {})
+        for record, run in zip(records, padded, strict=False)
+    )
     write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def start_time(path: Path, results: Mapping[str, Any]) -> str:
     """Return the start of a run, as ``2026-01-31 12:00:00 UTC``.
 
-    Both harnesses write the start to the results: lm-eval in seconds since 1970, lmms-eval in the zone of its
-    ``--timezone``. lmms-eval's file names contain the start, too. lm-eval's contain the end, in the machine's zone.
+    Both harnesses write the start to the results: lm-eval in seconds since 1970, lmms-eval in the
+    zone of its ``--timezone``. lmms-eval's file names contain the start, too. lm-eval's contain the
+    end, in the machine's zone.
 
     Args:
         path: path of the results file, which may not exist.
         results: content of the results file.
 
     Returns:
-        The start in UTC, or as ``2026-01-31 12:00:00 (time zone unknown)``. A text that is not a time is returned as it
-        is: the date in the results, or the part of the file name that should be a time.
+        The start in UTC, or as ``2026-01-31 12:00:00 (time zone unknown)``. A text that is not a
+        time is returned as it is: the date in the results, or the part of the file name that should
+        be a time.
     """
     started = results.get("date")
     if isinstance(started, int | float) and not isinstance(started, bool):
@@ -157,23 +188,34 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
         try:
             time = datetime.strptime(text, pattern)
             zone = _lmms_eval_zone(results) if pattern == _LMMS_EVAL_TIME else None
-            return _utc(time.replace(tzinfo=zone)) if zone else f"{time:%Y-%m-%d %H:%M:%S} (time zone unknown)"
+            return (
+                _utc(time.replace(tzinfo=zone))
+                if zone
+                else f"{time:%Y-%m-%d %H:%M:%S} (time zone unknown)"
+            )
         except (OverflowError, ValueError):
             continue
     return text
 
 
 def short_name(model: str) -> str:
-    """Return the last part of a model's name. For a checkpoint, include the folder of its training run."""
+    """Return the last part of a model's name.
+
+    For a checkpoint, include the folder of its training run.
+    """
     folders, _, end = model.rpartition("/")
     folder = folders.rpartition("/")[2]
     return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
 
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the name of a run's model from the path and content of its results file, without secrets."""
+    """Return the name of a run's model from the path and content of its results file, without
+    secrets.
+    """
     names = (content.get("model_name"), member(content, "config", "model"), path.parent.name)
-    texts = (name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /"))
+    texts = (
+        name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")
+    )
     return without_secrets(next(texts, "model"))
 
 
@@ -213,11 +255,19 @@ def read_mark(folder: Path) -> Mark | None:
         return None
     mark = read_json(path)
     if not isinstance(mark, dict) or not isinstance(mark.get("benchmark"), str):
-        raise LmmsEgoplanError(f"{path}: expected an object with benchmark; export the labels again")
+        raise LmmsEgoplanError(
+            f"{path}: expected an object with benchmark; export the labels again"
+        )
     files = mark.get("files")
     if files is not None and not (isinstance(files, list) and all(map(_is_name, files))):
-        raise LmmsEgoplanError(f"{path}: files: expected names of files; export the labels again into another folder")
-    return Mark(mark["benchmark"], None if files is None else tuple(files), mark.get("finished", True) is True)
+        raise LmmsEgoplanError(
+            f"{path}: files: expected names of files; export the labels again into another folder"
+        )
+    return Mark(
+        mark["benchmark"],
+        None if files is None else tuple(files),
+        mark.get("finished", True) is True,
+    )
 
 
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
@@ -231,7 +281,9 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     """
     mark = read_mark(out)
     if mark is not None and mark.benchmark != benchmark:
-        raise LmmsEgoplanError(f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; use a new folder")
+        raise LmmsEgoplanError(
+            f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; use a new folder"
+        )
     earlier = (mark and mark.files) or ()
     out.mkdir(parents=True, exist_ok=True)
     for unfinished in out.glob(f"{_UNFINISHED}*"):  # Left by a killed process.
@@ -258,12 +310,16 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     for path in paths:
         if (mark := read_mark(path)) is not None:
             if not mark.is_finished:
-                raise LmmsEgoplanError(f"{path}: the export was not finished; export the labels again")
+                raise LmmsEgoplanError(
+                    f"{path}: the export was not finished; export the labels again"
+                )
             benchmarks[path] = mark.benchmark
     return benchmarks
 
 
-def read_labels(folders: Sequence[Path], name: str, kind: type[Label], fields: Sequence[str]) -> list[Label]:
+def read_labels(
+    folders: Sequence[Path], name: str, kind: type[Label], fields: Sequence[str]
+) -> list[Label]:
     """Read the labelled items of all folders that have a file of this name.
 
     Args:
@@ -273,18 +329,21 @@ def read_labels(folders: Sequence[Path], name: str, kind: type[Label], fields: S
         fields: fields that identify an item among those of all folders.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or is malformed, or two folders have the same item, which would count
-            twice. The message names the line.
+        LmmsEgoplanError: a file cannot be read or is malformed, or two folders have the same item,
+            which would count twice. The message names the line.
     """
     items: list[Label] = []
     folder_of: dict[tuple[Any, ...], Path] = {}
     for path in (folder / name for folder in folders if (folder / name).is_file()):
         for where, line in read_lines(path):
             item = read_as(kind, where, parse_record(where, line))
-            first = folder_of.setdefault(tuple(getattr(item, field) for field in fields), path.parent)
+            first = folder_of.setdefault(
+                tuple(getattr(item, field) for field in fields), path.parent
+            )
             if first != path.parent:
                 raise LmmsEgoplanError(
-                    f"{where}: duplicate label: {item.id} of {item.model} is labelled in {first}, too. "
+                    f"{where}: duplicate label: {item.id} of {item.model} is labelled in {first}, "
+                    "too. "
                     "Pass only one of the two folders."
                 )
             items.append(item)

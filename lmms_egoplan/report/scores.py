@@ -50,8 +50,10 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
                 raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise LmmsEgoplanError(
-                    f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}. If the "
-                    "samples were edited or come from another version, run the task again or remove them"
+                    f"samples of {task_run.task}: {metric} cannot be computed: "
+                    f"{type(error).__name__}: {error}. If the "
+                    "samples were edited or come from another version, run the task again or "
+                    "remove them"
                 ) from error
     return metrics
 
@@ -62,8 +64,9 @@ def check(run: Run, task_run: TaskRun) -> None:
     Numbers may differ by a relative 1e-9. NaN equals NaN.
 
     Raises:
-        LmmsEgoplanError: the scores differ, or only one side has a metric. The message names the run's folder, the task
-            and the first 20 metrics with both values, beginning with the number of questions.
+        LmmsEgoplanError: the scores differ, or only one side has a metric. The message names the
+            run's folder, the task and the first 20 metrics with both values, beginning with the
+            number of questions.
     """
     names = list(task_run.scoring.metrics if task_run.scoring else ())
     if task_run.samples is None or not names:
@@ -76,11 +79,14 @@ def check(run: Run, task_run: TaskRun) -> None:
     ]
     if differences:
         raise LmmsEgoplanError(
-            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from those of the "
+            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ "
+            "from those of the "
             f"{len(task_run.samples)} samples:\n{listing(differences)}\n"
-            "The sample file is incomplete, belongs to another run, or was written by another version (the run's task "
+            "The sample file is incomplete, belongs to another run, or was written by another "
+            "version (the run's task "
             f"has version {task_run.version or 'unknown'}, this package's "
-            f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run again: "
+            f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run "
+            "again: "
             f"{run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
         )
 
@@ -99,9 +105,11 @@ class Answer:
     doc: prepared row of the question, which only lm-eval logs.
     prompt: the prompt as sent, without images; None if the harness does not log it.
     asked: the prompt before the chat template; None if it was not logged.
-    tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
+    tokens: number of tokens of the prompt and of the answer; None if the harness does not count
+    them.
     task: name and version of the task; the version is None if unknown.
-    texts: texts that a judge rates, and their ratings in the unit of the main score, by part; "" for the whole answer.
+    texts: texts that a judge rates, and their ratings in the unit of the main score, by part; ""
+    for the whole answer.
     design: design of a compact run, see `benchmarks.subset.draw`; None for other runs.
     """
 
@@ -129,10 +137,12 @@ Answers = Mapping[Key, Answer] | None
 class Mean:
     """The mean of a measure over the questions that have it. Unknown or missing values are None.
 
-    interval: 95 % interval of `score_interval`, or of `bootstrap_interval` for values without bounds.
+    interval: 95 % interval of `score_interval`, or of `bootstrap_interval` for values without
+    bounds.
     questions: number of questions.
     clusters: number of the questions' clusters.
-    drawn: number of the questions in a compact run, where the interval counts each as a cluster; None for other runs.
+    drawn: number of the questions in a compact run, where the interval counts each as a cluster;
+    None for other runs.
     """
 
     value: float | None = None
@@ -150,7 +160,9 @@ class Mean:
         """Return value and ends of the interval, by the keys of their columns."""
         numbers = (self.value, *self.ends)
         names = (value, f"{prefix}low", f"{prefix}high")
-        return {name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)}
+        return {
+            name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -176,7 +188,8 @@ class ScoredTask(ABC):
     @property
     @abstractmethod
     def coverage(self) -> float | None:
-        """The scored fraction of the official questions, or of the prepared ones if `is_official` is false.
+        """The scored fraction of the official questions, or of the prepared ones if `is_official`
+        is false.
 
         None if unknown.
         """
@@ -203,7 +216,8 @@ class ScoredTask(ABC):
 
     @property
     def shortcut(self) -> str | None:
-        """The condition of `SHORTCUTS` under which the questions were asked; None for the benchmark's own task.
+        """The condition of `SHORTCUTS` under which the questions were asked; None for the
+        benchmark's own task.
 
         Earlier versions of tasks without video do not log it.
         """
@@ -223,7 +237,9 @@ class ScoredTask(ABC):
 
     @property
     def truncated_of(self) -> int | None:
-        """The number of answers that `truncated` covers, if the length of others is unknown; None if it covers all."""
+        """The number of answers that `truncated` covers, if the length of others is unknown; None
+        if it covers all.
+        """
         return self._fewer(self.count("truncated_of"), self.asked)
 
     @staticmethod
@@ -232,7 +248,9 @@ class ScoredTask(ABC):
 
     @property
     def truncated_text(self) -> str:
-        """`truncated` for a terminal, with the number of answers that it covers unless it covers all."""
+        """`truncated` for a terminal, with the number of answers that it covers unless it covers
+        all.
+        """
         return share(self.truncated) + (f" of {self.truncated_of:,}" if self.truncated_of else "")
 
     @property
@@ -253,17 +271,23 @@ class ScoredTask(ABC):
 
     @property
     def is_demo(self) -> bool:
-        """True if the scores are meaningless: ratings of the demo judge, demo questions, or scripted replies."""
+        """True if the scores are meaningless: ratings of the demo judge, demo questions, or
+        scripted replies.
+        """
         return self.is_by_demo or self.is_scripted or RENDERED_SCENES in self.question_set
 
     @property
     def inexact(self) -> str | None:
-        """The reason why the answers are not exact; None if they are. Inexact answers are not ranked or compared."""
+        """The reason why the answers are not exact; None if they are.
+
+        Inexact answers are not ranked or compared.
+        """
         return None
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """The reasons why the main score is not comparable with published scores and other runs; empty if it is.
+        """The reasons why the main score is not comparable with published scores and other runs;
+        empty if it is.
 
         A benchmark may prepend its own reasons, such as other data.
         """
@@ -275,7 +299,10 @@ class ScoredTask(ABC):
         if self.coverage is None:
             reasons.append("coverage unknown")
         elif self.coverage < 1:
-            covers = f"{percent(self.coverage)} of the {'official' if self.is_official else 'prepared'} questions"
+            covers = (
+                f"{percent(self.coverage)} of the "
+                f"{'official' if self.is_official else 'prepared'} questions"
+            )
             reasons.append(", ".join(filter(None, [self.task_run.subset, covers])))
         return tuple(reasons)
 
@@ -283,14 +310,21 @@ class ScoredTask(ABC):
     def asked_of(self) -> str:
         """A remark on questions that are not the benchmark's, or not known to be; "" if they are."""
         if self.question_set == BY_COUNTS:
-            return f"{BY_COUNTS}: the file has the published numbers; nobody has compared its records."
+            return (
+                f"{BY_COUNTS}: the file has the published numbers; nobody has compared its records."
+            )
         if self.is_official:
             return ""
-        return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
+        return (
+            f"not the benchmark's questions ({self.question_set}): coverage is the share of "
+            "the prepared questions."
+        )
 
     @property
     def chat_template(self) -> str | None:
-        """The mark of a run without a chat template, `NO_TEMPLATE` or `NOT_APPLIED`; None for other runs."""
+        """The mark of a run without a chat template, `NO_TEMPLATE` or `NOT_APPLIED`; None for other
+        runs.
+        """
         mark = member(self.task_run.config, "metadata", "chat_template")
         return mark if mark in (NO_TEMPLATE, NOT_APPLIED) else None
 
@@ -301,11 +335,18 @@ class ScoredTask(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on the questions, see `asked_of`, on how they were asked, and on answers of unknown length."""
+        """Remarks on the questions, see `asked_of`, on how they were asked, and on answers of
+        unknown length.
+        """
         has = "has one, but was" if self.chat_template == NOT_APPLIED else "has none and was"
-        plain = f"{self.plain_text}: the model {has} asked in plain text." if self.plain_text else ""
+        plain = (
+            f"{self.plain_text}: the model {has} asked in plain text." if self.plain_text else ""
+        )
         lengths = (
-            f"truncated: a share of {self.truncated_of:,} of {self.asked:,} answers, whose length is known."
+            (
+                f"truncated: a share of {self.truncated_of:,} of {self.asked:,} answers, "
+                "whose length is known."
+            )
             if self.truncated_of
             else ""
         )
@@ -317,12 +358,21 @@ class ScoredTask(ABC):
         template = NOT_APPLIED if self.chat_template == NOT_APPLIED else None
         requested = member(self.run.record, "pixels", "requested") or {}
         budget = ", ".join(f"{name} {value:,}" for name, value in sorted(requested.items())) or None
-        return {"tasks": self.task, "judges": self.judge, "chat templates": template, "pixel budgets": budget}
+        return {
+            "tasks": self.task,
+            "judges": self.judge,
+            "chat templates": template,
+            "pixel budgets": budget,
+        }
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings by plural noun that must be equal in two runs that both know them, to compare their scores."""
-        if "judged answers" in self.run.provenance:  # the run that wrote the answers may have had any
+        """Settings by plural noun that must be equal in two runs that both know them, to compare
+        their scores.
+        """
+        if (
+            "judged answers" in self.run.provenance
+        ):  # the run that wrote the answers may have had any
             return {}
         prompts = _PROMPT_ARGUMENTS.finditer(self.run.provenance.get("arguments", ""))
         return {
@@ -337,7 +387,9 @@ class ScoredTask(ABC):
 
     @property
     def prompt_family(self) -> str | None:
-        """The name of the prompts that the protocol has for the model; None if all models get the same prompts."""
+        """The name of the prompts that the protocol has for the model; None if all models get the
+        same prompts.
+        """
         return None
 
     @cached_property
@@ -346,7 +398,10 @@ class ScoredTask(ABC):
 
         lmms-eval logs it with the task, and lm-eval with each question.
         """
-        logged = {task_run.task: member(task_run.config, "metadata", "data") for task_run in self.task_runs}
+        logged = {
+            task_run.task: member(task_run.config, "metadata", "data")
+            for task_run in self.task_runs
+        }
         for answer in (self.answers or {}).values():
             if answer.task is not None and logged.get(answer.task[0]) is None:
                 logged[answer.task[0]] = member(answer.doc, "data")
@@ -394,18 +449,23 @@ def read_tasks(
         for task, task_run in run.tasks.items():
             if task_run.scoring and task_run.scoring.benchmark == benchmark:
                 name = run.name if task == main else f"{run.name} ({task})"
-                yield kind(name=name, run=run, answers=read_answers(run, task_run, read), task_run=task_run)
+                yield kind(
+                    name=name, run=run, answers=read_answers(run, task_run, read), task_run=task_run
+                )
 
 
-def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]) -> dict[Key, Answer] | None:
+def read_answers(
+    run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]
+) -> dict[Key, Answer] | None:
     """Read the answers in a task's samples; None without samples.
 
     Args:
-        read: function that reads a logged sample. It raises a ValueError for samples of another form.
+        read: function that reads a logged sample. It raises a ValueError for samples of another
+            form.
 
     Raises:
-        LmmsEgoplanError: a sample has another form, or two samples have the same question. The message names run and
-            task, and the question if it is known.
+        LmmsEgoplanError: a sample has another form, or two samples have the same question. The
+            message names run and task, and the question if it is known.
     """
     if task_run.samples is None:
         return None
@@ -416,14 +476,20 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
             answer = read(sample)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             cause = "they may have been edited, or written by another version"
-            problem = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {cause}"
+            problem = (
+                error
+                if isinstance(error, ValueError)
+                else f"{type(error).__name__}: {error}; {cause}"
+            )
             raise LmmsEgoplanError(
-                f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks {task_run.task} "
+                f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks "
+                f"{task_run.task} "
                 "--model ... --output_path DIR --log_samples"
             ) from error
         if answer.key in answers:
             raise LmmsEgoplanError(
-                f"{where}: duplicate {answer.name}. If the samples of two runs were merged, separate or remove them"
+                f"{where}: duplicate {answer.name}. If the samples of two runs were "
+                "merged, separate or remove them"
             )
         of_task = (task_run.task, task_run.version)
         sent: Any = {name: sample.get(name) for name in ("prompt", "asked", "tokens")}
@@ -457,19 +523,24 @@ def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Rec
     try:
         return logged(kind, record)
     except ValueError as error:
-        raise LmmsEgoplanError(f"{where}: {error}. If the file was edited, judge the answers again") from error
+        raise LmmsEgoplanError(
+            f"{where}: {error}. If the file was edited, judge the answers again"
+        ) from error
 
 
-def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0, top: float | None = None) -> Mean:
+def mean_of(
+    answers: Sequence[Answer], measure: str, scale: float = 1.0, top: float | None = None
+) -> Mean:
     """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent).
 
     NaN and infinities count as missing.
 
-    In a compact run, the mean of a score estimates that over all questions, and the interval is that of the estimate.
+    In a compact run, the mean of a score estimates that over all questions, and the interval is
+    that of the estimate.
 
     Args:
-        top: the highest possible value after scaling, if the measure is a score from 0 on; None for differences and
-            other values without bounds.
+        top: the highest possible value after scaling, if the measure is a score from 0 on; None for
+            differences and other values without bounds.
 
     Raises:
         ValueError: a score is below 0 or above `top`.
@@ -480,7 +551,9 @@ def mean_of(answers: Sequence[Answer], measure: str, scale: float = 1.0, top: fl
     if not scored:
         return Mean(questions=0, clusters=0)
     clusters = [str(answer.cluster) for answer in answers]
-    number = len({cluster for value, cluster in zip(values, clusters, strict=True) if value is not None})
+    number = len(
+        {cluster for value, cluster in zip(values, clusters, strict=True) if value is not None}
+    )
     if top is None:
         return Mean(fmean(scored), bootstrap_interval(values, clusters), len(scored), number)
     design = answers[0].design
@@ -499,14 +572,20 @@ def in_percent(share: float | None) -> float | None:
 
 
 def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str) -> str | None:
-    """Format ``run: value; run: value`` if the runs' values are of several kinds; else return None. Ignore None."""
+    """Format ``run: value; run: value`` if the runs' values are of several kinds; else return None.
+
+    Ignore None.
+    """
     present = {name: value for name, value in values.items() if value is not None}
     is_single = len(set(map(kind, present.values()))) < 2
     return None if is_single else "; ".join(f"{name}: {value}" for name, value in present.items())
 
 
 def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
-    """Describe differences between the harness's value and the recomputed one. A missing value is None."""
+    """Describe differences between the harness's value and the recomputed one.
+
+    A missing value is None.
+    """
     if isinstance(logged, dict) and isinstance(recomputed, dict):
         for key in logged | recomputed:
             yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))

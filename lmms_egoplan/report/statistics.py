@@ -1,4 +1,6 @@
-"""Intervals of scores and tests of differences, for questions in clusters, such as those of one video."""
+"""Intervals of scores and tests of differences, for questions in clusters, such as those of one
+video.
+"""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -38,14 +40,16 @@ class Comparison:
     """The difference of two runs on the questions for which both have scores.
 
     difference: mean of first minus second over the questions, in the scores' unit.
-    low, high: 95 % interval of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
-    p_value: two-sided p-value of the hypothesis that there is no difference.
-    test: ``McNemar`` (exact) if all scores are 0 or 1 and each question is a cluster. Under the hypothesis, a question
-        that only one run answered correctly is equally likely to be won by either. The test assumes independent
-        questions: for clusters with similar answers, it would find differences that do not exist.
-        Otherwise ``permutation``: under the hypothesis, each cluster's sum of differences is equally likely to have the
-        other sign. If at most `EXACT_UP_TO` sums are not 0, all sign flips are tried. Otherwise, the observed signs and
-        `PERMUTATIONS` random flips count.
+    low, high: 95 % interval of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS`
+    clusters. p_value: two-sided p-value of the hypothesis that there is no difference. test:
+    ``McNemar`` (exact) if all scores are 0 or 1 and each question is a cluster. Under the
+    hypothesis, a question
+        that only one run answered correctly is equally likely to be won by either. The test assumes
+        independent questions: for clusters with similar answers, it would find differences that do
+        not exist. Otherwise ``permutation``: under the hypothesis, each cluster's sum of
+        differences is equally likely to have the other sign. If at most `EXACT_UP_TO` sums are not
+        0, all sign flips are tried. Otherwise, the observed signs and `PERMUTATIONS` random flips
+        count.
     """
 
     difference: float
@@ -58,11 +62,12 @@ class Comparison:
 
 
 def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> Interval:
-    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole clusters.
+    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole
+    clusters.
 
-    For differences and other values without bounds; `score_interval` is for scores. The mean of a resample is the sum
-    over its questions divided by their number, which varies. See `interval_of_sums`. If all clusters have the same
-    mean, both ends are equal.
+    For differences and other values without bounds; `score_interval` is for scores. The mean of a
+    resample is the sum over its questions divided by their number, which varies. See
+    `interval_of_sums`. If all clusters have the same mean, both ends are equal.
 
     Args:
         values: one value per question. None, NaN and infinities are ignored.
@@ -84,12 +89,16 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
     return interval_of_sums(rows, finite_clusters, _mean_of_sums)
 
 
-def interval_of_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic) -> Interval:
-    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole clusters.
+def interval_of_sums(
+    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic
+) -> Interval:
+    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole
+    clusters.
 
-    A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
-    ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples, interpolated linearly. The result is
-    reproducible and does not depend on the order of the questions.
+    A resample has as many clusters as the data, drawn with replacement, each with all of its
+    questions. The interval's ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples,
+    interpolated linearly. The result is reproducible and does not depend on the order of the
+    questions.
 
     Args:
         rows: summands of each question, shape (questions, ...).
@@ -97,7 +106,8 @@ def interval_of_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray, sta
         statistic: function from sums of rows, shape (resamples, ...), to one value per resample.
 
     Returns:
-        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
+        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in
+        a resample.
 
     >>> rows = np.array([[gain, 1] for gain in [1, -1] * 12])  # differences, and questions
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
@@ -134,11 +144,12 @@ def score_interval(
         design: see `score_interval_of_sums`. Questions without a score count as not asked.
 
     Returns:
-        The interval, within 0 and `top`; None for fewer than `FEWEST_CLUSTERS` clusters with scores.
+        The interval, within 0 and `top`; None for fewer than `FEWEST_CLUSTERS` clusters with
+        scores.
 
     Raises:
-        ValueError: the numbers of clusters and values differ, or a score is below 0 or above `top`, by more than a
-            rounding error.
+        ValueError: the numbers of clusters and values differ, or a score is below 0 or above `top`,
+            by more than a rounding error.
 
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
     >>> [round(end, 1) for end in score_interval([0] * 24, videos, top=100)]  # no right answer
@@ -147,9 +158,15 @@ def score_interval(
     rows, finite_clusters = _mean_rows(values, clusters)
     error = top * _ROUNDING
     if len(rows) and not -error <= rows[:, 0].min() <= rows[:, 0].max() <= top + error:
-        raise ValueError(f"scores must be from 0 to {top:g}, got {rows[:, 0].min():g} to {rows[:, 0].max():g}")
+        raise ValueError(
+            f"scores must be from 0 to {top:g}, got {rows[:, 0].min():g} to {rows[:, 0].max():g}"
+        )
     rows[:, 0] = rows[:, 0].clip(0, top)
-    scored = {**design, "asked": design["asked"] * len(rows) / len(values)} if design and len(rows) else design
+    scored = (
+        {**design, "asked": design["asked"] * len(rows) / len(values)}
+        if design and len(rows)
+        else design
+    )
     return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, scored)
 
 
@@ -160,19 +177,22 @@ def score_interval_of_sums(
     top: float,
     design: Design = None,
 ) -> Interval:
-    """Compute the 95 % interval of a score that is a statistic of sums over questions, see `wilson_interval`.
+    """Compute the 95 % interval of a score that is a statistic of sums over questions, see
+    `wilson_interval`.
 
     Args:
         rows: summands of each question, shape (questions, ...).
         clusters: the cluster of each question.
-        statistic: function from sums of rows, shape (clusters, ...), to one score per sum, from 0 to `top`.
+        statistic: function from sums of rows, shape (clusters, ...), to one score per sum, from 0
+            to `top`.
         top: the highest possible score.
-        design: design of a compact run, see `benchmarks.subset.draw`. Its questions are a random sample of all
-            prepared ones, whatever their clusters. So each question counts as a cluster, and the interval is for the
-            score over all prepared questions.
+        design: design of a compact run, see `benchmarks.subset.draw`. Its questions are a random
+            sample of all prepared ones, whatever their clusters. So each question counts as a
+            cluster, and the interval is for the score over all prepared questions.
 
     Returns:
-        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN without one of them.
+        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN
+        without one of them.
     """
     sums, sizes = _cluster_sums(rows, np.arange(len(rows)) if design else clusters)
     if len(sums) < FEWEST_CLUSTERS:
@@ -188,21 +208,24 @@ def wilson_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the 95 % interval of a share from sums over clusters.
 
-    The variance is the jackknife's over clusters, times (k / (k - 1))² for k clusters, since it is too small for few.
-    The interval is Wilson's (1927) for the number of independent answers that has this variance, with Student's t.
-    The degrees of freedom are those of the variance by Satterthwaite (1946), from the fourth moments of the
-    jackknife's deviations: few large or few differing clusters have few. Since these moments are uncertain themselves,
-    they are at least a quarter of the effective number of clusters, (sum n)² / sum n² for clusters of n questions, and
+    The variance is the jackknife's over clusters, times (k / (k - 1))² for k clusters, since it is
+    too small for few. The interval is Wilson's (1927) for the number of independent answers that
+    has this variance, with Student's t. The degrees of freedom are those of the variance by
+    Satterthwaite (1946), from the fourth moments of the jackknife's deviations: few large or few
+    differing clusters have few. Since these moments are uncertain themselves, they are at least a
+    quarter of the effective number of clusters, (sum n)² / sum n² for clusters of n questions, and
     at most the number of clusters minus one.
 
-    If all answers have the same score, the number of independent answers is the effective number of clusters.
+    If all answers have the same score, the number of independent answers is the effective number of
+    clusters.
 
     Args:
-        sums: sums of rows of each cluster, shape (clusters, ...). Further dimensions before those of a row are separate
-            data sets.
+        sums: sums of rows of each cluster, shape (clusters, ...). Further dimensions before those
+            of a row are separate data sets.
         sizes: number of questions of each cluster, shape (clusters,) or (clusters, data sets).
         statistic: function from sums to a share, 0 to 1.
-        asked: the share of all questions that was asked, if the interval is for the share over all of them.
+        asked: the share of all questions that was asked, if the interval is for the share over all
+            of them.
 
     Returns:
         Low and high ends, within 0 and 1; NaN if the statistic is NaN without one of the clusters.
@@ -232,7 +255,9 @@ def _jackknifed(sums: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.
 
 
 def _degrees_of_freedom(deviations: np.ndarray) -> np.ndarray:
-    """Return Satterthwaite's degrees of freedom of a sum of squares; infinity if all squares are equal."""
+    """Return Satterthwaite's degrees of freedom of a sum of squares; infinity if all squares are
+    equal.
+    """
     squares = (deviations**2).sum(axis=0)
     spread = (deviations**4).sum(axis=0) - squares**2 / len(deviations)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -264,16 +289,18 @@ def _wilson(
 def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> Interval:
     """Compute the 95 % interval of the mean of the strata's mean scores, all with the same weight.
 
-    Like `wilson_interval`, with single scores as clusters. The variance is the sum of the strata's own variances, and
-    has Welch's (1947) degrees of freedom, but at least a quarter of all that the strata have together.
+    Like `wilson_interval`, with single scores as clusters. The variance is the sum of the strata's
+    own variances, and has Welch's (1947) degrees of freedom, but at least a quarter of all that the
+    strata have together.
 
     Args:
-        strata: the scores of each stratum, finite, from 0 to `top`, or from -`top` if a score is negative.
+        strata: the scores of each stratum, finite, from 0 to `top`, or from -`top` if a score is
+            negative.
         top: the highest possible score.
 
     Returns:
-        The interval; None if a stratum has fewer than two scores, or all strata together have fewer than
-        `FEWEST_CLUSTERS`.
+        The interval; None if a stratum has fewer than two scores, or all strata together have fewer
+        than `FEWEST_CLUSTERS`.
 
     >>> low, high = stratified_score_interval([[0, 50, 100] * 2, [50, 100, 100, 100]], top=100)
     >>> 0 <= low < 68.75 < high <= 100
@@ -295,7 +322,8 @@ def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> 
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within each stratum.
+    """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within
+    each stratum.
 
     All strata have the same weight. A resample has as many values of each stratum as the data.
 
@@ -303,8 +331,8 @@ def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float
         strata: the values of each stratum, finite numbers.
 
     Returns:
-        The interval; None if a stratum has fewer than two values, or all strata together have fewer than
-        `FEWEST_CLUSTERS`.
+        The interval; None if a stratum has fewer than two values, or all strata together have fewer
+        than `FEWEST_CLUSTERS`.
 
     >>> low, high = stratified_interval([[0, 50, 100] * 2, [50, 100, 100, 100]])
     >>> 0 <= low < 68.75 < high <= 100
@@ -319,10 +347,14 @@ def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float
     return _percentiles(strata, mean_of_means)
 
 
-def _mean_rows(values: Sequence[float | None], clusters: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _mean_rows(
+    values: Sequence[float | None], clusters: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return value and 1 of each question with a finite value, and the questions' clusters."""
     if len(values) != len(clusters):
-        raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
+        raise ValueError(
+            f"expected a cluster for each value, got {len(clusters)} for {len(values)}"
+        )
     numbers = np.array(values, dtype=float)
     is_finite = np.isfinite(numbers)
     rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
@@ -333,7 +365,9 @@ def _mean_of_sums(sums: np.ndarray) -> np.ndarray:
     return sums[..., 0] / sums[..., 1]
 
 
-def _cluster_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cluster_sums(
+    rows: np.ndarray, clusters: Sequence[str] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums of rows of each cluster, and the numbers of rows."""
     names, indices = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(names), *rows.shape[1:]))
@@ -341,15 +375,20 @@ def _cluster_sums(rows: np.ndarray, clusters: Sequence[str] | np.ndarray) -> tup
     return sums, np.bincount(indices, minlength=len(names))
 
 
-def _percentiles(data: Sequence[Any], statistic: Callable, batch: int | None = None) -> tuple[float, float]:
+def _percentiles(
+    data: Sequence[Any], statistic: Callable, batch: int | None = None
+) -> tuple[float, float]:
     """Compute the ends of a 95 % percentile interval by SciPy's bootstrap."""
     options = {"vectorized": True, "n_resamples": RESAMPLES, "batch": batch, "method": "percentile"}
-    interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(_SEED)).confidence_interval
+    interval = bootstrap(
+        data, statistic, **options, rng=np.random.default_rng(_SEED)
+    ).confidence_interval
     return float(interval.low), float(interval.high)
 
 
 def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Comparison | None:
-    """Compare two runs over the questions for which both have scores; None if there are no such questions.
+    """Compare two runs over the questions for which both have scores; None if there are no such
+    questions.
 
     Raises:
         ValueError: a question has no cluster.
@@ -371,11 +410,15 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     return Comparison(float(differences.mean()), low, high, p_value, test, len(pairs), len(names))
 
 
-def paired(first: Scores, second: Scores, clusters: Mapping[str, str]) -> tuple[np.ndarray, list[str]]:
-    """Return two runs' scores on the questions for which both have one, and the questions' clusters.
+def paired(
+    first: Scores, second: Scores, clusters: Mapping[str, str]
+) -> tuple[np.ndarray, list[str]]:
+    """Return two runs' scores on the questions for which both have one, and the questions'
+    clusters.
 
     Returns:
-        Scores of shape (questions, 2), and one cluster per question, in the order of the questions' names.
+        Scores of shape (questions, 2), and one cluster per question, in the order of the questions'
+        names.
 
     Raises:
         ValueError: a question has no cluster.
@@ -385,11 +428,17 @@ def paired(first: Scores, second: Scores, clusters: Mapping[str, str]) -> tuple[
     ([[1.0, 1.0], [0.0, 1.0]], ['a', 'b'])
     """
     shared = sorted(first.keys() & second.keys())
-    pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
+    pairs = np.array(
+        [(first[question], second[question]) for question in shared], dtype=float
+    ).reshape(-1, 2)
     is_scored = np.isfinite(pairs).all(axis=1)
-    compared = [question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable]
+    compared = [
+        question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable
+    ]
     if unclustered := [question for question in compared if question not in clusters]:
-        raise ValueError(f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}")
+        raise ValueError(
+            f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}"
+        )
     return pairs[is_scored], [clusters[question] for question in compared]
 
 
@@ -411,7 +460,8 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct the p-values of a family by Holm's step-down method, and return them in the same order.
+    """Correct the p-values of a family by Holm's step-down method, and return them in the same
+    order.
 
     Raises:
         ValueError: a p-value is below 0 or above 1.
@@ -422,7 +472,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     if not all(0 <= p_value <= 1 for p_value in p_values):
         raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")
     order = np.argsort(p_values, kind="stable")
-    corrected = np.minimum(1, np.maximum.accumulate(np.arange(len(p_values), 0, -1) * np.array(p_values)[order]))
+    corrected = np.minimum(
+        1, np.maximum.accumulate(np.arange(len(p_values), 0, -1) * np.array(p_values)[order])
+    )
     return corrected[np.argsort(order)].tolist()
 
 
@@ -434,10 +486,11 @@ def _mcnemar(differences: np.ndarray) -> float:
 
 
 def sign_flips(sums: np.ndarray) -> float:
-    """Return the two-sided p-value of a test that flips the signs of independent sums, see `Comparison`.
+    """Return the two-sided p-value of a test that flips the signs of independent sums, see
+    `Comparison`.
 
-    Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign, so its p-value
-    is 1.
+    Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign,
+    so its p-value is 1.
 
     >>> sign_flips(np.array([1.0, 2.0, 3.0, 0.0]))  # of the 8 combinations of signs, two are as extreme
     0.25
@@ -451,7 +504,14 @@ def sign_flips(sums: np.ndarray) -> float:
         # Totals that differ only in floating-point rounding must count as equal.
         return np.round(flipped.sum(axis) / scale, _DIGITS)
 
-    with np.errstate(over="ignore"):  # SciPy 1.15 computes the number of permutations as a float, which may overflow.
-        options = {"permutation_type": "samples", "vectorized": True, "n_resamples": PERMUTATIONS, "batch": _BATCH}
+    with np.errstate(
+        over="ignore"
+    ):  # SciPy 1.15 computes the number of permutations as a float, which may overflow.
+        options = {
+            "permutation_type": "samples",
+            "vectorized": True,
+            "n_resamples": PERMUTATIONS,
+            "batch": _BATCH,
+        }
         test = permutation_test((sums,), total, **options, rng=np.random.default_rng(_SEED))
     return float(test.pvalue)

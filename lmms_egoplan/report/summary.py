@@ -25,12 +25,19 @@ _COLUMNS = tables.read_columns(__file__)
 note = tables.read_notes(__file__)
 # Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
-_LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
+_LOOKS: dict[str, Any] = {
+    "box": box.SIMPLE_HEAD,
+    "show_edge": False,
+    "pad_edge": False,
+    "collapse_padding": True,
+}
 Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 
 class Card(NamedTuple):
-    """The headlines of one task and protocol of a section, best first. Headlines that are not comparable come last.
+    """The headlines of one task and protocol of a section, best first.
+
+    Headlines that are not comparable come last.
 
     task: name of the task, or its protocol if the section has several protocols of the task.
     chance: score of random answers in the task; None if unknown.
@@ -44,12 +51,16 @@ class Card(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """True if the card is of the section's first task, and a run is comparable with the published scores."""
+        """True if the card is of the section's first task, and a run is comparable with the
+        published scores.
+        """
         is_first = self.lines[0].task == self.section.headlines[0].task
         return is_first and any(not line.apart and line.value is not None for line in self.lines)
 
     def not_compared(self, line: Headline) -> str:
-        """Return "not compared", with the reasons unless the finding states them; "" for comparable scores."""
+        """Return "not compared", with the reasons unless the finding states them; "" for comparable
+        scores.
+        """
         if not line.apart or line.value is None:
             return ""
         reasons = "; ".join(line.apart)
@@ -62,13 +73,18 @@ def cards(sections: Iterable[Section]) -> Iterator[Card]:
     for section in sections:
         kinds: dict[tuple[str, str], dict[str, list[Headline]]] = {}
         for line in section.headlines:
-            kinds.setdefault((line.task, line.metric), {}).setdefault(line.protocol, []).append(line)
+            kinds.setdefault((line.task, line.metric), {}).setdefault(line.protocol, []).append(
+                line
+            )
         for (task, metric), protocols in kinds.items():
             for protocol, lines in protocols.items():
                 chances = {line.chance for line in lines}
                 chance = chances.pop() if len(chances) == 1 else None
                 name = task if len(protocols) == 1 else protocol
-                ordered = sorted(lines, key=lambda line: (line.value is None, bool(line.apart), -(line.value or 0)))
+                ordered = sorted(
+                    lines,
+                    key=lambda line: (line.value is None, bool(line.apart), -(line.value or 0)),
+                )
                 yield Card(section, name, metric, chance, tuple(ordered))
 
 
@@ -80,7 +96,9 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
         if line.is_demo:
             benchmarks.setdefault(line.run, {})[line.benchmark] = None
     real = {line.run for line in lines if not line.is_demo}
-    return [f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in benchmarks.items()]
+    return [
+        f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in benchmarks.items()
+    ]
 
 
 def summary_table(sections: Sequence[Section]) -> tables.Table | None:
@@ -89,16 +107,25 @@ def summary_table(sections: Sequence[Section]) -> tables.Table | None:
     notes = [
         note("summary"),
         *(
-            f"{line.run}, {line.task}: truncated is a share of {line.truncated_of:,} answers whose length is known."
+            (
+                f"{line.run}, {line.task}: truncated is a share of {line.truncated_of:,} "
+                "answers whose length is known."
+            )
             for line in lines
             if line.truncated_of
         ),
     ]
-    return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], map(_numbers, lines), notes) if lines else None
+    return (
+        tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], map(_numbers, lines), notes)
+        if lines
+        else None
+    )
 
 
 def short_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make a table of scores for model cards, with protocol, interval and number of questions; None without scores."""
+    """Make a table of scores for model cards, with protocol, interval and number of questions; None
+    without scores.
+    """
     rows = [_texts(line) for card in cards(sections) for line in card.lines]
     demo = demo_runs(sections)
     notes = [f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []
@@ -108,14 +135,25 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
         for line in section.headlines
         if line.apart
     )
-    table = tables.table_of_runs("card", "Scores with 95 % intervals", _COLUMNS["card"], rows, notes)
-    return replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="") if rows else None
+    table = tables.table_of_runs(
+        "card", "Scores with 95 % intervals", _COLUMNS["card"], rows, notes
+    )
+    return (
+        replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="")
+        if rows
+        else None
+    )
 
 
 def number_table(sections: Sequence[Section]) -> tables.Table | None:
     """Make a table of scores for programs, with each number in its own column; None without scores."""
     rows = [
-        _numbers(line) | {"score": line.value, "n": line.questions, "not_comparable": "; ".join(line.apart) or None}
+        _numbers(line)
+        | {
+            "score": line.value,
+            "n": line.questions,
+            "not_comparable": "; ".join(line.apart) or None,
+        }
         for card in cards(sections)
         for line in card.lines
     ]
@@ -125,7 +163,8 @@ def number_table(sections: Sequence[Section]) -> tables.Table | None:
 def card_table(card: Card) -> tables.Table:
     """Make a card's table for a terminal."""
     rows = [
-        _texts(line) | {"score": "; ".join(filter(None, (score_text(line), card.not_compared(line))))}
+        _texts(line)
+        | {"score": "; ".join(filter(None, (score_text(line), card.not_compared(line))))}
         for line in card.lines
     ]
     title = f"{card.section.title}: {card.metric} ({card.task})"
@@ -154,20 +193,34 @@ def _texts(line: Headline) -> dict[str, Any]:
 
 
 def other_tasks(runs: Sequence[Run]) -> tables.Table | None:
-    """Make a table of other projects' tasks, with metrics that are numbers or short texts; None without such tasks."""
+    """Make a table of other projects' tasks, with metrics that are numbers or short texts; None
+    without such tasks.
+    """
     with_other_tasks = [run for run in runs if run.other_tasks]
     if not with_other_tasks:
         return None
     blocks: dict[str, dict[str, dict[str, str]]] = {}
     for task in dict.fromkeys(task for run in with_other_tasks for task in run.other_tasks):
-        of_runs = {run.name: run.other_tasks[task].metrics for run in with_other_tasks if task in run.other_tasks}
+        of_runs = {
+            run.name: run.other_tasks[task].metrics
+            for run in with_other_tasks
+            if task in run.other_tasks
+        }
         lines = {
-            tables.clean(metric): {name: _text(metrics.get(metric)) for name, metrics in of_runs.items()}
-            for metric in dict.fromkeys(metric for metrics in of_runs.values() for metric in metrics)
-            if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values())
+            tables.clean(metric): {
+                name: _text(metrics.get(metric)) for name, metrics in of_runs.items()
+            }
+            for metric in dict.fromkeys(
+                metric for metrics in of_runs.values() for metric in metrics
+            )
+            if not all(
+                isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values()
+            )
         }
         blocks[tables.clean(task)] = lines or {"no metric": {}}
-    return tables.side_by_side("others", "Other tasks", [run.name for run in with_other_tasks], blocks)
+    return tables.side_by_side(
+        "others", "Other tasks", [run.name for run in with_other_tasks], blocks
+    )
 
 
 def _text(value: Any) -> str:
@@ -176,20 +229,25 @@ def _text(value: Any) -> str:
     return tables.number(value, 4 if isinstance(value, float) else None)
 
 
-def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> tables.Table | None:
-    """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two benchmarks.
+def model_card(
+    sections: Sequence[Section], published: Sequence[Mapping[str, str]]
+) -> tables.Table | None:
+    """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two
+    benchmarks.
 
     Args:
         sections: the report's sections.
-        published: rows with ``model``, scores by the key of the section, ``source`` and ``link``. Their scores are in
-            the column of a section's first task with generated answers.
+        published: rows with ``model``, scores by the key of the section, ``source`` and ``link``.
+            Their scores are in the column of a section's first task with generated answers.
     """
     all_cards = [*cards(sections)]
     if len({card.section.key for card in all_cards}) < 2:
         return None
     columns = [tables.Column("model", "Model")]
     run_scores: dict[str, dict[str, str]] = {}
-    generated: dict[str, str] = {}  # Key of a section -> column of its first task with generated answers.
+    generated: dict[
+        str, str
+    ] = {}  # Key of a section -> column of its first task with generated answers.
     for number, card in enumerate(all_cards):
         key = f"score_{number}"
         columns.append(tables.Column(key, f"{card.section.title}: {card.task}"))
@@ -199,7 +257,8 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
             generated.setdefault(card.section.key, key)
     names = [column.key for column in columns]
     rows = [
-        tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in run_scores.items()
+        tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True)
+        for run, scores in run_scores.items()
     ]
     sources: dict[str, None] = {}
     for row in published:
@@ -208,7 +267,9 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
             rows.append(tables.Row((row["model"], *(scores.get(key) for key in names[1:]))))
             sources[f"{row['source']}: {row['link']}"] = None
     notes = [note("published_card", sources="; ".join(sources))] if sources else []
-    return tables.Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
+    return tables.Table(
+        "model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes)
+    )
 
 
 def score_text(line: Headline) -> str:
@@ -226,16 +287,20 @@ def rank_text(line: Headline) -> str:
     return f"{first if first == last else f'{first} to {last}'} of {line.ranked}"
 
 
-def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[ReportedBenchmark]) -> None:
+def print_runs(
+    runs: Sequence[Run], console: Console, benchmarks: Iterable[ReportedBenchmark]
+) -> None:
     """Print the scores of runs without their samples, see `print_scores`."""
     print_scores(runs, list(read_reports(runs, benchmarks)), console)
 
 
-def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, with_main: bool = True) -> None:
+def print_scores(
+    runs: Sequence[Run], reports: Reports, console: Console, *, with_main: bool = True
+) -> None:
     """Print the times of the runs, and the scores of each benchmark and of all other tasks.
 
-    A table has one column per run. If the columns do not fit the console, the rows are repeated for further runs.
-    Versions of a task have separate tables.
+    A table has one column per run. If the columns do not fit the console, the rows are repeated for
+    further runs. Versions of a task have separate tables.
 
     Args:
         runs: runs with or without samples.
@@ -246,7 +311,9 @@ def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, wit
     Raises:
         LmmsEgoplanError: a run's results do not have the form of the project's tasks.
     """
-    tables = [table for report in reports for table in _compact_tables(*report, with_main=with_main)]
+    tables = [
+        table for report in reports for table in _compact_tables(*report, with_main=with_main)
+    ]
     unsupported = other_tasks(runs)
     for run in runs:
         _print_line(f"{run.name}: {run.harness}, {run.time}", console)
@@ -280,17 +347,26 @@ def print_table(table: Table, console: Console) -> None:
     _print_line(f"\n{table.title}", console)
     sides = zip(table.columns, table.numbers(), strict=True)
     heads = [
-        RichColumn(column.title, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
+        RichColumn(
+            column.title,
+            overflow="fold",
+            no_wrap=is_number,
+            justify="right" if is_number else "left",
+        )
         for column, is_number in sides
     ]
     printed = RichTable(*heads, **_LOOKS)
     for row in table.rows:
         cells = zip(row.values, table.columns, strict=True)
-        printed.add_row(*(Text(clean(show(value, column.decimals, column.key))) for value, column in cells))
+        printed.add_row(
+            *(Text(clean(show(value, column.decimals, column.key))) for value, column in cells)
+        )
     console.print(printed)
 
 
-def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool) -> tuple[Table, ...]:
+def _compact_tables(
+    part: Part, report: BenchmarkReport[Any], *, with_main: bool
+) -> tuple[Table, ...]:
     if not report.tasks:
         return ()
     try:
@@ -298,7 +374,8 @@ def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
         raise LmmsEgoplanError(
-            f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: {error}. If they were "
+            f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: "
+            f"{error}. If they were "
             "edited, run the tasks again"
         ) from error
     return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
@@ -316,7 +393,9 @@ def _print_side_by_side(table: Table, console: Console) -> None:
     for number, indices in enumerate(_column_groups(widths, console.width - first - 2)):
         part = RichTable(RichColumn(labels, width=first, overflow="fold"), **_LOOKS)
         for index in indices:
-            part.add_column(Text(names[index]), width=widths[index], justify="right", overflow="fold")
+            part.add_column(
+                Text(names[index]), width=widths[index], justify="right", overflow="fold"
+            )
         for cells in _filled([(row[0], *(row[index + 1] for index in indices)) for row in rows]):
             part.add_row(*map(Text, cells))
         if number:

@@ -16,7 +16,9 @@ WOULD_RANK = "would_stand"
 """The key of the column with the rank of an own row among the published rows."""
 
 NOT_AVAILABLE = "n/a"
-APART_NOTE = "These rows are not comparable with the published rows. The last column states the reason."
+APART_NOTE = (
+    "These rows are not comparable with the published rows. The last column states the reason."
+)
 
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
@@ -26,8 +28,8 @@ _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 _LATEX_OWN = r"$\triangleright$ "
 _LATEX_MARKS = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}", None: "{}"}
-# Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end. A zero character
-# separates hyphens, which LaTeX would join.
+# Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end.
+# A zero character separates hyphens, which LaTeX would join.
 _LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {
     ord(sign): text
     for sign, text in {
@@ -52,9 +54,10 @@ class Column:
     key: name in the CSV file.
     title: heading.
     decimals: number of decimals; None for texts and counts.
-    higher_is_better: true or false to mark the best and second best value; None if no value is better than another.
-    end_of: for an end of a 95 % interval, the key of the column with the value; "" for other columns. The low end comes
-        first. A page prints both ends below the value.
+    higher_is_better: true or false to mark the best and second best value; None if no value is
+    better than another.
+    end_of: for an end of a 95 % interval, the key of the column with the value; "" for other
+        columns. The low end comes first. A page prints both ends below the value.
     """
 
     key: str
@@ -70,8 +73,9 @@ class Row:
 
     values: one value per column; None for missing values, which are never printed as numbers.
     is_own: true for reported runs, false for a paper's rows.
-    why: reason why the row is not comparable with other rows; "" if it is. Rows that are not comparable are never
-        marked best or second best, and are in a separate table (`Table.parted`).
+    why: reason why the row is not comparable with other rows; "" if it is. Rows that are not
+        comparable are never marked best or second best, and are in a separate table
+        (`Table.parted`).
     """
 
     values: tuple[Value, ...]
@@ -87,8 +91,8 @@ class Table:
     key: stem of its files, unique in the report.
     source: source of the numbers: paper and table, or the runs.
     notes: remarks for comparing the rows.
-    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs, ``scores`` has other
-        scores of runs.
+    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs,
+        ``scores`` has other scores of runs.
     """
 
     key: str
@@ -113,38 +117,55 @@ class Table:
         filled = [
             index
             for index, column in enumerate(self.columns)
-            if column.key != WOULD_RANK and any(row.values[index] is not None for row in incomparable)
+            if column.key != WOULD_RANK
+            and any(row.values[index] is not None for row in incomparable)
         ]
         columns = (*(self.columns[index] for index in filled), Column("why", "Not comparable"))
         rows = tuple(
-            Row((*(row.values[index] for index in filled), row.why), is_own=row.is_own) for row in incomparable
+            Row((*(row.values[index] for index in filled), row.why), is_own=row.is_own)
+            for row in incomparable
         )
         is_acronym = self.title[:2].isupper()
-        title = f"Not comparable: {self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
+        title = (
+            "Not comparable: "
+            f"{self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
+        )
         unmarked = [replace(column, higher_is_better=None) for column in columns]
-        return [comparable, Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", (APART_NOTE,))]
+        return [
+            comparable,
+            Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", (APART_NOTE,)),
+        ]
 
     def intervals(self) -> dict[int, tuple[int, int]]:
-        """Return the index of each column with an interval, and the indices of the columns with its ends."""
+        """Return the index of each column with an interval, and the indices of the columns with its
+        ends.
+        """
         keys = [column.key for column in self.columns]
         ends: dict[str, list[int]] = {}
         for index, column in enumerate(self.columns):
             if column.end_of in keys:
                 ends.setdefault(column.end_of, []).append(index)
-        return {keys.index(key): (indices[0], indices[1]) for key, indices in ends.items() if len(indices) == 2}
+        return {
+            keys.index(key): (indices[0], indices[1])
+            for key, indices in ends.items()
+            if len(indices) == 2
+        }
 
     def numbers(self) -> list[bool]:
         """Return true for each column with numbers."""
         return [
-            column.decimals is not None or any(isinstance(row.values[index], (int, float)) for row in self.rows)
+            column.decimals is not None
+            or any(isinstance(row.values[index], (int, float)) for row in self.rows)
             for index, column in enumerate(self.columns)
         ]
 
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
-        """Mark the best and second best value of each column, by (row, column). Equal values share a mark.
+        """Mark the best and second best value of each column, by (row, column).
 
-        Values are rounded to the column's decimals. Only comparable rows count. A column with a single value has no
-        marks.
+        Equal values share a mark.
+
+        Values are rounded to the column's decimals. Only comparable rows count. A column with a
+        single value has no marks.
         """
         marks: dict[tuple[int, int], Literal["best", "second"]] = {}
         for position, column in enumerate(self.columns):
@@ -157,16 +178,30 @@ class Table:
             }
             order = sorted(set(printed.values()), reverse=column.higher_is_better)
             if len(printed) > 1:
-                marks |= {(index, position): "best" for index, value in printed.items() if value == order[0]}
-                marks |= {(index, position): "second" for index, value in printed.items() if value in order[1:2]}
+                marks |= {
+                    (index, position): "best"
+                    for index, value in printed.items()
+                    if value == order[0]
+                }
+                marks |= {
+                    (index, position): "second"
+                    for index, value in printed.items()
+                    if value in order[1:2]
+                }
         return marks
 
 
 def table_of_runs(
-    key: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Value]], notes: Sequence[str] = ()
+    key: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Iterable[Mapping[str, Value]],
+    notes: Sequence[str] = (),
 ) -> Table:
     """Make a table of runs. Each row maps column keys to values."""
-    values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
+    values = tuple(
+        Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows
+    )
     return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
 
 
@@ -181,16 +216,27 @@ def side_by_side(
 
     Args:
         names: names of the runs.
-        blocks: for each heading ("" for none), cells by measure and run. A measure without cells is omitted.
+        blocks: for each heading ("" for none), cells by measure and run. A measure without cells is
+            omitted.
     """
-    columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
+    columns = (
+        Column("measure", ""),
+        *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)),
+    )
     rows = []
     for heading, lines in blocks.items():
         rows += [(heading, *("" for _ in names))] if heading else []
         indent = "  " if heading else ""
-        filled = {label: cells for label, cells in lines.items() if any(cells.values()) or not cells}
-        rows += [(indent + label, *(cells.get(name, "") for name in names)) for label, cells in filled.items()]
-    return Table(key, title, columns, tuple(Row(row, is_own=True) for row in rows), notes=tuple(notes))
+        filled = {
+            label: cells for label, cells in lines.items() if any(cells.values()) or not cells
+        }
+        rows += [
+            (indent + label, *(cells.get(name, "") for name in names))
+            for label, cells in filled.items()
+        ]
+    return Table(
+        key, title, columns, tuple(Row(row, is_own=True) for row in rows), notes=tuple(notes)
+    )
 
 
 def read_notes(module: str, **values: object) -> Callable[..., str]:
@@ -218,14 +264,20 @@ def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
 
 
 def columns_of(columns: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Make columns from a mapping of keys to titles, or to lists of `Column`'s fields after the key."""
-    return tuple(Column(key, *([fields] if isinstance(fields, str) else fields)) for key, fields in columns.items())
+    """Make columns from a mapping of keys to titles, or to lists of `Column`'s fields after the
+    key.
+    """
+    return tuple(
+        Column(key, *([fields] if isinstance(fields, str) else fields))
+        for key, fields in columns.items()
+    )
 
 
 def show(value: Value, decimals: int | None, key: str = "") -> str:
     """Format a value of a table, in the column with this key. None and NaN become an en dash.
 
-    p-values and coverages are never rounded to 0, coverages are never rounded to 100, and there is no negative 0.
+    p-values and coverages are never rounded to 0, coverages are never rounded to 100, and there is
+    no negative 0.
     """
     if isinstance(value, str):
         return value
@@ -245,7 +297,9 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """Format a fraction as per cent with one decimal. Only exactly 0 and 1 (or more) become "0 %" and "100 %".
+    """Format a fraction as per cent with one decimal.
+
+    Only exactly 0 and 1 (or more) become "0 %" and "100 %".
 
     >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
     ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
@@ -275,7 +329,11 @@ def with_interval(value: Value, interval: tuple[float, float] | None, decimals: 
     ('41.5 (39.8 to 43.2)', '41.5')
     """
     text = show(value, decimals)
-    return text if interval is None else f"{text} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
+    return (
+        text
+        if interval is None
+        else f"{text} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
+    )
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -285,7 +343,11 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 def share(value: float | None) -> str:
     """Format a fraction as per cent. Only exactly 0 and 1 become "0%" and "100%"."""
-    return percent(value).replace("\u202f", "") if value is not None and math.isfinite(value) else NOT_AVAILABLE
+    return (
+        percent(value).replace("\u202f", "")
+        if value is not None and math.isfinite(value)
+        else NOT_AVAILABLE
+    )
 
 
 def scored(value: float | None, decimals: int, coverage: float | None) -> str:
@@ -298,11 +360,15 @@ def name_of(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         return NOT_AVAILABLE
     parts = (clean(part.strip()) for part in value.split(","))
-    return ", ".join(PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts)
+    return ", ".join(
+        PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts
+    )
 
 
 def clean(text: str) -> str:
-    """Make a text printable: replace control characters by their pictures, and halves of surrogate pairs by U+FFFD."""
+    """Make a text printable: replace control characters by their pictures, and halves of surrogate
+    pairs by U+FFFD.
+    """
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 
 
@@ -326,7 +392,10 @@ def csv_of(table: Table, *, with_own: bool = True) -> str:
 
 
 def markdown_of(table: Table) -> str:
-    """Format a table as Markdown, with title and notes. Best values are bold, second best underlined."""
+    """Format a table as Markdown, with title and notes.
+
+    Best values are bold, second best underlined.
+    """
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
@@ -339,8 +408,8 @@ def markdown_of(table: Table) -> str:
 def latex_of(table: Table) -> str:
     """Format a table for LaTeX with the package booktabs, with title and notes.
 
-    Best values are bold, second best underlined. LaTeX's special characters and common signs are escaped. Letters of
-    other scripts stay, and need XeLaTeX or LuaLaTeX.
+    Best values are bold, second best underlined. LaTeX's special characters and common signs are
+    escaped. Letters of other scripts stay, and need XeLaTeX or LuaLaTeX.
     """
     legend = [f"{_LATEX_OWN.strip()}: own run."] if table.has_own else []
     remarks = [*(_latex(text) for text in (table.source, *table.notes) if text), *legend]
@@ -365,11 +434,16 @@ def latex_of(table: Table) -> str:
 def _cells(
     table: Table, escape: Callable[[str], str], forms: Mapping[str | None, str], prefix: str
 ) -> Iterator[Sequence[str]]:
-    """Yield the formatted cells of each row. `forms` has a format for each mark, and `prefix` marks rows of runs."""
+    """Yield the formatted cells of each row.
+
+    `forms` has a format for each mark, and `prefix` marks rows of runs.
+    """
     marks = table.marks()
     for index, row in enumerate(table.rows):
         cells = [
-            forms[marks.get((index, position))].format(escape(show(value, column.decimals, column.key)))
+            forms[marks.get((index, position))].format(
+                escape(show(value, column.decimals, column.key))
+            )
             for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
         ]
         yield (prefix if row.is_own else "") + cells[0], *cells[1:]
@@ -386,4 +460,6 @@ def _line(cells: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """Format a text as one line for a Markdown table."""
-    return " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return (
+        " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    )

@@ -22,7 +22,9 @@ _MOST_NAMES = 3
 _LONGEST = 400
 
 
-def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> tuple[Run, tuple[str, ...]]:
+def read_run(
+    path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]
+) -> tuple[Run, tuple[str, ...]]:
     """Read the single run at or below a path. Return it with the lines of `Runs.skipped`.
 
     Args:
@@ -31,12 +33,17 @@ def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> 
         benchmarks: see `read_runs`.
 
     Raises:
-        LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own scores.
+        LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own
+            scores.
     """
     read = read_runs([path], benchmarks=benchmarks)
     if len(read.runs) > 1:
-        runs = join_list([f"{run.folder} ({run.model}, {run.time})" for run in read.runs], _MOST_NAMES)
-        raise LmmsEgoplanError(f"{path}: expected one run; pass the folder or the results file of one of {runs}")
+        runs = join_list(
+            [f"{run.folder} ({run.model}, {run.time})" for run in read.runs], _MOST_NAMES
+        )
+        raise LmmsEgoplanError(
+            f"{path}: expected one run; pass the folder or the results file of one of {runs}"
+        )
     (run,) = read.runs
     for task_run in run.tasks.values():
         check(run, task_run)
@@ -46,7 +53,9 @@ def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> 
 def compare_tasks(
     first: Run, second: Run, benchmarks: Iterable[ReportedBenchmark], margin: float
 ) -> tuple[Table, tuple[str, ...]]:
-    """Compare two runs over all tasks that both have, with one row per task. All verdicts share one error rate.
+    """Compare two runs over all tasks that both have, with one row per task.
+
+    All verdicts share one error rate.
 
     Args:
         first, second: the runs, with different names.
@@ -57,7 +66,8 @@ def compare_tasks(
         The table, and the names of the tasks that are not comparable. Its notes name what differs.
 
     Raises:
-        LmmsEgoplanError: the runs have no task in common, or a sample does not have the form that the tasks log.
+        LmmsEgoplanError: the runs have no task in common, or a sample does not have the form that
+            the tasks log.
     """
     rows: list[dict[str, Value]] = []
     remarks: list[str] = []
@@ -79,20 +89,30 @@ def compare_tasks(
             if problems:
                 incomparable.append(name)
                 remarks.append(f"{name} is not comparable: {problems}.")
-            remarks += [f"{name}: {remark}." for remark in _remarks(one, other, report.SPEC.measure)]
-            rows.append({"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"})
+            remarks += [
+                f"{name}: {remark}." for remark in _remarks(one, other, report.SPEC.measure)
+            ]
+            rows.append(
+                {"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"}
+            )
             if (evidence := weighed(one, other, report.SPEC.measure, margin)) is not None:
                 rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
                 rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
                 rows[-1]["questions"] = evidence.comparison.questions
                 comparable += [] if problems else [(rows[-1], evidence)]
     if not rows:
-        raise LmmsEgoplanError(f"{first.folder} and {second.folder}: no task in common: {' '.join(remarks)}")
-    for (row, evidence), verdict in zip(comparable, decide([pair[1] for pair in comparable]), strict=True):
+        raise LmmsEgoplanError(
+            f"{first.folder} and {second.folder}: no task in common: {' '.join(remarks)}"
+        )
+    for (row, evidence), verdict in zip(
+        comparable, decide([pair[1] for pair in comparable]), strict=True
+    ):
         row |= {"p_value": evidence.comparison.p_value, "verdict": verdict or "none"}
     remarks += [f"{DEMO_NOTE} {join_list(sorted(demo))}."] if demo else []
     notes = [*remarks, note("two_runs"), note("verdict", margin=margin)]
-    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes), tuple(incomparable)
+    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes), tuple(
+        incomparable
+    )
 
 
 def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
@@ -111,18 +131,28 @@ def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[st
     for task, other in ((first, second), (second, first)):
         answers = task.answers or {}
         counts = {
-            "only in": [answer.id for key, answer in answers.items() if key not in (other.answers or {})],
-            "without a score in": [answer.id for answer in answers.values() if not is_score(answer.scores[measure])],
-            "without a logged prompt in": [answer.id for answer in answers.values() if answer.prompt is None],
+            "only in": [
+                answer.id for key, answer in answers.items() if key not in (other.answers or {})
+            ],
+            "without a score in": [
+                answer.id for answer in answers.values() if not is_score(answer.scores[measure])
+            ],
+            "without a logged prompt in": [
+                answer.id for answer in answers.values() if answer.prompt is None
+            ],
         }
-        yield from (f"{named(names)} {problem} {task.run.name}" for problem, names in counts.items() if names)
+        yield from (
+            f"{named(names)} {problem} {task.run.name}"
+            for problem, names in counts.items()
+            if names
+        )
 
 
 def compare_settings(first: Run, second: Run) -> list[str]:
     """Describe the settings in which the runs differ, and those of the tasks that both have.
 
-    Long lines are shortened. If a run has no record of the processor's settings, and of tokens and images per question,
-    a line says so.
+    Long lines are shortened. If a run has no record of the processor's settings, and of tokens and
+    images per question, a line says so.
     """
     runs, without = (first, second), [run.name for run in (first, second) if not run.record]
     records = [{}, {}] if without else [_recorded(first, second), _recorded(second, first)]
@@ -130,19 +160,35 @@ def compare_settings(first: Run, second: Run) -> list[str]:
     lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
     for task in [task for task in first.tasks if task in second.tasks]:
         counts = [{}, {}] if without else [_per_question(run, task) for run in runs]
-        configs = (flat_settings(run.tasks[task].config) | count for run, count in zip(runs, counts, strict=True))
+        configs = (
+            flat_settings(run.tasks[task].config) | count
+            for run, count in zip(runs, counts, strict=True)
+        )
         for line in changed_settings(*configs):
             lines.setdefault(line, []).append(task)
     if without:
-        lines[f"processor's settings, tokens and images per question: not recorded in {join_list(without)}"] = []
-    ends = {line: f" ({join_list(tasks, _MOST_NAMES)})" if tasks else "" for line, tasks in lines.items()}
+        lines[
+            (
+                "processor's settings, tokens and images per question: not recorded in "
+                f"{join_list(without)}"
+            )
+        ] = []
+    ends = {
+        line: f" ({join_list(tasks, _MOST_NAMES)})" if tasks else ""
+        for line, tasks in lines.items()
+    }
     return [shorten(line, _LONGEST, placeholder=" \u2026") + end for line, end in ends.items()]
 
 
 def _recorded(run: Run, other: Run) -> dict[str, str]:
-    """Return the recorded settings by dotted name. Parts that are a text in the other run, "not known", are "known"."""
+    """Return the recorded settings by dotted name.
+
+    Parts that are a text in the other run, "not known", are "known".
+    """
     parts = {
-        name: "known" if isinstance(value, Mapping) and isinstance(other.record.get(name), str) else value
+        name: "known"
+        if isinstance(value, Mapping) and isinstance(other.record.get(name), str)
+        else value
         for name, value in run.record.items()
     }
     return flat_settings({"record": parts})
@@ -154,7 +200,13 @@ def _per_question(run: Run, task: str) -> dict[str, str]:
     for kind in ("tokens", "images"):
         counts = member(run.record, "tasks", task, kind)
         numbers = [member(counts, name) for name in ("mean", "minimum", "maximum", "not_known")]
-        mean, low, high, unknown = (number if isinstance(number, int | float) else None for number in numbers)
-        known = "" if mean is None else str(low) if low == high else f"mean {mean:.1f}, {low} to {high}"
-        texts[f"{kind} per question"] = "; ".join(filter(None, [known, f"not known: {unknown}" if unknown else ""]))
+        mean, low, high, unknown = (
+            number if isinstance(number, int | float) else None for number in numbers
+        )
+        known = (
+            "" if mean is None else str(low) if low == high else f"mean {mean:.1f}, {low} to {high}"
+        )
+        texts[f"{kind} per question"] = "; ".join(
+            filter(None, [known, f"not known: {unknown}" if unknown else ""])
+        )
     return texts

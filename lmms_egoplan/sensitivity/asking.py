@@ -1,4 +1,7 @@
-"""Ask a model the questions of a sensitivity run. The media of a question are decoded once per distinct frame set."""
+"""Ask a model the questions of a sensitivity run.
+
+The media of a question are decoded once per distinct frame set.
+"""
 
 import json
 import sqlite3
@@ -29,7 +32,15 @@ from lmms_egoplan.storage import fingerprint
 
 _SPLITS = {"egoplan": (EGOPLAN, "val"), "egoplan_bench2": (EGOPLAN_BENCH2, "test")}
 # Arguments of backends that change no reply. A key must not be stored.
-_HARMLESS = ("api_key", "workers", "num_cpus", "num_concurrent", "timeout", "max_retries", "retry_backoff_s")
+_HARMLESS = (
+    "api_key",
+    "workers",
+    "num_cpus",
+    "num_concurrent",
+    "timeout",
+    "max_retries",
+    "retry_backoff_s",
+)
 # Questions per call of the backend. Their media are in memory together.
 _AT_ONCE = 4
 
@@ -60,14 +71,24 @@ class Asking:
         data, split = _SPLITS[benchmark]
         rows, self._plan, self._is_check = data.load(split), plan, is_check
         self._presets, self._visuals, self._decoded = load_prompts(benchmark), Visuals(benchmark), 0
-        self._media, self.failures = dict[tuple[str, str, str], VisualInput](), list[LmmsEgoplanError]()
+        self._media, self.failures = (
+            dict[tuple[str, str, str], VisualInput](),
+            list[LmmsEgoplanError](),
+        )
         digests = [sha256(str(sample_id).encode()).digest() for sample_id in rows["sample_id"]]
         order = sorted(range(len(rows)), key=digests.__getitem__)[:count]
-        self.docs, self.total = {str(doc["sample_id"]): doc for doc in rows.select(order)}, len(rows)
-        arguments = {name: value for name, value in plan.model_args.items() if name not in _HARMLESS}
+        self.docs, self.total = (
+            {str(doc["sample_id"]): doc for doc in rows.select(order)},
+            len(rows),
+        )
+        arguments = {
+            name: value for name, value in plan.model_args.items() if name not in _HARMLESS
+        }
         weights = folder_version(plan.model)
         if weights is None and plan.backend.is_local:  # the path contains the commit
-            weights = try_to_load_from_cache(plan.model, "config.json", revision=arguments.get("revision"))
+            weights = try_to_load_from_cache(
+                plan.model, "config.json", revision=arguments.get("revision")
+            )
         self._settings = {
             "model": [plan.model, str(weights), folder_version(arguments.get("peft"))],
             "backend": [plan.backend_name, arguments],
@@ -87,10 +108,13 @@ class Asking:
             all_asked: What to ask of each question.
 
         Raises:
-            LmmsEgoplanError: A question cannot be loaded or asked, or a whole batch of requests failed. Earlier replies
-                are stored.
+            LmmsEgoplanError: A question cannot be loaded or asked, or a whole batch of requests
+                failed. Earlier replies are stored.
         """
-        ordered = sorted(all_asked, key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding))
+        ordered = sorted(
+            all_asked,
+            key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding),
+        )
         numbers = {sample_id: -(-number // _AT_ONCE) for number, sample_id in enumerate(self.docs)}
         keys = [(asked, sample_id) for sample_id in self.docs for asked in ordered]
         missing = [key for key in keys if key not in self.replies]
@@ -105,10 +129,17 @@ class Asking:
     def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
         """Print the cost, estimated from the first batch."""
         encoder, loader, _ = load_encoder(self._plan)
-        sizes = [measure(encoder, loader, request.text, request.visuals) for request in self._requests(first)]
+        sizes = [
+            measure(encoder, loader, request.text, request.visuals)
+            for request in self._requests(first)
+        ]
         images = {_frame_set(key): count for key, (count, _) in zip(first, sizes, strict=True)}
         decoded = sum(images.values()) * len({*map(_frame_set, keys)}) // len(images)
-        tokens = f"~{sum(count for _, count in sizes) * len(keys) // len(sizes):,}" if encoder else "unknown"
+        tokens = (
+            f"~{sum(count for _, count in sizes) * len(keys) // len(sizes):,}"
+            if encoder
+            else "unknown"
+        )
         ranked = sum(asked.ranked for asked, _ in keys)
         passes = f"{len(keys) - ranked:,} replies, {ranked:,} rankings"
         typer.echo(f"Missing: {passes}, ~{decoded:,} images to decode, {tokens} tokens of context")
@@ -132,12 +163,17 @@ class Asking:
                         raise self.failures[failed]
                     if asked == len(batch):
                         hours = (time.monotonic() - began) / asked * (total - asked) / 3600
-                        typer.echo(f"At the rate of the first {asked} passes, all others take ~{hours:.2g} hours.")
+                        typer.echo(
+                            f"At the rate of the first {asked} passes, all others take "
+                            f"~{hours:.2g} hours."
+                        )
         except LmmsEgoplanError:
             raise  # it names the question
         except Exception as error:  # backends raise many types of errors
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
-            raise LmmsEgoplanError(f"sample_id {names}: {str(error) or type(error).__name__}") from error
+            raise LmmsEgoplanError(
+                f"sample_id {names}: {str(error) or type(error).__name__}"
+            ) from error
         finally:
             done, seconds = len(self.replies) - known, time.monotonic() - start
             counts = f"{done:,} asked, {num_stored:,} reused, {len(self.failures):,} failed"
@@ -152,11 +188,16 @@ class Asking:
         return [self._request(*key) for key in batch]
 
     def _decode(self, key: Key) -> VisualInput:
-        media, observation = self._presets[key[0].media].media, self._presets[key[0].observation].observation
+        media, observation = (
+            self._presets[key[0].media].media,
+            self._presets[key[0].observation].observation,
+        )
         if media["media"] == "timed_frames" and self._plan.backend_name != "hf_vlm":
             media = {**media, "media": "frames"}  # other backends take a video only as a file
         try:
-            return self._visuals.visual_input(self.docs[key[1]], {**media, "observation": observation})
+            return self._visuals.visual_input(
+                self.docs[key[1]], {**media, "observation": observation}
+            )
         except (LmmsEgoplanError, OSError, ValueError) as error:
             raise LmmsEgoplanError(f"sample_id {key[1]}: {error}") from error
 
@@ -171,18 +212,36 @@ class Asking:
 
     def _read(self) -> dict[Key, Reply]:
         try:
-            self._database.execute("CREATE TABLE IF NOT EXISTS replies (key PRIMARY KEY, reply NOT NULL, truncated)")
-            self._database.execute("INSERT OR IGNORE INTO replies VALUES ('{}', ?, NULL)", [json.dumps(self._settings)])
-            rows = {key: (json.loads(reply), x) for key, reply, x in self._database.execute("SELECT * FROM replies")}
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS replies (key PRIMARY KEY, reply NOT NULL, truncated)"
+            )
+            self._database.execute(
+                "INSERT OR IGNORE INTO replies VALUES ('{}', ?, NULL)", [json.dumps(self._settings)]
+            )
+            rows = {
+                key: (json.loads(reply), x)
+                for key, reply, x in self._database.execute("SELECT * FROM replies")
+            }
             earlier, _ = rows.pop("{}")
-            replies = {(Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]}
+            replies = {
+                (Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]
+            }
         except (sqlite3.Error, LookupError, TypeError, ValueError) as error:
-            raise LmmsEgoplanError(f"{self._path}: damaged ({error}); move it away, or set another --out") from error
+            raise LmmsEgoplanError(
+                f"{self._path}: damaged ({error}); move it away, or set another --out"
+            ) from error
         changed = [name for name, value in self._settings.items() if earlier.get(name) != value]
-        if changes := "; ".join(f"{name}: {earlier.get(name)}, now {self._settings[name]}" for name in changed):
-            raise LmmsEgoplanError(f"{self._path}: replies with other settings ({changes}); set another --out")
+        if changes := "; ".join(
+            f"{name}: {earlier.get(name)}, now {self._settings[name]}" for name in changed
+        ):
+            raise LmmsEgoplanError(
+                f"{self._path}: replies with other settings ({changes}); set another --out"
+            )
         self.truncated = {key: None if x is None else bool(x) for key, (_, x) in replies.items()}
-        return {key: y if isinstance(y, str) else tuple(map(tuple, y)) for key, (y, _) in replies.items()}
+        return {
+            key: y if isinstance(y, str) else tuple(map(tuple, y))
+            for key, (y, _) in replies.items()
+        }
 
     def _store(self, key: Key, reply: Reply, *, is_truncated: bool | None) -> None:
         row = json.dumps([asdict(key[0]), key[1]]), json.dumps(reply), is_truncated

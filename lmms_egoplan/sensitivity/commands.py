@@ -1,4 +1,6 @@
-"""``lmms-egoplan sensitivity``: how many points each choice of a protocol moves the score of a model."""
+"""``lmms-egoplan sensitivity``: how many points each choice of a protocol moves the score of a
+model.
+"""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,44 +22,74 @@ _NAME = "sensitivity"
 
 
 def sensitivity(
-    benchmark: Annotated[Literal["egoplan", "egoplan_bench2"], typer.Argument(help="Benchmark, prepared.")],
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Checkpoint, or the model's name at an API.")],
-    questions: Annotated[int, typer.Option(min=1, help="Number of questions, a random sample.")] = 300,
-    vary: Annotated[str, typer.Option(metavar="NAME,...", help=f"Factors: {', '.join(FACTORS)}. Default: all.")] = "",
-    base: Annotated[str, typer.Option(help="Preset to start from. Default: the first one that asks for letters.")] = "",
+    benchmark: Annotated[
+        Literal["egoplan", "egoplan_bench2"], typer.Argument(help="Benchmark, prepared.")
+    ],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Checkpoint, or the model's name at an API.")
+    ],
+    questions: Annotated[
+        int, typer.Option(min=1, help="Number of questions, a random sample.")
+    ] = 300,
+    vary: Annotated[
+        str, typer.Option(metavar="NAME,...", help=f"Factors: {', '.join(FACTORS)}. Default: all.")
+    ] = "",
+    base: Annotated[
+        str,
+        typer.Option(help="Preset to start from. Default: the first one that asks for letters."),
+    ] = "",
     backend: Annotated[str, typer.Option(help="The backend of lmms-eval.")] = "hf_vlm",
-    model_args: Annotated[str, typer.Option(metavar="NAME=VALUE,...", help="Further arguments of the backend.")] = "",
+    model_args: Annotated[
+        str, typer.Option(metavar="NAME=VALUE,...", help="Further arguments of the backend.")
+    ] = "",
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Default: `runs/` and names of model and benchmark.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Default: `runs/` and names of model and benchmark."
+        ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only check and count, without loading weights.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check and count, without loading weights.")
+    ] = False,
 ) -> None:
     """Measure how many points each choice of a protocol moves the score of a model.
 
-    The model answers a sample of the questions as the base preset asks them. Then one factor at a time changes, to each
-    value that a preset has, and each preset is asked as a whole. Media are decoded once per question and frame set.
-    Parsers read the same replies.
+    The model answers a sample of the questions as the base preset asks them. Then one factor at a
+    time changes, to each value that a preset has, and each preset is asked as a whole. Media are
+    decoded once per question and frame set. Parsers read the same replies.
 
-    Problems and the cost are printed first. Replies are stored in `DIR` one by one. To resume an interrupted run, or to
-    add questions or factors, repeat the command.
+    Problems and the cost are printed first. Replies are stored in `DIR` one by one. To resume an
+    interrupted run, or to add questions or factors, repeat the command.
 
-    Example: `lmms-egoplan sensitivity egoplan_bench2 Qwen/Qwen2.5-VL-7B-Instruct --questions 300 --vary
-    parser,prompt,decoding`
+    Example: `lmms-egoplan sensitivity egoplan_bench2 Qwen/Qwen2.5-VL-7B-Instruct --questions 300
+    --vary parser,prompt,decoding`
     """
     known = find_backend("lmms-eval", backend)
     factors = [name.strip().replace("-", " ") for name in vary.split(",") if name.strip()]
     chosen = conditions(benchmark, base, factors, ranks=known.is_own)
     out = folder or Path("runs", f"{short_name(model).replace('/', '-')}-{benchmark}-sensitivity")
-    arguments, tasks = read_arguments(model_args), [f"{benchmark}{'_val' * (benchmark == 'egoplan')}_generate"]
+    arguments, tasks = (
+        read_arguments(model_args),
+        [f"{benchmark}{'_val' * (benchmark == 'egoplan')}_generate"],
+    )
     plan = Plan(
-        model=model, backend_name=backend, model_args=arguments, harness="lmms-eval", tasks=tasks, out=out, owner=_NAME
+        model=model,
+        backend_name=backend,
+        model_args=arguments,
+        harness="lmms-eval",
+        tasks=tasks,
+        out=out,
+        owner=_NAME,
     )
     if problems := find_problems(plan):
         raise LmmsEgoplanError("\n".join(problems))
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
     if not known.is_own:
-        typer.echo(f"{backend}: no likelihoods, and some decoding settings may not be sent; use hf_vlm", err=True)
+        typer.echo(
+            f"{backend}: no likelihoods, and some decoding settings may not be sent; use hf_vlm",
+            err=True,
+        )
     from lmms_egoplan.sensitivity.asking import Asking  # loads lmms-eval
 
     with ExitStack() as stack:
@@ -69,6 +101,11 @@ def sensitivity(
         if not check:
             counts: Any = {"total": run.total, "truncated": run.truncated}
             effects.write(out, benchmark, model, chosen, run.docs, run.replies, **counts)
-            typer.echo(f"{len(run.docs):,} of {run.total:,} questions. Written to {out / 'sensitivity.html'}")
+            typer.echo(
+                f"{len(run.docs):,} of {run.total:,} questions. Written to "
+                f"{out / 'sensitivity.html'}"
+            )
         if failures := run.failures:
-            raise LmmsEgoplanError(f"{failures[0]}. Replies not received: {len(failures)}; repeat the command")
+            raise LmmsEgoplanError(
+                f"{failures[0]}. Replies not received: {len(failures)}; repeat the command"
+            )

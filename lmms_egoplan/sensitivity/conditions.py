@@ -1,4 +1,6 @@
-"""Describe the conditions of a sensitivity run: what a model is asked, and how its replies are read."""
+"""Describe the conditions of a sensitivity run: what a model is asked, and how its replies are
+read.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -19,10 +21,12 @@ class Asked:
     """Describe what a model is asked. Equal objects need one reply per question.
 
     Attributes:
-        prompt, media, observation, decoding: Name of the preset whose field is used. Presets with equal fields have the
+        prompt, media, observation, decoding: Name of the preset whose field is used. Presets with
+        equal fields have the
             name of the first one. A prompt may also have a name that only `load_prompts` has.
         shift: Positions by which the options are moved down, see `presets.rotated`.
-        ranked: Whether the options are ranked by likelihood after the prompt, instead of generating a reply.
+        ranked: Whether the options are ranked by likelihood after the prompt, instead of generating
+            a reply.
     """
 
     prompt: str
@@ -38,11 +42,13 @@ class Condition:
     """One way to score a model.
 
     Attributes:
-        factor: The varied field (``parser``, ``prompt``, ``media``, ``observation``, ``option order``, ``decoding``,
-            ``scoring``), `PRESET` for whole presets, or ``base``.
-        level: Its value: the name of a preset or reader, ``rotated by 1``, or ``mean``, ``sum`` or ``bytes``.
+        factor: The varied field (``parser``, ``prompt``, ``media``, ``observation``, ``option
+            order``, ``decoding``, ``scoring``), `PRESET` for whole presets, or ``base``.
+        level: Its value: the name of a preset or reader, ``rotated by 1``, or ``mean``, ``sum`` or
+            ``bytes``.
         asked: What the model is asked.
-        parser: Name of a reader in `readers.READERS`; for ranked options, ``mean``, ``sum`` or ``bytes``.
+        parser: Name of a reader in `readers.READERS`; for ranked options, ``mean``, ``sum`` or
+            ``bytes``.
     """
 
     factor: str
@@ -58,15 +64,27 @@ Replies = Mapping[tuple[Asked, str], Reply]
 
 
 _FIELDS = ("prompt", "media", "observation", "decoding")
-FACTORS = ("parser", "prompt", "media", "observation", "option order", "decoding", "scoring", PRESET)
+FACTORS = (
+    "parser",
+    "prompt",
+    "media",
+    "observation",
+    "option order",
+    "decoding",
+    "scoring",
+    PRESET,
+)
 """Values of `Condition.factor` except ``base``."""
 
 
-def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bool) -> list[Condition]:
+def conditions(
+    benchmark: str, base: str, factors: Collection[str], *, ranks: bool
+) -> list[Condition]:
     """Return the base, each other level of each factor, and each preset, in this order.
 
-    Fields that a preset does not state are not levels. If the base ranks the options, it has no prompt, decoding,
-    parser or option order to vary. The options are ranked after the record's question, whatever the prompt is.
+    Fields that a preset does not state are not levels. If the base ranks the options, it has no
+    prompt, decoding, parser or option order to vary. The options are ranked after the record's
+    question, whatever the prompt is.
 
     Args:
         benchmark: ``egoplan`` or ``egoplan_bench2``.
@@ -75,7 +93,8 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
         ranks: Whether the model can rank options. If not, conditions that rank are skipped.
 
     Raises:
-        LmmsEgoplanError: A name is unknown, a named factor has no other level, or the base ranks and the model cannot.
+        LmmsEgoplanError: A name is unknown, a named factor has no other level, or the base ranks
+            and the model cannot.
 
     >>> [condition.level for condition in conditions("egoplan_bench2", "", ["scoring"], ranks=True)]
     ['official', 'mean', 'sum', 'bytes']
@@ -85,22 +104,36 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
     for option, names, known in (("--base", [base], [*presets]), ("--vary", factors, FACTORS)):
         for name in {*names} - {*known}:
             near = " or ".join(get_close_matches(name, known)) or "another name"
-            raise LmmsEgoplanError(f"{option} {name}: no such name; did you mean {near}? Known are {', '.join(known)}")
+            raise LmmsEgoplanError(
+                f"{option} {name}: no such name; did you mean {near}? Known are {', '.join(known)}"
+            )
     asks = {name: _preset(presets, preset) for name, preset in presets.items()}
     asked, parser = asks[base]
     if asked.ranked > ranks:
-        raise LmmsEgoplanError(f"--base {base}: it ranks the options, which the backend cannot; use hf_vlm")
+        raise LmmsEgoplanError(
+            f"--base {base}: it ranks the options, which the backend cannot; use hf_vlm"
+        )
     levels: dict[str, list[tuple[str, Asked, str]]] = {
         "parser": [(reader, asked, reader) for reader in READERS],
-        "option order": [(f"rotated by {shift}", replace(asked, shift=shift), parser) for shift in (1, 2, 3)],
-        "scoring": [(level, replace(asked, ranked=True), level) for level in ("mean", "sum", "bytes")],
+        "option order": [
+            (f"rotated by {shift}", replace(asked, shift=shift), parser) for shift in (1, 2, 3)
+        ],
+        "scoring": [
+            (level, replace(asked, ranked=True), level) for level in ("mean", "sum", "bytes")
+        ],
         PRESET: [(name, *asks[name]) for name in presets],
     }
     for field in _FIELDS:
         names = [name for name, preset in presets.items() if field not in preset.unknown]
-        names = [name for name in names if field in ("media", "observation") or not asks[name][0].ranked]
-        levels[field] = [(x, Asked(**vars(asked) | {field: vars(asks[x][0])[field]}), parser) for x in names]
-    levels["prompt"] += [(x, replace(asked, prompt=x), parser) for x in load_prompts(benchmark) if x not in presets]
+        names = [
+            name for name in names if field in ("media", "observation") or not asks[name][0].ranked
+        ]
+        levels[field] = [
+            (x, Asked(**vars(asked) | {field: vars(asks[x][0])[field]}), parser) for x in names
+        ]
+    levels["prompt"] += [
+        (x, replace(asked, prompt=x), parser) for x in load_prompts(benchmark) if x not in presets
+    ]
     if asked.ranked:
         levels |= {factor: [] for factor in ("parser", "prompt", "option order", "decoding")}
     varied: dict[Any, Condition] = {}
@@ -110,7 +143,9 @@ def conditions(benchmark: str, base: str, factors: Collection[str], *, ranks: bo
                 key = factor, ask, reader, level * (factor == PRESET)
                 varied.setdefault(key, Condition(factor, level, ask, reader))
     if names := ", ".join(sorted({*factors} - {factor for factor, *_ in varied})):
-        raise LmmsEgoplanError(f"--vary {names}: {base} has no other level; choose another --base, or hf_vlm to rank")
+        raise LmmsEgoplanError(
+            f"--vary {names}: {base} has no other level; choose another --base, or hf_vlm to rank"
+        )
     return [Condition("base", base, asked, parser), *varied.values()]
 
 

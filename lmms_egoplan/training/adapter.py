@@ -30,7 +30,8 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
     Without LoRA, only the joining modules are trained. Trained parameters are in float32.
 
     Raises:
-        LmmsEgoplanError: peft is not installed, nothing would be trained, or no layer has a target's name.
+        LmmsEgoplanError: peft is not installed, nothing would be trained, or no layer has a
+            target's name.
     """
     try:
         from peft import LoraConfig, get_peft_model
@@ -43,7 +44,8 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
         targets = lora_pattern(parts, _targets(model, parts, lora))
     elif not parts.joining:
         raise LmmsEgoplanError(
-            f"{model.config.model_type}: no module joins its encoder and its language model, so there is nothing to "
+            f"{model.config.model_type}: no module joins its encoder and its language model, so "
+            "there is nothing to "
             "train without LoRA"
         )
     size = lora or Lora(r=1, alpha=1, dropout=0.0)
@@ -58,24 +60,38 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
 
 def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
     """Return the number of layers with LoRA, by layer name."""
-    names = [name.rpartition(".")[2] for name, module in tuned.named_modules() if hasattr(module, "lora_A")]
+    names = [
+        name.rpartition(".")[2]
+        for name, module in tuned.named_modules()
+        if hasattr(module, "lora_A")
+    ]
     return dict(sorted(Counter(names).items()))
 
 
 def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
-    """Return the names of the layers for LoRA. The default targets may have other names in the model."""
+    """Return the names of the layers for LoRA. The default targets may have other names in the
+    model.
+    """
     layers = layer_names(model, parts)
     absent = [name for name in lora.targets if name not in layers]
     if not absent:
         return lora.targets
-    problem = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
+    problem = (
+        f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
+    )
     available = f"it has {', '.join(sorted(layers)) or 'no linear layers'}"
     if lora.targets != Lora().targets:
         raise LmmsEgoplanError(f"lora.targets: {problem}; {available}")
-    aliases = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
-    names = dict.fromkeys([*(name for name in lora.targets if name in layers), *filter(None, aliases)])
+    aliases = [
+        next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent
+    ]
+    names = dict.fromkeys(
+        [*(name for name in lora.targets if name in layers), *filter(None, aliases)]
+    )
     if not names:
-        raise LmmsEgoplanError(f"lora.targets: {problem}; set its attention layers there: {available}")
+        raise LmmsEgoplanError(
+            f"lora.targets: {problem}; set its attention layers there: {available}"
+        )
     notify(f"LoRA: {problem}; using {', '.join(names)} instead")
     return list(names)
 
@@ -84,7 +100,9 @@ def save_adapter(tuned: "PeftModel", folder: Path) -> None:
     """Write a peft folder: LoRA, the modules trained whole, and values that identify the base."""
     with naming(folder / adapter.WEIGHTS):
         tuned.save_pretrained(folder)
-    write_whole(folder / adapter.BASE, json.dumps(adapter.identity(tuned.get_base_model()), indent=1) + "\n")
+    write_whole(
+        folder / adapter.BASE, json.dumps(adapter.identity(tuned.get_base_model()), indent=1) + "\n"
+    )
 
 
 def load_weights(tuned: "PeftModel", folder: Path) -> None:
@@ -111,17 +129,21 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
 
     if not (folder / adapter.CONFIG).is_file():
         raise LmmsEgoplanError(f"{folder}: not an adapter: {adapter.CONFIG} is missing")
-    name = name or read_json(folder / adapter.CONFIG, "adapter's settings").get("base_model_name_or_path")
+    name = name or read_json(folder / adapter.CONFIG, "adapter's settings").get(
+        "base_model_name_or_path"
+    )
     if not name:
         raise LmmsEgoplanError(
-            f"{folder}: {adapter.CONFIG} names no base_model_name_or_path; pass the base with --model"
+            f"{folder}: {adapter.CONFIG} names no base_model_name_or_path; pass the base "
+            "with --model"
         )
     try:
         base = AutoModelForImageTextToText.from_pretrained(name, dtype="auto")
         processor = AutoProcessor.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(
-            f"{name}: cannot load the base ({str(error).strip().splitlines()[0]}); pass its name or folder with --model"
+            f"{name}: cannot load the base ({str(error).strip().splitlines()[0]}); pass "
+            "its name or folder with --model"
         ) from error
     adapter.load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
     processor.save_pretrained(out)

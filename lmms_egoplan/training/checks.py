@@ -1,4 +1,7 @@
-"""Check samples before training: texts, lengths and media. Also choose questions to test shared passes."""
+"""Check samples before training: texts, lengths and media.
+
+Also choose questions to test shared passes.
+"""
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +19,8 @@ from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.validation import listing, quoted, refuse
 
 _BATCH = 4096
-# Maximum number of samples to encode, longest first, whose images of unknown sizes may make them too long.
+# Maximum number of samples to encode, longest first, whose images of unknown sizes may make them
+# too long.
 _ENCODED = 32
 
 
@@ -24,11 +28,14 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
     """Check that the model reads all texts as plain text.
 
     Raises:
-        LmmsEgoplanError: A question, answer or negative contains a media placeholder or a special token. Names the
-            first 20.
+        LmmsEgoplanError: A question, answer or negative contains a media placeholder or a special
+            token. Names the first 20.
     """
     problems = [
-        f"{sample.name}, {field}: contains {reserved}, which this model does not read as plain text: {quoted(text)}"
+        (
+            f"{sample.name}, {field}: contains {reserved}, which this model does not read as "
+            f"plain text: {quoted(text)}"
+        )
         for samples in parts
         for sample in samples
         for field, text in sample.texts()
@@ -38,10 +45,11 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
-    """Encode the longest samples of each part, and up to 32 others that may exceed the model's positions.
+    """Encode the longest samples of each part, and up to 32 others that may exceed the model's
+    positions.
 
-    A sample's length is estimated from the tokens of its texts and the largest number of tokens of an encoded image.
-    Other images may be larger, so each sample is checked again when it is drawn.
+    A sample's length is estimated from the tokens of its texts and the largest number of tokens of
+    an encoded image. Other images may be larger, so each sample is checked again when it is drawn.
 
     Raises:
         LmmsEgoplanError: A sample cannot be encoded or does not fit the model.
@@ -49,26 +57,42 @@ def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> 
     for samples in parts:
         tokens = _token_counts(encoder, samples)
         longest = max(range(len(samples)), key=tokens.__getitem__)
-        richest = max(range(len(samples)), key=lambda index: (samples[index].num_visuals, tokens[index]))
-        bare = min(range(len(samples)), key=lambda index: (samples[index].num_visuals, -tokens[index]))
-        encoded = {index: _length(encoder, samples[index]) for index in dict.fromkeys((richest, longest, bare))}
+        richest = max(
+            range(len(samples)), key=lambda index: (samples[index].num_visuals, tokens[index])
+        )
+        bare = min(
+            range(len(samples)), key=lambda index: (samples[index].num_visuals, -tokens[index])
+        )
+        encoded = {
+            index: _length(encoder, samples[index])
+            for index in dict.fromkeys((richest, longest, bare))
+        }
         if encoder.positions is None:
             continue
         overheads = {index: length - tokens[index] for index, length in encoded.items()}
         fixed = 0 if samples[bare].num_visuals else overheads[bare]
-        cost = max(overhead / max(1, samples[index].num_visuals) for index, overhead in overheads.items())
+        cost = max(
+            overhead / max(1, samples[index].num_visuals) for index, overhead in overheads.items()
+        )
         bounds = {
             index: tokens[index] + fixed + cost * sample.num_visuals
             for index, sample in enumerate(samples)
             if index not in encoded
         }
-        doubtful = sorted((index for index in bounds if bounds[index] > encoder.positions), key=lambda i: -bounds[i])
+        doubtful = sorted(
+            (index for index in bounds if bounds[index] > encoder.positions),
+            key=lambda i: -bounds[i],
+        )
         for index in doubtful[:_ENCODED]:
             _length(encoder, samples[index])
 
 
 def check_media(
-    encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]], workers: int, process: int = 0, processes: int = 1
+    encoder: AnswerEncoder,
+    parts: Iterable[Sequence[Sample]],
+    workers: int,
+    process: int = 0,
+    processes: int = 1,
 ) -> None:
     """Read all media once, or a process's share of them, with a progress bar.
 
@@ -80,23 +104,33 @@ def check_media(
     Raises:
         LmmsEgoplanError: Media cannot be read. Names the first 20 samples.
     """
-    by_media = {pickle.dumps(sample.visuals): sample for samples in parts for sample in samples if sample.num_visuals}
-    share: Any = [*by_media.values()][process::processes]  # The loader treats the sequence as a Dataset.
+    by_media = {
+        pickle.dumps(sample.visuals): sample
+        for samples in parts
+        for sample in samples
+        if sample.num_visuals
+    }
+    share: Any = [*by_media.values()][
+        process::processes
+    ]  # The loader treats the sequence as a Dataset.
     # Use a separate generator, because the loader would change the random numbers of the weights.
     check, generator = partial(_media_problem, encoder), torch.Generator()
-    loader: DataLoader[str | None] = DataLoader(share, None, num_workers=workers, collate_fn=check, generator=generator)
+    loader: DataLoader[str | None] = DataLoader(
+        share, None, num_workers=workers, collate_fn=check, generator=generator
+    )
     tracked = track(share, "Checking images and videos")
     if problems := [problem for _, problem in zip(tracked, loader, strict=True) if problem]:
         raise LmmsEgoplanError(
-            f"{len(problems)} of {len(share)} sets of images and videos cannot be read:\n{listing(problems)}"
+            f"{len(problems)} of {len(share)} sets of images and videos cannot be "
+            f"read:\n{listing(problems)}"
         )
 
 
 def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
     """Yield a question with several candidates for each kind of media (clips, images, text).
 
-    Samples with negatives come first. The candidates are an answer, the longest negative if there is one, and words of
-    the question, so there are always at least two.
+    Samples with negatives come first. The candidates are an answer, the longest negative if there
+    is one, and words of the question, so there are always at least two.
     """
     chosen: list[Sample] = []
     for samples in parts:
@@ -106,7 +140,9 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
     for sample in sorted(chosen, key=_richness, reverse=True):
         question, answer = sample.turns[0]
         words = " ".join(question.split()[:12])
-        candidates = dict.fromkeys(filter(None, (answer, max(sample.negatives, key=len, default=None), words)))
+        candidates = dict.fromkeys(
+            filter(None, (answer, max(sample.negatives, key=len, default=None), words))
+        )
         drawn = Drawn(sample, 0, None)
         try:
             encoded = encoder.encode_choices(drawn, list(candidates))
@@ -141,7 +177,10 @@ def _token_counts(encoder: AnswerEncoder, samples: Sequence[Sample]) -> list[int
     totals = []
     for sample in samples:
         *context, answer = [text for turn in sample.turns for text in turn]
-        totals.append(sum(counts[text] for text in context) + max(counts[t] for t in (answer, *sample.negatives)))
+        totals.append(
+            sum(counts[text] for text in context)
+            + max(counts[t] for t in (answer, *sample.negatives))
+        )
     return totals
 
 

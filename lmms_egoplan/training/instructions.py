@@ -24,7 +24,9 @@ _COCO = "COCO_train2014_"
 
 
 class _Turn(Checked):
-    speaker: Annotated[Literal["human", "gpt"], Expected("'human' or 'gpt'")] = Field(validation_alias="from")
+    speaker: Annotated[Literal["human", "gpt"], Expected("'human' or 'gpt'")] = Field(
+        validation_alias="from"
+    )
     value: Text
 
 
@@ -52,36 +54,45 @@ class _Caption(Checked):
 def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     """Read a file of instruction data. Its records determine the layout.
 
-    - LLaVA: a list of records with ``conversations`` (turns ``from`` "human" and "gpt" with a ``value``), and an
-      ``image``, a ``video`` or neither.
+    - LLaVA: a list of records with ``conversations`` (turns ``from`` "human" and "gpt" with a
+      ``value``), and an ``image``, a ``video`` or neither.
     - VideoChat: a list of records with ``video`` and ``QA``, questions ``q`` with answers ``a``.
-    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``. Images are ``<image_id>.jpg``
-      in the folder or in its subfolder ``image``.
+    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``. Images are
+      ``<image_id>.jpg`` in the folder or in its subfolder ``image``.
 
     Args:
         path: The JSON file.
         media: Folder with images and videos; by default the file's folder.
 
     Raises:
-        LmmsEgoplanError: The file has another layout, records are invalid, or media are missing. Names the first 20
-            problems.
+        LmmsEgoplanError: The file has another layout, records are invalid, or media are missing.
+            Names the first 20 problems.
     """
     content = read_json(path, "instruction data")
     if isinstance(content, JsonObject) and isinstance(content.get("annotations"), list):
         content = content["annotations"]
     if not isinstance(content, list) or not content:
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records like LLaVA's or VideoChat's, or an object with annotations like "
+            f"{path}: expected a list of records like LLaVA's or VideoChat's, or an object with "
+            "annotations like "
             "MiniGPT-4's"
         )
     root = media or path.parent
     samples, problems = [], []
     for index, record in enumerate(content):
-        layout = next((entry for key, entry in _LAYOUTS.items() if isinstance(record, dict) and key in record), None)
+        layout = next(
+            (
+                entry
+                for key, entry in _LAYOUTS.items()
+                if isinstance(record, dict) and key in record
+            ),
+            None,
+        )
         try:
             if layout is None:
                 raise LmmsEgoplanError(
-                    "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found " + quoted(record)
+                    "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found "
+                    + quoted(record)
                 )
             kind, make = layout
             checked, flaws = check_record(kind, record)
@@ -110,15 +121,22 @@ def _from_caption(name: str, record: _Caption, root: Path) -> Sample:
 
 def _from_llava(name: str, record: _Llava, root: Path) -> Sample:
     turns = list(record.conversations)
-    cut = bool(turns) and turns[0].speaker == "gpt"  # ShareGPT's dialogues may begin with an answer.
+    cut = (
+        bool(turns) and turns[0].speaker == "gpt"
+    )  # ShareGPT's dialogues may begin with an answer.
     turns = turns[cut:]
     fields = tuple(f"conversations[{index + cut}]" for index in range(len(turns)))
     speakers = [turn.speaker for turn in turns]
     if not turns or speakers != ["human", "gpt"] * (len(turns) // 2):
-        raise LmmsEgoplanError("conversations: expected alternating turns from 'human' and 'gpt', at least one of each")
+        raise LmmsEgoplanError(
+            "conversations: expected alternating turns from 'human' and 'gpt', at least one of each"
+        )
     if record.image is not None and record.video is not None:
         raise LmmsEgoplanError("image, video: expected one of them, found both")
-    pairs = [(asked.value, answered.value) for asked, answered in zip(turns[::2], turns[1::2], strict=True)]
+    pairs = [
+        (asked.value, answered.value)
+        for asked, answered in zip(turns[::2], turns[1::2], strict=True)
+    ]
     count = sum(len(_PLACEHOLDER.findall(question)) for question, _ in pairs)
     medium = record.image or record.video
     if count > (medium is not None):
@@ -147,10 +165,16 @@ def _inside(root: Path, field: str, *parts: str) -> Path:
 
 
 def _sample(
-    name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str, fields: tuple[str, ...]
+    name: str,
+    pairs: Sequence[tuple[str, str]],
+    paths: Sequence[Path],
+    field: str,
+    fields: tuple[str, ...],
 ) -> Sample:
     """Create a sample that shows the first existing file of `paths`. `fields` as for `Sample`."""
-    turns = tuple((_PLACEHOLDER.sub("", question).strip(), answer.strip()) for question, answer in pairs)
+    turns = tuple(
+        (_PLACEHOLDER.sub("", question).strip(), answer.strip()) for question, answer in pairs
+    )
     if not all(question for question, _ in turns):
         raise LmmsEgoplanError("a question has no words")
     if not paths:
@@ -158,4 +182,6 @@ def _sample(
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise LmmsEgoplanError(f"{field}: {paths[0]}: no such file")
-    return Sample(name, turns, (), partial(list, [path]), VIDEO_FRAMES if field == "video" else 1, fields)
+    return Sample(
+        name, turns, (), partial(list, [path]), VIDEO_FRAMES if field == "video" else 1, fields
+    )

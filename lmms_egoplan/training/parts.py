@@ -1,4 +1,6 @@
-"""Find the parts of a vision-language model: its encoders, its language model, and the modules that join them."""
+"""Find the parts of a vision-language model: its encoders, its language model, and the modules that
+join them.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,15 +19,20 @@ _ONLY_ENCODER = re.compile(r"^encoder$")
 # Modules that generate images or speech do not affect text and stay unchanged.
 _GENERATOR = re.compile(r"vq_?model|vq_?vae|^generation_|talker|token2wav")
 # Qwen's mergers are inside the encoder.
-_JOINING_INSIDE = re.compile(r"merger|q_?former|resampler|abstractor|perceiver|multi_modal_projector")
+_JOINING_INSIDE = re.compile(
+    r"merger|q_?former|resampler|abstractor|perceiver|multi_modal_projector"
+)
 _JOINING = re.compile(rf"{_JOINING_INSIDE.pattern}|projector|projection|connector|aligner")
 
 
 class Parts(NamedTuple):
-    """Module names, as in ``named_modules``. Every parameter inside a module belongs to exactly one part.
+    """Module names, as in ``named_modules``.
+
+    Every parameter inside a module belongs to exactly one part.
 
     Attributes:
-        encoders: Frozen modules: vision encoders, which may contain joining modules, and image generators.
+        encoders: Frozen modules: vision encoders, which may contain joining modules, and image
+            generators.
         joining: Projector, merger, Q-Former, embeddings of visual tokens and similar modules.
         language: The language model and its output layer.
     """
@@ -36,13 +43,15 @@ class Parts(NamedTuple):
 
 
 def find_parts(model: PreTrainedModel) -> Parts:
-    """Find the parts of a transformers vision-language model, by the position of its decoder and by module names.
+    """Find the parts of a transformers vision-language model, by the position of its decoder and by
+    module names.
 
-    An encoder has an encoder's name and contains layers. A module that has such a name but no layers embeds visual
-    tokens and is a joining module.
+    An encoder has an encoder's name and contains layers. A module that has such a name but no
+    layers embeds visual tokens and is a joining module.
 
     Raises:
-        LmmsEgoplanError: A joining module lies in the decoder's layers, or there is no language model.
+        LmmsEgoplanError: A joining module lies in the decoder's layers, or there is no language
+            model.
     """
     decoder = model.get_decoder()
     ends = _ends(model)
@@ -60,10 +69,22 @@ def find_parts(model: PreTrainedModel) -> Parts:
             if _is_encoder(name, child, pattern) and not has_decoder:
                 encoders.append(path)
                 joining.extend(f"{path}.{inner}" for inner in _joining_inside(child))
-            elif _contains_encoder(child, pattern) and not (child is decoder and pattern is _ONLY_ENCODER):
-                sort(child, f"{path}.", is_language=is_language or child is decoder or not has_decoder)
-            elif has_decoder and child is not decoder and any(_ENCODER.search(n) for n, _ in child.named_children()):
-                sort(child, f"{path}.", is_language=is_language)  # no encoder, but embedded patches (Fuyu)
+            elif _contains_encoder(child, pattern) and not (
+                child is decoder and pattern is _ONLY_ENCODER
+            ):
+                sort(
+                    child,
+                    f"{path}.",
+                    is_language=is_language or child is decoder or not has_decoder,
+                )
+            elif (
+                has_decoder
+                and child is not decoder
+                and any(_ENCODER.search(n) for n, _ in child.named_children())
+            ):
+                sort(
+                    child, f"{path}.", is_language=is_language
+                )  # no encoder, but embedded patches (Fuyu)
             elif has_decoder or any(inner is end for inner in child.modules() for end in ends):
                 language.append(path)
             elif _GENERATOR.search(name):
@@ -104,7 +125,10 @@ def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
-    """Return whether a module contains an encoder. Layers in lists are ignored; they may have an encoder's name."""
+    """Return whether a module contains an encoder.
+
+    Layers in lists are ignored; they may have an encoder's name.
+    """
     return not isinstance(module, nn.ModuleList) and any(
         _is_encoder(name, child, pattern) or _contains_encoder(child, pattern)
         for name, child in module.named_children()
@@ -112,7 +136,9 @@ def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleList]:
-    """Yield a decoder's lists of layers, except those of encoders and joining modules inside the decoder."""
+    """Yield a decoder's lists of layers, except those of encoders and joining modules inside the
+    decoder.
+    """
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield child
@@ -121,7 +147,9 @@ def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleLi
 
 
 def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
-    """Return the last name components of the language model's linear layers, except its output layer."""
+    """Return the last name components of the language model's linear layers, except its output
+    layer.
+    """
     head = model.get_output_embeddings()
     roots = tuple(f"{root}." for root in parts.language)
     return {
@@ -153,5 +181,9 @@ def _joining_inside(module: nn.Module) -> Iterator[str]:
 
 
 def _units(module: nn.Module) -> list[str]:
-    """Return the names of a module's units, relative to it: the members of a list; otherwise the module itself."""
-    return [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]
+    """Return the names of a module's units, relative to it: the members of a list; otherwise the
+    module itself.
+    """
+    return (
+        [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]
+    )

@@ -19,15 +19,16 @@ VIDEO_FRAMES = 8
 class AnswerEncoder:
     """Encode the drawn part of a sample as model inputs.
 
-    Samples with negatives are encoded as for ranking, without a token after the answer. Other answers include the token
-    that ends the turn, because the model must learn to write it.
+    Samples with negatives are encoded as for ranking, without a token after the answer. Other
+    answers include the token that ends the turn, because the model must learn to write it.
 
     Attributes:
         reserved_text: As in `QuestionEncoder`.
         token_counts: As in `QuestionEncoder`.
 
     Args:
-        positions: The model's maximum number of tokens for a context and its longest answer; None for no limit.
+        positions: The model's maximum number of tokens for a context and its longest answer; None
+            for no limit.
         apply_chat_template: As in `QuestionEncoder`.
         token_types: As in `QuestionEncoder`.
 
@@ -55,14 +56,18 @@ class AnswerEncoder:
         self._ranked = encoder()
         self._written = encoder(score_eos=True)
         self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
-        self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
+        self.reserved_text, self.token_counts = (
+            self._ranked.reserved_text,
+            self._ranked.token_counts,
+        )
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
-        """Encode the question with its answer, followed by its negative if one was drawn and `with_negative` is set.
+        """Encode the question with its answer, followed by its negative if one was drawn and
+        `with_negative` is set.
 
         Raises:
-            LmmsEgoplanError: The media cannot be read, an answer cannot be separated from its context, or both exceed
-                the model's positions.
+            LmmsEgoplanError: The media cannot be read, an answer cannot be separated from its
+                context, or both exceed the model's positions.
         """
         answers = drawn.answers if with_negative else drawn.answers[:1]
         encoder = self._ranked if drawn.sample.negatives else self._written
@@ -70,7 +75,9 @@ class AnswerEncoder:
 
     def encode_choices(self, drawn: Drawn, choices: Sequence[str]) -> EncodedQuestion:
         """Encode the question with these answers. Raises the same errors as `encode`."""
-        return self._fitting(self._ranked.encode(self.load(drawn), choices, drawn.sample.name), drawn)
+        return self._fitting(
+            self._ranked.encode(self.load(drawn), choices, drawn.sample.name), drawn
+        )
 
     def load(self, drawn: Drawn) -> list[Message]:
         """Read the media; see `Drawn.messages`."""
@@ -81,8 +88,10 @@ class AnswerEncoder:
         if self.positions is not None and context + answer > self.positions:
             raise ContextTooLongError(
                 f"{drawn.sample.name}: turns and visuals: the context of {context} tokens (with "
-                f"{question.num_visuals} images or frames) and the answer of {answer} exceed the model's "
-                f"{self.positions} positions; shorten the record's texts, remove the record, or show fewer frames "
+                f"{question.num_visuals} images or frames) and the answer of {answer} exceed the "
+                "model's "
+                f"{self.positions} positions; shorten the record's texts, remove the record, or "
+                "show fewer frames "
                 "(num_clips, frames_per_clip)"
             )
         return question
@@ -91,14 +100,17 @@ class AnswerEncoder:
 class Questions(Dataset):
     """The questions of a run in order, encoded on demand.
 
-    If a question cannot be encoded, a worker process passes the reason to the main process, which raises it.
+    If a question cannot be encoded, a worker process passes the reason to the main process, which
+    raises it.
 
     Args:
         length: Number of positions in the run.
         with_negatives: Whether to encode negatives.
     """
 
-    def __init__(self, mix: Mix, encoder: AnswerEncoder, length: int, *, with_negatives: bool) -> None:
+    def __init__(
+        self, mix: Mix, encoder: AnswerEncoder, length: int, *, with_negatives: bool
+    ) -> None:
         self._mix = mix
         self._encoder = encoder
         self._length = length

@@ -10,7 +10,13 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, TrainerCallback, set_seed
+from transformers import (
+    AutoConfig,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    TrainerCallback,
+    set_seed,
+)
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
@@ -53,7 +59,8 @@ def tune(
         held_out: Samples with negatives, whose choices are ranked during training.
         settings: Settings of the run. Only the fields of `TuningSettings` are used.
         out: Folder of the run and, at the end, of the adapter.
-        identity: JSON values by name that identify the samples. A run resumes only with the same values.
+        identity: JSON values by name that identify the samples. A run resumes only with the same
+            values.
         resume: Resume from the last complete checkpoint in `out`.
 
     Returns:
@@ -70,9 +77,10 @@ def tune(
         - ``seconds``: training time, without work lost in an interruption
 
     Raises:
-        LmmsEgoplanError: The folder belongs to another run. It contains a run and `resume` is false, or no run and
-            `resume` is true. Another process trains in it. The mix is empty. A sample cannot be read or encoded, or
-            does not fit the model. The settings do not fit the model or the processes.
+        LmmsEgoplanError: The folder belongs to another run. It contains a run and `resume` is
+            false, or no run and `resume` is true. Another process trains in it. The mix is empty. A
+            sample cannot be read or encoded, or does not fit the model. The settings do not fit the
+            model or the processes.
         OSError: The folder cannot be written.
     """
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
@@ -81,9 +89,13 @@ def tune(
     with only_process(out, "trains") if arguments.process_index == 0 else nullcontext():
         state = PartialState()
         if not resume and (out / SETTINGS).exists():
-            raise LmmsEgoplanError(f"{out}: already contains a run; resume it with --resume, or use another --out")
+            raise LmmsEgoplanError(
+                f"{out}: already contains a run; resume it with --resume, or use another --out"
+            )
         if resume and not (out / SETTINGS).exists():
-            raise LmmsEgoplanError(f"{out}: nothing to resume here; drop --resume, or pass the run's folder")
+            raise LmmsEgoplanError(
+                f"{out}: nothing to resume here; drop --resume, or pass the run's folder"
+            )
         state.wait_for_everyone()
         set_seed(settings.seed)
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
@@ -115,7 +127,9 @@ def tune(
         shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
         run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
         with state.main_process_first():
-            folder = RunFolder(out, run, free=_FREE, resume="use its settings and files again, with --resume")
+            folder = RunFolder(
+                out, run, free=_FREE, resume="use its settings and files again, with --resume"
+            )
             last, seconds = folder.last_checkpoint()
         if last is not None:
             notify(f"Resuming from {last}")
@@ -123,7 +137,10 @@ def tune(
         tuned = add_adapter(base, settings.lora)
         adapted = adapted_layers(tuned)
         if settings.lora:
-            notify(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
+            notify(
+                f"LoRA on {sum(adapted.values())} layers: "
+                f"{', '.join(f'{n} {name}' for name, n in adapted.items())}"
+            )
         scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
         if settings.gradient_checkpointing:
             base.gradient_checkpointing_enable({"use_reentrant": False})
@@ -131,7 +148,9 @@ def tune(
         trainer = AnswerTrainer(
             scorer,
             arguments,
-            Questions(mix, encoder, steps * settings.batch_size, with_negatives=settings.contrastive),
+            Questions(
+                mix, encoder, steps * settings.batch_size, with_negatives=settings.contrastive
+            ),
             settings.contrastive_group,
             [partial(_held_out_question, encoder, sample) for sample in held_out],
             partial(save_adapter, tuned),
@@ -143,7 +162,9 @@ def tune(
         if state.is_main_process:
             save_adapter(tuned, out)
             processor.save_pretrained(out)
-            write_whole(out / "history.json", json.dumps(trainer.state.log_history, indent=1) + "\n")
+            write_whole(
+                out / "history.json", json.dumps(trainer.state.log_history, indent=1) + "\n"
+            )
         state.wait_for_everyone()
         return {
             "steps": steps,
@@ -171,8 +192,12 @@ class _Checkpoints(TrainerCallback):
     def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
         """Mark the checkpoint that was just written."""
         if state.is_world_process_zero:
-            self._folder.complete(state.global_step, state.global_step, time.monotonic() - self._start)
+            self._folder.complete(
+                state.global_step, state.global_step, time.monotonic() - self._start
+            )
 
 
 def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestion:
-    return encoder.encode_choices(Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]])
+    return encoder.encode_choices(
+        Drawn(sample, 0, None), [sample.turns[0][1], *sample.negatives[: CHOICES - 1]]
+    )

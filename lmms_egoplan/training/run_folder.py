@@ -26,10 +26,11 @@ class RunFolder:
     """The folder of one run: new, or created earlier with the same settings.
 
     Args:
-        settings: All settings that determine the outcome, JSON values by name; written to ``run.json``.
+        settings: All settings that determine the outcome, JSON values by name; written to
+            ``run.json``.
         free: Names of settings that may differ.
-        resume: How to resume a run with other settings, for messages. By default the command's options, named after the
-            settings.
+        resume: How to resume a run with other settings, for messages. By default the command's
+            options, named after the settings.
 
     Raises:
         LmmsEgoplanError: The folder belongs to another run or contains other files.
@@ -37,7 +38,11 @@ class RunFolder:
     """
 
     def __init__(
-        self, path: Path, settings: Mapping[str, Any], free: Collection[str] = (), resume: str | None = None
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        free: Collection[str] = (),
+        resume: str | None = None,
     ) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
@@ -46,15 +51,26 @@ class RunFolder:
             write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
             return
         if names := [
-            name for name in {**stored, **settings} if name not in free and stored.get(name) != settings.get(name)
+            name
+            for name in {**stored, **settings}
+            if name not in free and stored.get(name) != settings.get(name)
         ]:
             differing = "; ".join(
-                line for name in names for line in _differences(name, stored.get(name), settings.get(name))
+                line
+                for name in names
+                for line in _differences(name, stored.get(name), settings.get(name))
             )
-            options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
-            same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
+            options = [
+                f"--{name.replace('_', '-')} {stored.get(name)}"
+                for name in names
+                if not name.endswith(_DIGEST)
+            ]
+            same = ["the same files and encoder"] * (len(options) < len(names)) + [
+                " ".join(options)
+            ] * bool(options)
             raise LmmsEgoplanError(
-                f"{path}: contains a run with other settings ({differing}); use another --out, or resume that run: "
+                f"{path}: contains a run with other settings ({differing}); use another --out, or "
+                "resume that run: "
                 f"{resume or ' and '.join(same)}"
             )
 
@@ -63,9 +79,11 @@ class RunFolder:
         return _read(self.path / _SCORES)
 
     def last_checkpoint(self) -> tuple[Path | None, float]:
-        """Return the newest complete checkpoint and its training time in seconds; delete incomplete ones.
+        """Return the newest complete checkpoint and its training time in seconds; delete incomplete
+        ones.
 
-        An interruption may leave incomplete checkpoints. Without a complete one, returns None and 0.
+        An interruption may leave incomplete checkpoints. Without a complete one, returns None and
+        0.
         """
         whole = []
         for folder in self.checkpoints.glob("checkpoint-*"):
@@ -81,7 +99,10 @@ class RunFolder:
         return self.checkpoints / f"checkpoint-{step}"
 
     def complete(self, step: int, best: int, seconds: float) -> None:
-        """Mark a checkpoint as complete, with its training time in seconds. Keep only it and the best one."""
+        """Mark a checkpoint as complete, with its training time in seconds.
+
+        Keep only it and the best one.
+        """
         folder = self.checkpoint(step)
         files = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
         write_whole(folder / _COMPLETE, json.dumps({"seconds": seconds, "files": files}) + "\n")
@@ -105,7 +126,9 @@ class RunFolder:
 
 def render_card(template: Path, values: Mapping[str, Any]) -> str:
     """Render the card of a trained model as Markdown."""
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
     return environment.from_string(template.read_text(encoding="utf-8")).render(values)
 
 
@@ -130,4 +153,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged ({error}); delete the folder {path.parent} and train again") from error
+        raise LmmsEgoplanError(
+            f"{path}: damaged ({error}); delete the folder {path.parent} and train again"
+        ) from error

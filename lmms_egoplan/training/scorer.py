@@ -19,12 +19,15 @@ from lmms_egoplan.ranking.scores import token_logprobs
 
 
 class AnswerPasses:
-    """Two ways to compute the log-probabilities of a question's candidates. Both give the same values and gradients.
+    """Two ways to compute the log-probabilities of a question's candidates.
 
-    - shared: one pass of vision encoder and context for all candidates. In decoder-only models, context and candidates
-      share one row. Each candidate sees only the context and itself (4D mask), at the positions it would have alone.
-      No cache is used, so gradient checkpointing works. In encoder-decoder models, the candidates are rows of the
-      decoder over one encoder output.
+    Both give the same values and gradients.
+
+    - shared: one pass of vision encoder and context for all candidates. In decoder-only models,
+      context and candidates share one row. Each candidate sees only the context and itself (4D
+      mask), at the positions it would have alone. No cache is used, so gradient checkpointing
+      works. In encoder-decoder models, the candidates are rows of the decoder over one encoder
+      output.
     - separate: one pass per candidate.
 
     Args:
@@ -34,11 +37,17 @@ class AnswerPasses:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         seq2seq = encoder_decoder_of(model)
-        self._passes = decoder.DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        self._passes = (
+            decoder.DecoderPasses(model)
+            if seq2seq is None
+            else EncoderDecoderPasses(model, seq2seq)
+        )
         self._text_config = model.config.get_text_config(decoder=True)
 
     def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the log-probabilities of each candidate's scored tokens, in nats: float32 tensors, shape (tokens,)."""
+        """Return the log-probabilities of each candidate's scored tokens, in nats: float32 tensors,
+        shape (tokens,).
+        """
         return [
             token_logprobs(candidate, self._passes.full_logits(question, candidate))
             for candidate in question.candidates
@@ -56,7 +65,9 @@ class AnswerPasses:
             logits = self._row_logits(question, self._passes)
         return [token_logprobs(*pair) for pair in zip(question.candidates, logits, strict=True)]
 
-    def _row_logits(self, question: EncodedQuestion, passes: decoder.DecoderPasses) -> list[torch.Tensor]:
+    def _row_logits(
+        self, question: EncodedQuestion, passes: decoder.DecoderPasses
+    ) -> list[torch.Tensor]:
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         tokens = [token for row in rows for token in row]
         with self._isolated([len(row) for row in rows], question):
@@ -71,7 +82,8 @@ class AnswerPasses:
     def _isolated(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
         """Prevent the rows after the context from attending to each other in the language model.
 
-        The context keeps the model's own positions, and the model's own mask, in which images may see more tokens.
+        The context keeps the model's own positions, and the model's own mask, in which images may
+        see more tokens.
         """
         masks = decoder.MaskKinds(self._text_config)
         limits = decoder.RotaryLimits(self._text_config)
@@ -81,21 +93,30 @@ class AnswerPasses:
             states = keywords.get("inputs_embeds")
             states = keywords.get("input_ids") if states is None else states
             if states is None or states.shape[1] != total:
-                raise decoder.UnsupportedPathError(f"{type(module).__name__} does not get all tokens in one call")
+                raise decoder.UnsupportedPathError(
+                    f"{type(module).__name__} does not get all tokens in one call"
+                )
             positions = keywords.get("position_ids")
             if positions is None:
                 positions = torch.arange(total, device=states.device)[None]
             start = positions[..., context : context + 1]
             if limits.change_within(int(start.max()), question.longest_candidate):
-                raise decoder.UnsupportedPathError("rotary frequencies change within the candidates")
-            offsets = torch.cat([torch.arange(length, device=positions.device) for length in row_lengths])
+                raise decoder.UnsupportedPathError(
+                    "rotary frequencies change within the candidates"
+                )
+            offsets = torch.cat(
+                [torch.arange(length, device=positions.device) for length in row_lengths]
+            )
             positions = torch.cat([positions[..., :context], start + offsets], dim=-1)
             packed = masks.packed(row_lengths, context, self._model)
             causal = masks.packed([context], 0, self._model)
             mask = keywords.get("attention_mask")
             if isinstance(packed, dict) and isinstance(causal, dict):
                 by_kind = mask if isinstance(mask, dict) else dict.fromkeys(packed, mask)
-                mask = {kind: _stacked(by_kind.get(kind), causal[kind], rows) for kind, rows in packed.items()}
+                mask = {
+                    kind: _stacked(by_kind.get(kind), causal[kind], rows)
+                    for kind, rows in packed.items()
+                }
             elif isinstance(packed, torch.Tensor) and isinstance(causal, torch.Tensor):
                 mask = _stacked(mask, causal, packed)
             return inputs, {**keywords, "attention_mask": mask, "position_ids": positions}
@@ -108,14 +129,20 @@ class AnswerPasses:
 
 
 def _stacked(model_mask: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens): context rows, then candidates.
+    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens): context rows, then
+    candidates.
 
-    The context rows come from the model's mask `model_mask` if it has this shape, otherwise from `causal`.
+    The context rows come from the model's mask `model_mask` if it has this shape, otherwise from
+    `causal`.
     """
     context, lowest = causal.shape[-1], torch.finfo(packed.dtype).min
     if isinstance(model_mask, torch.Tensor) and model_mask.ndim == 4:
         mask = model_mask[:, :1, :context, :context]
-        causal = torch.zeros_like(causal).masked_fill_(~mask, lowest) if mask.dtype == torch.bool else mask.to(packed)
+        causal = (
+            torch.zeros_like(causal).masked_fill_(~mask, lowest)
+            if mask.dtype == torch.bool
+            else mask.to(packed)
+        )
     return torch.cat([pad(causal, (0, packed.shape[-1] - context), value=lowest), packed], dim=-2)
 
 
@@ -125,15 +152,19 @@ Way = Literal["auto", "shared", "separate"]
 
 
 class AnswerScorer(nn.Module):
-    """A vision-language model as a module that maps questions to scores, so a launcher sees one call per pass.
+    """A vision-language model as a module that maps questions to scores, so a launcher sees one
+    call per pass.
 
     Args:
         model: The vision-language model; it may contain adapters.
         frozen: Names of modules that stay in evaluation mode, such as a frozen encoder.
-        way: ``shared`` or ``separate``, as in `AnswerPasses`. ``auto`` is shared until `check` finds it inexact.
+        way: ``shared`` or ``separate``, as in `AnswerPasses`. ``auto`` is shared until `check`
+            finds it inexact.
     """
 
-    def __init__(self, model: PreTrainedModel, frozen: Iterable[str] = (), way: Way = "auto") -> None:
+    def __init__(
+        self, model: PreTrainedModel, frozen: Iterable[str] = (), way: Way = "auto"
+    ) -> None:
         super().__init__()
         keep_fractions(model)
         self.model = model
@@ -144,7 +175,9 @@ class AnswerScorer(nn.Module):
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
         """Return each candidate's mean log-probability per token (eq. 4) in nats, by question."""
-        return [[logprobs.mean() for logprobs in self._logprobs(question)] for question in questions]
+        return [
+            [logprobs.mean() for logprobs in self._logprobs(question)] for question in questions
+        ]
 
     def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
         """Set the mode. Frozen modules stay in evaluation mode."""
@@ -154,14 +187,17 @@ class AnswerScorer(nn.Module):
         return self
 
     def check(self, processor: Any, *questions: EncodedQuestion) -> None:
-        """Compare shared passes with `CandidateRanker` on questions, and switch to separate passes if they differ.
+        """Compare shared passes with `CandidateRanker` on questions, and switch to separate passes
+        if they differ.
 
         Args:
             processor: The model's processor.
-            questions: One question per kind of media, each with at least two candidates, so that passes are shared.
+            questions: One question per kind of media, each with at least two candidates, so that
+                passes are shared.
 
         Raises:
-            RankingError: The model cannot score a question at all, or not in shared passes although these are forced.
+            RankingError: The model cannot score a question at all, or not in shared passes although
+                these are forced.
         """
         was_training = self.training
         self.eval()
@@ -182,7 +218,11 @@ class AnswerScorer(nn.Module):
                 with torch.no_grad(), float32_logits(self.model):
                     scores = [logprobs.mean().item() for logprobs in self._passes.shared(question)]
                 difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
-                problem = None if difference <= use.tolerance else f"scores differ by {difference:.2g} nats"
+                problem = (
+                    None
+                    if difference <= use.tolerance
+                    else f"scores differ by {difference:.2g} nats"
+                )
             except decoder.UnsupportedPathError as error:
                 problem = str(error)
             if problem and not self._is_forced:

@@ -1,4 +1,7 @@
-"""Settings of a training run. The defaults are those of arXiv 2312.06722 and its published configuration."""
+"""Settings of a training run.
+
+The defaults are those of arXiv 2312.06722 and its published configuration.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -27,24 +30,29 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
     Attributes:
         lora: None leaves the language model unchanged, so only the joining modules are trained.
         contrastive: Whether negatives enter the loss (eq. 2).
-        contrastive_group: Number of consecutive samples over whose violations eq. 3 averages (`batch_loss`). The
-            published configuration averages over the 2 samples of each process.
-        epochs: Number of epochs. Each shows every sample of the mix once, or as often as the proportions say.
+        contrastive_group: Number of consecutive samples over whose violations eq. 3 averages
+            (`batch_loss`). The published configuration averages over the 2 samples of each process.
+        epochs: Number of epochs. Each shows every sample of the mix once, or as often as the
+            proportions say.
         steps: Number of updates; replaces `epochs`.
-        batch_size: Samples per update, over all processes and accumulated passes. Its division among them does not
-            change the loss.
+        batch_size: Samples per update, over all processes and accumulated passes. Its division
+            among them does not change the loss.
         per_device_batch_size: Samples per forward and backward pass of a process.
         learning_rate: Learning rate after the linear warm-up.
         warmup_learning_rate: Learning rate at the start of the warm-up, at most `learning_rate`.
-        final_learning_rate: Learning rate at the end of the cosine schedule, at most `learning_rate`.
+        final_learning_rate: Learning rate at the end of the cosine schedule, at most
+            `learning_rate`.
         warmup_steps: Number of warm-up updates; at most a tenth of the run.
         max_grad_norm: Maximum gradient norm; 0 for none. Not from the paper.
-        precision: float32, or bfloat16 with the trained parameters in float32. ``auto`` uses bfloat16 if a GPU has it.
-        answer_passes: See `AnswerPasses`. ``auto`` uses shared passes if they are exact for the model.
+        precision: float32, or bfloat16 with the trained parameters in float32. ``auto`` uses
+            bfloat16 if a GPU has it.
+        answer_passes: See `AnswerPasses`. ``auto`` uses shared passes if they are exact for the
+            model.
         workers: Number of processes that decode media.
         check: Whether to read all media before the first update.
         report_to: Where transformers' Trainer logs to: tensorboard, wandb, ...
-        trainer: More arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and ``deepspeed`` (untested).
+        trainer: More arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and
+            ``deepspeed`` (untested).
     """
 
     lora: Lora | None = Lora()
@@ -78,12 +86,15 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
         for name in ("warmup_learning_rate", "final_learning_rate"):
             if getattr(self, name) > self.learning_rate:
                 raise problem(
-                    f"{name}: expected at most learning_rate, {self.learning_rate:g}, found {getattr(self, name):g}; "
+                    f"{name}: expected at most learning_rate, {self.learning_rate:g}, found "
+                    f"{getattr(self, name):g}; "
                     "set both in the configuration (--config)"
                 )
         for name in self.trainer:
             if name in ARGUMENTS["fixed"]:
                 raise problem(f"trainer.{name}: the run sets this itself; remove it")
-            if setting := ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
+            if setting := ARGUMENTS["set_by"].get(
+                name, name if name in type(self).model_fields else None
+            ):
                 raise problem(f"trainer.{name}: set {setting} instead")
         return self

@@ -1,4 +1,6 @@
-"""Run the updates with transformers' Trainer: loss of whole batches, held-out accuracy, checkpoints."""
+"""Run the updates with transformers' Trainer: loss of whole batches, held-out accuracy,
+checkpoints.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,11 +24,12 @@ from lmms_egoplan.training.settings import ARGUMENTS, TuningSettings
 
 
 class AnswerTrainer(Trainer):
-    """A Trainer for `AnswerScorer` that computes the loss of the whole batch, in any number of passes.
+    """A Trainer for `AnswerScorer` that computes the loss of the whole batch, in any number of
+    passes.
 
-    If a group of eq. 3 spans several passes, samples with negatives are first scored without gradients to count each
-    group's violations. Dropout depends on the seed, the update, the pass and the process. Therefore both scorings use
-    the same dropout, and so does a resumed run.
+    If a group of eq. 3 spans several passes, samples with negatives are first scored without
+    gradients to count each group's violations. Dropout depends on the seed, the update, the pass
+    and the process. Therefore both scorings use the same dropout, and so does a resumed run.
 
     Args:
         contrastive_group: See `TuningSettings`.
@@ -47,7 +50,9 @@ class AnswerTrainer(Trainer):
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(scorer, args, collate, questions, held_out or None, callbacks=callbacks)
-        self.model_accepts_loss_kwargs = True  # Trainer then does not divide the loss by the number of parts.
+        self.model_accepts_loss_kwargs = (
+            True  # Trainer then does not divide the loss by the number of parts.
+        )
         self._save_parts, self._load_parts = save, load
         self._samples = 0
         self._group = contrastive_group
@@ -57,7 +62,9 @@ class AnswerTrainer(Trainer):
         self._updates = 0
         self._logged = torch.zeros(4, dtype=torch.float64)
 
-    def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: Any
+    ) -> tuple[list[Any], Any]:
         """Return the parts of the batch, and count its samples and violations.
 
         Raises:
@@ -72,12 +79,18 @@ class AnswerTrainer(Trainer):
         self._violations, self._micro_batch = None, 0
         self._updates += 1
         if len(batches) > 1 and self._are_groups_divided:
-            parts = [self._score_pairs(batch["questions"], number) for number, batch in enumerate(batches)]
+            parts = [
+                self._score_pairs(batch["questions"], number)
+                for number, batch in enumerate(batches)
+            ]
             self._violations = self._count(enumerate(parts))
         return batches, self._samples
 
-    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any) -> torch.Tensor:
-        """Return this part's share of the batch loss, times the number of processes, whose gradients are averaged.
+    def compute_loss(
+        self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any
+    ) -> torch.Tensor:
+        """Return this part's share of the batch loss, times the number of processes, whose
+        gradients are averaged.
 
         Raises:
             LmmsEgoplanError: The loss is not finite.
@@ -90,7 +103,8 @@ class AnswerTrainer(Trainer):
         self._micro_batch += 1
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
-                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; restart in a new --out "
+                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; restart in "
+                "a new --out "
                 "with a smaller learning_rate"
             )
         values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
@@ -98,7 +112,9 @@ class AnswerTrainer(Trainer):
         return loss.loss * self.args.world_size
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the parts of the loss as means over updates, and the fraction of violated pairs if there are pairs."""
+        """Add the parts of the loss as means over updates, and the fraction of violated pairs if
+        there are pairs.
+        """
         if "loss" in logs:
             nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()
             logs |= {"nll": nll / self._updates, "contrastive": contrastive / self._updates}
@@ -112,8 +128,9 @@ class AnswerTrainer(Trainer):
         """Rank the choices of the held-out questions by eq. 4.
 
         Returns:
-            ``eval_accuracy``, the fraction of questions whose answer is more likely than every other choice;
-            ``eval_nll``, the mean over answers, nats; ``eval_questions``, their number.
+            ``eval_accuracy``, the fraction of questions whose answer is more likely than every
+            other choice; ``eval_nll``, the mean over answers, nats; ``eval_questions``, their
+            number.
         """
         held_out = self.eval_dataset or []
         self.model.eval()
@@ -124,14 +141,25 @@ class AnswerTrainer(Trainer):
                 sums += torch.tensor([answer > max(negatives), -answer], dtype=torch.float64)
         self.model.train()
         right, nll = self._sum_all(sums).tolist()
-        means = {"accuracy": right / len(held_out), "nll": nll / len(held_out), "questions": float(len(held_out))}
+        means = {
+            "accuracy": right / len(held_out),
+            "nll": nll / len(held_out),
+            "questions": float(len(held_out)),
+        }
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
         self.log(metrics)
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.control: Any = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
         return metrics
 
-    def _score_pairs(self, questions: list[EncodedQuestion], number: int) -> list[list[torch.Tensor]]:
-        """Score a part of the batch that contains a negative, exactly as `compute_loss` will. Otherwise return []."""
+    def _score_pairs(
+        self, questions: list[EncodedQuestion], number: int
+    ) -> list[list[torch.Tensor]]:
+        """Score a part of the batch that contains a negative, exactly as `compute_loss` will.
+
+        Otherwise return [].
+        """
         if not any(len(question.candidates) > 1 for question in questions):
             return []
         self.model.train()
@@ -185,11 +213,14 @@ class AnswerTrainer(Trainer):
         self._load_parts(Path(resume_from_checkpoint))
 
 
-def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, evaluates: bool) -> TrainingArguments:
+def training_arguments(
+    settings: TuningSettings, folder: Path, steps: int, *, evaluates: bool
+) -> TrainingArguments:
     """Return transformers' arguments for a run of `steps` updates.
 
     Raises:
-        LmmsEgoplanError: The batch cannot be divided among processes and passes, or a ``trainer`` argument is invalid.
+        LmmsEgoplanError: The batch cannot be divided among processes and passes, or a ``trainer``
+            argument is invalid.
     """
     values: dict[str, Any] = {
         **module_yaml(__file__),
@@ -214,13 +245,15 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         raise LmmsEgoplanError(f"trainer: {error}") from error
     if arguments.n_gpu > 1:
         raise LmmsEgoplanError(
-            "several GPUs need one process each: torchrun --nproc-per-node GPUS -m lmms_egoplan train ...; or choose "
+            "several GPUs need one process each: torchrun --nproc-per-node GPUS -m lmms_egoplan "
+            "train ...; or choose "
             "one GPU: CUDA_VISIBLE_DEVICES=0"
         )
     samples_per_pass = settings.per_device_batch_size * arguments.world_size
     if settings.batch_size % samples_per_pass:
         raise LmmsEgoplanError(
-            f"batch_size: {settings.batch_size} is not divisible by per_device_batch_size x processes "
+            f"batch_size: {settings.batch_size} is not divisible by per_device_batch_size x "
+            "processes "
             f"({settings.per_device_batch_size} x {arguments.world_size})"
         )
     arguments.gradient_accumulation_steps = settings.batch_size // samples_per_pass

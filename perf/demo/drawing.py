@@ -35,7 +35,8 @@ class Thing:
         height: Height of the box.
         colour: Main colour.
         inside: Colour of the content or cover.
-        amount: The kind's one property, in [0, 1]: how far it is open, full, tilted, cut, covered or switched on.
+        amount: The kind's one property, in [0, 1]: how far it is open, full, tilted, cut, covered
+            or switched on.
     """
 
     kind: str
@@ -61,7 +62,8 @@ class Thing:
 def draw_view(
     wall: Colour, worktop: Colour, sleeve: Colour, things: Iterable[Thing], hand: Point, sway: Point
 ) -> Image.Image:
-    """Draw one frame, RGB of size `FRAME_SIZE`: the things, the last in front, and the person's hands.
+    """Draw one frame, RGB of size `FRAME_SIZE`: the things, the last in front, and the person's
+    hands.
 
     Args:
         hand: Position of the right hand, in canvas pixels.
@@ -74,7 +76,9 @@ def draw_view(
     _draw_hand(draw, (62 - sway[0], 236 - sway[1]), sleeve, elbow=20)
     _draw_hand(draw, hand, sleeve, elbow=300)
     left, top = _MARGIN + sway[0], _MARGIN + sway[1]
-    return image.crop((round(left), round(top), round(left) + _VIEW[0], round(top) + _VIEW[1])).reduce(2)
+    return image.crop(
+        (round(left), round(top), round(left) + _VIEW[0], round(top) + _VIEW[1])
+    ).reduce(2)
 
 
 @lru_cache(maxsize=8)
@@ -137,7 +141,9 @@ def _door(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     right -= thing.width * thing.amount
     if right - left > 2:
         draw.rectangle((left, top, right, bottom), thing.colour, edge, 2)
-        draw.line((right - 8, top + 0.4 * thing.height, right - 8, top + 0.6 * thing.height), edge, 4)
+        draw.line(
+            (right - 8, top + 0.4 * thing.height, right - 8, top + 0.6 * thing.height), edge, 4
+        )
 
 
 def _carton(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
@@ -151,12 +157,16 @@ def _carton(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     ((x, y),) = tilted((thing.x, top - 8))
     if thing.amount > 0.6:
         draw.line((x, y, x - 3, y + 46), thing.inside, 6)
-    spout = tilted((thing.x - 5, top - 8), (thing.x + 5, top - 8), (thing.x + 5, top), (thing.x - 5, top))
+    spout = tilted(
+        (thing.x - 5, top - 8), (thing.x + 5, top - 8), (thing.x + 5, top), (thing.x - 5, top)
+    )
     draw.polygon(spout, _WHITE, _DARK)
     body = tilted((left, top), (right, top), (right, bottom), (left, bottom))
     draw.polygon(body, thing.colour, _DARK)
     band = (top + 0.35 * thing.height, top + 0.65 * thing.height)
-    draw.polygon(tilted((left, band[0]), (right, band[0]), (right, band[1]), (left, band[1])), thing.inside)
+    draw.polygon(
+        tilted((left, band[0]), (right, band[0]), (right, band[1]), (left, band[1])), thing.inside
+    )
 
 
 def _box(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
@@ -218,7 +228,9 @@ def _spill(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 def _knife(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     """Draw a knife."""
     left, top, right, bottom = thing.box
-    draw.polygon([(left, bottom), (left + 14, top), (thing.x, top), (thing.x, bottom)], thing.colour, _DARK)
+    draw.polygon(
+        [(left, bottom), (left + 14, top), (thing.x, top), (thing.x, bottom)], thing.colour, _DARK
+    )
     draw.rectangle((thing.x, top, right, top + 9), thing.inside)
 
 
@@ -234,7 +246,9 @@ def _hob(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     """Draw a hob; `amount`: how hot it is."""
     left, top, right, bottom = thing.box
     draw.ellipse(thing.box, thing.colour, _DARK, 3)
-    draw.ellipse((left + 5, top + 4, right - 5, bottom - 4), None, _blend(_GREY, _FLAME, thing.amount), 5)
+    draw.ellipse(
+        (left + 5, top + 4, right - 5, bottom - 4), None, _blend(_GREY, _FLAME, thing.amount), 5
+    )
 
 
 def _pan(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
@@ -262,7 +276,12 @@ def _brush(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     """Draw a brush; `amount`: how much paint is on it."""
     left, top, right, bottom = thing.box
     draw.line((left + 12, top + 12, right, bottom), thing.colour, 9)
-    bristles = [(left - 6, top + 8), (left + 6, top - 6), (left + 22, top + 12), (left + 12, top + 24)]
+    bristles = [
+        (left - 6, top + 8),
+        (left + 6, top - 6),
+        (left + 22, top + 12),
+        (left + 12, top + 24),
+    ]
     draw.polygon(bristles, _blend(_GREY, thing.inside, thing.amount), _DARK)
 
 

@@ -1,4 +1,5 @@
-"""Write the demo's data: a small set for each benchmark, two scripted models' replies, and a judge's verdicts.
+"""Write the demo's data: a small set for each benchmark, two scripted models' replies, and a
+judge's verdicts.
 
 python perf/demo/render.py lmms_egoplan/demo/data
 
@@ -43,15 +44,26 @@ CRF = 34
 QUALITY = 85
 IN_KITCHENS = ("Daily life", "Recreation")
 BENCH2_FIELDS = (
-    *("sample_id", "domain", "scenario", "task_start_frame", "task_goal", *CHOICES, "golden_choice_idx", "answer"),
+    *(
+        "sample_id",
+        "domain",
+        "scenario",
+        "task_start_frame",
+        "task_goal",
+        *CHOICES,
+        "golden_choice_idx",
+        "answer",
+    ),
     *("current_observation_frame", "task_progress_metadata"),
 )
 # Offsets in frames from a step's first frame: before it nothing happens, during it a hand acts.
 MOMENTS = {"before": -4, "during": 7}
 # The last sentences of ActPlan-1K's task descriptions.
 INSTRUCTION = (
-    "Generate admissible procedural plans without natural language using the planning steps described with "
-    "action(object). The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "
+    "Generate admissible procedural plans without natural language using the planning steps "
+    "described with "
+    "action(object). The available actions include walk_to, place_on_top, grab, place_inside, "
+    "open/close, and "
     "switch-on/off."
 )
 # The scripted models, and the fraction of EgoPlan's questions that each answers correctly.
@@ -72,7 +84,9 @@ class Demo:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.replies: dict[str, dict[str, dict[str, str]]] = {model: defaultdict(dict) for model in MODELS}
+        self.replies: dict[str, dict[str, dict[str, str]]] = {
+            model: defaultdict(dict) for model in MODELS
+        }
         self.verdicts: dict[tuple[str, str], str] = {}
 
     def write(self) -> None:
@@ -91,15 +105,21 @@ class Demo:
         write_json(self.root / "verdicts.json", verdicts)
 
     def write_egoplan(self) -> None:
-        """Write 24 questions about twelve videos; EPIC-KITCHENS videos are converted to frame folders on use."""
+        """Write 24 questions about twelve videos; EPIC-KITCHENS videos are converted to frame
+        folders on use.
+        """
         root, records = self.root / "egoplan", []
         for number, scene in enumerate(SCENES, 1):
             source = EPIC_KITCHENS if scene.domain in IN_KITCHENS else EGO4D
             video_id = f"{RENDERED}_{number:02}"
-            folder, rate = {EPIC_KITCHENS: ("epic-kitchens", FPS), EGO4D: ("ego4d", EGO4D_FPS)}[source]
+            folder, rate = {EPIC_KITCHENS: ("epic-kitchens", FPS), EGO4D: ("ego4d", EGO4D_FPS)}[
+                source
+            ]
             write_video(root / folder / f"{video_id}.mp4", scene.frames(), rate, crf=CRF, threads=1)
             for step in (1 + number % 3, 4):
-                records.append(question(len(records) + 1, source, video_id, procedure_of(scene), step))
+                records.append(
+                    question(len(records) + 1, source, video_id, procedure_of(scene), step)
+                )
         write_json(root / f"{LIST_KEYS['val']}.json", records)
         self.answer_choices(records, "egoplan_val")
 
@@ -109,22 +129,36 @@ class Demo:
         for number, scene in enumerate(SCENES, 1):
             video_id = f"{RENDERED}-{number:02}"
             world = vary(scene, random.Random(f"bench2 {number}"))
-            write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), EGO4D_FPS, crf=CRF, threads=1)
+            write_video(
+                root / "ego4d" / f"{video_id}.mp4", world.frames(), EGO4D_FPS, crf=CRF, threads=1
+            )
             for step in (1 + number % 2, 3 + number % 2):
                 record = question(f"{video_id}_{step}", EGO4D, video_id, procedure_of(scene), step)
-                record |= {"domain": scene.domain, "scenario": f"scene {number}", "task_start_frame": 0}
+                record |= {
+                    "domain": scene.domain,
+                    "scenario": f"scene {number}",
+                    "task_start_frame": 0,
+                }
                 records.append({field: record[field] for field in BENCH2_FIELDS})
         write_json(root / BENCH2_FILE, records)
         self.answer_choices(records, "egoplan_bench2")
 
     def answer_choices(self, records: Sequence[Record], task: str) -> None:
-        """Write each model's choices; the fraction in `MODELS` is correct, and the rest are random wrong choices."""
+        """Write each model's choices; the fraction in `MODELS` is correct, and the rest are random
+        wrong choices.
+        """
         for model, share in MODELS.items():
             generator = random.Random(f"{model} {task}")
             correct = set(generator.sample(range(len(records)), round(share * len(records))))
             for number, record in enumerate(records):
-                wrong_letters = [letter for letter in LETTERS if letter != record["golden_choice_idx"]]
-                letter = record["golden_choice_idx"] if number in correct else generator.choice(wrong_letters)
+                wrong_letters = [
+                    letter for letter in LETTERS if letter != record["golden_choice_idx"]
+                ]
+                letter = (
+                    record["golden_choice_idx"]
+                    if number in correct
+                    else generator.choice(wrong_letters)
+                )
                 question_id = str(record["sample_id"])
                 self.replies[model][f"{task}_generate"][question_id] = letter
                 self.replies[model][task][question_id] = record[f"choice_{letter.lower()}"]
@@ -138,28 +172,36 @@ class Demo:
             dimension_records = records[dimension]
             name = f"{len(dimension_records) + 1}.jpg"
             image = BY_GOAL[goal].frame(BY_GOAL[goal].span(step)[0] + MOMENTS[moment])
-            save(image, self.root / "egothink" / dimension.folder / "images" / name, quality=QUALITY)
+            save(
+                image, self.root / "egothink" / dimension.folder / "images" / name, quality=QUALITY
+            )
             for model in MODELS:
                 answer, rating, reason = row[model]
-                self.replies[model][dimension.task][f"{dimension.name}/{len(dimension_records) + 1}"] = answer
+                self.replies[model][dimension.task][
+                    f"{dimension.name}/{len(dimension_records) + 1}"
+                ] = answer
                 self.verdicts[row["answer"], answer] = f"{reason}\nRating: [[{rating}]]"
             texts = {"question": row["question"], "answer": row["answer"]}
             dimension_records.append({"source_dataset": "rendered", "image_path": [name], **texts})
         for dimension, dimension_records in records.items():
-            write_json(self.root / "egothink" / dimension.folder / "annotations.json", dimension_records)
+            write_json(
+                self.root / "egothink" / dimension.folder / "annotations.json", dimension_records
+            )
 
     def write_egointent(self) -> None:
         """Write one step of each of twelve videos, in the project's format.
 
-        A step's clip starts with the pause before the step. It ends when the hand arrives, before anything changes
-        (sec. 3.3).
+        A step's clip starts with the pause before the step. It ends when the hand arrives, before
+        anything changes (sec. 3.3).
         """
         root, records = self.root / "egointent-steps", []
         for number, row in enumerate(read_yaml("egointent"), 1):
             scene, step = BY_GOAL[row["scene"][0]], row["scene"][1]
             step_id, video_id = f"demo-{number:02}", scene.goal.replace(" ", "-")
             world = vary(scene, random.Random(f"egointent {number}"))
-            write_video(root / "videos" / f"{video_id}.mp4", world.frames(), FPS, crf=CRF, threads=1)
+            write_video(
+                root / "videos" / f"{video_id}.mp4", world.frames(), FPS, crf=CRF, threads=1
+            )
             labels = {name: row[name] for name in ("local_intent", "global_intent")}
             labels["next_step_plan"] = scene.steps[step + 1].narration
             scenario, environment = row["place"]
@@ -186,7 +228,9 @@ class Demo:
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
     def write_actplan(self) -> None:
-        """Write 14 instances of twelve activities, with three views each, in the full release's layout."""
+        """Write 14 instances of twelve activities, with three views each, in the full release's
+        layout.
+        """
         root = self.root / "actplan-annotation"
         for row in read_yaml("actplan"):
             room, number = "Rendered_0_int", row["description"]
@@ -198,7 +242,9 @@ class Demo:
             (description / f"task_description_{number}.txt").write_text(text, encoding="utf-8")
             (description / f"problem{number}.bddl").write_text(problem(row), encoding="utf-8")
             for gold in (1, 2):
-                (sample / f"plan_gold_{gold}.txt").write_text(lines_of(row[f"gold_{gold}"]) + "\n", encoding="utf-8")
+                (sample / f"plan_gold_{gold}.txt").write_text(
+                    lines_of(row[f"gold_{gold}"]) + "\n", encoding="utf-8"
+                )
             for model in MODELS:
                 for task in ("actplan", "actplan_text_only"):
                     question_id = f"{room}/{row['activity']}/{number}/sample_0"
@@ -210,7 +256,9 @@ def procedure_of(scene: Scene) -> Procedure:
     """Return a scene's goal and steps."""
     steps = range(len(scene.steps))
     return Procedure(
-        scene.goal, tuple(step.narration for step in scene.steps), tuple(scene.span(step)[0] for step in steps)
+        scene.goal,
+        tuple(step.narration for step in scene.steps),
+        tuple(scene.span(step)[0] for step in steps),
     )
 
 
@@ -220,7 +268,10 @@ def problem(row: Record) -> str:
 
     def literal(text: str, mark: str = "") -> str:
         if text.startswith("or "):
-            return f"(or {' '.join(literal(part, mark) for part in text.removeprefix('or ').split(' / '))})"
+            return (
+                "(or "
+                f"{' '.join(literal(part, mark) for part in text.removeprefix('or ').split(' / '))})"
+            )
         if text.startswith("not "):
             return f"(not {literal(text.removeprefix('not '), mark)})"
         predicate, *arguments = text.split()
@@ -235,7 +286,8 @@ def problem(row: Record) -> str:
         "    (:domain igibson)\n"
         f"    (:objects\n{indented([*objects, 'agent.n.01_1 - agent.n.01'], 8)}    )\n"
         f"    (:init\n{indented(map(literal, row['init']), 8)}    )\n"
-        f"    (:goal\n        (and\n{indented((literal(text, '?') for text in row['goal']), 12)}        )\n    )\n)\n"
+        f"    (:goal\n        (and\n{indented((literal(text, '?') for text in row['goal']), 12)}  "
+        "      )\n    )\n)\n"
     )
 
 

@@ -12,7 +12,8 @@ from lmms_egoplan.paths import module_yaml
 
 FPS = 10
 STEP_FRAMES = 14
-# Nothing happens for 0.8 s between two steps: an observation 0.5 s before the next step shows no hand on a thing.
+# Nothing happens for 0.8 s between two steps: an observation 0.5 s before the next step shows no
+# hand on a thing.
 PAUSE_FRAMES = 8
 
 _REST: Point = (262, 246)
@@ -30,7 +31,8 @@ class Step:
         narration: The action as text.
         hand: The name of the thing that the hand holds or touches.
         to: For each thing, the new values of its attributes.
-        meanwhile: For each thing, temporary values that return to the old ones by the end of the step.
+        meanwhile: For each thing, temporary values that return to the old ones by the end of the
+            step.
     """
 
     narration: str
@@ -83,12 +85,16 @@ class Scene:
         return things, _REST
 
 
-def _partial_step(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
+def _partial_step(
+    things: dict[str, Thing], step: Step, time: float
+) -> tuple[dict[str, Thing], Point]:
     """Return the things and the hand's position at a fraction of the step, in (0, 1]."""
     progress = _ease((time - _GRASP) / (_RELEASE - _GRASP))
     moved_things = _apply(things, step.to, progress)
     moved_things = _apply(moved_things, step.meanwhile, min(1, 3 * progress, 3 * (1 - progress)))
-    reach = _ease(time / _GRASP) if time < _RELEASE else 1 - _ease((time - _RELEASE) / (1 - _RELEASE))
+    reach = (
+        _ease(time / _GRASP) if time < _RELEASE else 1 - _ease((time - _RELEASE) / (1 - _RELEASE))
+    )
     x, y = moved_things[step.hand].centre
     return moved_things, (_REST[0] + (x - _REST[0]) * reach, _REST[1] + (y - _REST[1]) * reach)
 

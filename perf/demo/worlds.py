@@ -23,7 +23,9 @@ def vary(scene: Scene, generator: random.Random) -> Scene:
         }
 
     def recoloured(colour: Colour, max_change: int = _RECOLOURED) -> Colour:
-        red, green, blue = (min(255, max(0, part + generator.randint(-max_change, max_change))) for part in colour)
+        red, green, blue = (
+            min(255, max(0, part + generator.randint(-max_change, max_change))) for part in colour
+        )
         return red, green, blue
 
     return replace(
@@ -33,9 +35,16 @@ def vary(scene: Scene, generator: random.Random) -> Scene:
         sleeve=recoloured(scene.sleeve, _RESLEEVED),
         things={
             name: replace(
-                thing, x=thing.x + dx, y=thing.y + dy, colour=recoloured(thing.colour), inside=recoloured(thing.inside)
+                thing,
+                x=thing.x + dx,
+                y=thing.y + dy,
+                colour=recoloured(thing.colour),
+                inside=recoloured(thing.inside),
             )
             for name, thing in scene.things.items()
         },
-        steps=tuple(replace(step, to=shifted(step.to), meanwhile=shifted(step.meanwhile)) for step in scene.steps),
+        steps=tuple(
+            replace(step, to=shifted(step.to), meanwhile=shifted(step.meanwhile))
+            for step in scene.steps
+        ),
     )

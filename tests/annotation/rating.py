@@ -7,7 +7,15 @@ from lmms_egoplan.annotation.database import Database, create
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
 from lmms_egoplan.annotation.store import Store
-from lmms_egoplan.annotation.study import GOLD, Group, Round, Stage, Study, check_study, default_study
+from lmms_egoplan.annotation.study import (
+    GOLD,
+    Group,
+    Round,
+    Stage,
+    Study,
+    check_study,
+    default_study,
+)
 
 LEVELS = ("0", "1")
 
@@ -31,8 +39,13 @@ class Rating(Flow):
         return len({values["rating"] for values in labels}) > 1
 
     def export(self, labelled):
-        ratings = {item.id: [label.values for label in labelled.of(item, "rate")] for item in labelled.items}
-        complete = {name: values for name, values in ratings.items() if len(values) >= labelled.per_item}
+        ratings = {
+            item.id: [label.values for label in labelled.of(item, "rate")]
+            for item in labelled.items
+        }
+        complete = {
+            name: values for name, values in ratings.items() if len(values) >= labelled.per_item
+        }
         files = {"ratings.json": ExportedFile(json.dumps(complete), "ratings")} if complete else {}
         return Export([f"Rated: {len(complete)}"], files)
 
@@ -74,7 +87,12 @@ class Studied(Rating):
     def sets_aside(self, values):
         return values["rating"] == "aside"
 
-    stages = (Stage("rate", "Rating"), Stage("check", "Check"), Stage("audit", "Audit"), Stage("recheck", "Recheck"))
+    stages = (
+        Stage("rate", "Rating"),
+        Stage("check", "Check"),
+        Stage("audit", "Audit"),
+        Stage("recheck", "Recheck"),
+    )
 
 
 STUDY = Study(
@@ -91,7 +109,8 @@ STUDY = Study(
 
 def texts(count):
     return [
-        Item(f"text/{number}", {"text": f"<b>text {number}</b>"}, {"model": "secret-model"}) for number in range(count)
+        Item(f"text/{number}", {"text": f"<b>text {number}</b>"}, {"model": "secret-model"})
+        for number in range(count)
     ]
 
 

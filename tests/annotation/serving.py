@@ -40,7 +40,9 @@ class Client(httpx.Client):
         super().__init__(base_url=address, follow_redirects=True, timeout=FOREVER_S, verify=False)
 
     def build_request(self, method, url, **options):
-        is_page = isinstance(url, str) and url.startswith("/") and not url.startswith(("/p/", "/enter/"))
+        is_page = (
+            isinstance(url, str) and url.startswith("/") and not url.startswith(("/p/", "/enter/"))
+        )
         return super().build_request(method, self.base + url if is_page else url, **options)
 
 
@@ -63,7 +65,9 @@ def visited(store, name="annotator-1"):
 
 def form_in(page, action="/label/"):
     """Return the target of the page's form and its hidden fields."""
-    form = re.search(rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL)
+    form = re.search(
+        rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL
+    )
     hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form[0])
     return form[1], {name: unescape(value) for name, value in hidden}
 
@@ -78,7 +82,9 @@ def post(client, action="/label/", **values):
 def label_all(store, values_of):
     """Label all items as all annotators. `values_of` maps person and page to the values."""
     with served(store) as address:
-        clients = {progress.person: enter(address, store, progress.person) for progress in store.progress()}
+        clients = {
+            progress.person: enter(address, store, progress.person) for progress in store.progress()
+        }
         busy = True
         while busy:
             busy = False
@@ -96,7 +102,10 @@ def run(*arguments):
 
 
 def export(store, out=None):
-    """Run ``annotate export``. Return its output and folder. The database may be in use by a server."""
+    """Run ``annotate export``.
+
+    Return its output and folder. The database may be in use by a server.
+    """
     path = store.database.path
     out = out or path.parent / "out"
     code, output = run("annotate", "export", path, "--out", out)

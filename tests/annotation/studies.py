@@ -44,4 +44,6 @@ def packaged(tmp_path, name, **changes):
 def opened(tmp_path, name, items, **changes):
     """Open a database of items with a copy of a packaged study."""
     flow, path = load_flow(name), packaged(tmp_path, name, **changes)
-    return open_store(flow, tmp_path / "labels.sqlite", lambda _: items, "items", Team(study=str(path)))
+    return open_store(
+        flow, tmp_path / "labels.sqlite", lambda _: items, "items", Team(study=str(path))
+    )

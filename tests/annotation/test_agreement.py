@@ -22,14 +22,20 @@ def cohen(pairs):
     levels = {value for pair in pairs for value in pair}
     observed = sum(a == b for a, b in pairs) / len(pairs)
     chance = (
-        sum(sum(a == level for a, _ in pairs) * sum(b == level for _, b in pairs) for level in levels) / len(pairs) ** 2
+        sum(
+            sum(a == level for a, _ in pairs) * sum(b == level for _, b in pairs)
+            for level in levels
+        )
+        / len(pairs) ** 2
     )
     constant = any(len({*ratings}) < 2 for ratings in zip(*pairs, strict=True))
     return None if constant else (observed - chance) / (1 - chance)
 
 
 def test_pairs_with_few_shared_items_have_no_kappa():
-    """Nine in ten labels are equal, but each pair shares only three items, so kappa would be meaningless."""
+    """Nine in ten labels are equal, but each pair shares only three items, so kappa would be
+    meaningless.
+    """
     labels = [{"lead": number % 2, f"annotator-{number // 3}": number % 2} for number in range(30)]
     for number in (0, 9, 18):
         labels[number][f"annotator-{number // 3}"] = 1 - number % 2
@@ -47,7 +53,11 @@ def test_only_pairs_with_ten_shared_items_count():
     assert (agreement.items, agreement.cohen_pairs_skipped) == (109, 1)
     agreement = measure(scale((0, 1)), [*units, {"A": 1, "C": 0}])
     assert agreement.cohen == pytest.approx((100 * 1 + 10 * cohen([(0, 1)] * 9 + [(1, 0)])) / 110)
-    assert (agreement.cohen_pairs, agreement.cohen_smallest_overlap, agreement.cohen_pairs_skipped) == (2, 10, 0)
+    assert (
+        agreement.cohen_pairs,
+        agreement.cohen_smallest_overlap,
+        agreement.cohen_pairs_skipped,
+    ) == (2, 10, 0)
 
 
 def test_constant_annotator_has_no_kappa():
@@ -63,7 +73,10 @@ def test_constant_annotator_has_no_kappa_despite_rounding_errors():
 
 
 def planted(seed, items, reliabilities, levels=3):
-    """Return labels of annotators who know the truth with their reliability, else guess. Each labels most items."""
+    """Return labels of annotators who know the truth with their reliability, else guess.
+
+    Each labels most items.
+    """
     source = np.random.default_rng(seed)
     truth = source.integers(0, levels, items)
     units = [{} for _ in range(items)]
@@ -93,7 +106,10 @@ def test_a_careless_annotator_is_told_from_careful_ones():
         assert row.percent == pytest.approx(100 * sum(a == b for a, b in shared) / len(shared))
         assert row.kappa == pytest.approx(cohen(shared))
         if first == "A":  # Resample the items themselves.
-            drawn = [[shared[i] for i in source.integers(0, len(shared), len(shared))] for _ in range(200)]
+            drawn = [
+                [shared[i] for i in source.integers(0, len(shared), len(shared))]
+                for _ in range(200)
+            ]
             percents = [100 * sum(a == b for a, b in sample) / len(sample) for sample in drawn]
             for low, high, values, width in (
                 (row.percent_low, row.percent_high, percents, 1.5),
@@ -102,7 +118,9 @@ def test_a_careless_annotator_is_told_from_careful_ones():
                 assert (low, high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=width)
     for name, row in (with_all | {"C": careless}).items():
         equal = [
-            [unit[name] == value for other, value in unit.items() if other != name] for unit in units if name in unit
+            [unit[name] == value for other, value in unit.items() if other != name]
+            for unit in units
+            if name in unit
         ]
         equal = [values for values in equal if values]
         assert row.items == len(equal)
@@ -110,24 +128,32 @@ def test_a_careless_annotator_is_told_from_careful_ones():
     reordered = [dict(reversed(unit.items())) for unit in reversed(units)]
     assert measure_people(scale((0, 1, 2)), reordered) == rows
     few = measure_people(scale((0, 1, 2)), units[:9])
-    assert {(row.percent_low, row.percent_high, row.kappa, row.kappa_low) for row in few} == {(None,) * 4}
+    assert {(row.percent_low, row.percent_high, row.kappa, row.kappa_low) for row in few} == {
+        (None,) * 4
+    }
     assert all(row.percent is not None for row in few)
 
 
 @pytest.mark.nightly
 def test_intervals_cover_the_true_values():
-    """Two people are equal with probability r * s + (1 - r * s) / 3, and kappa is r * s for equally frequent levels."""
+    """Two people are equal with probability r * s + (1 - r * s) / 3, and kappa is r * s for equally
+    frequent levels.
+    """
     reliabilities = {"A": 0.9, "B": 0.8, "C": 0.6}
     covered = Counter()
     for seed in range(150):
         for row in measure_people(scale((0, 1, 2)), planted(seed, 120, reliabilities)):
             if row.second:
                 kappa = reliabilities[row.first] * reliabilities[row.second]
-                covered["percent"] += row.percent_low <= 100 * (kappa + (1 - kappa) / 3) <= row.percent_high
+                covered["percent"] += (
+                    row.percent_low <= 100 * (kappa + (1 - kappa) / 3) <= row.percent_high
+                )
                 covered["kappa"] += row.kappa_low <= kappa <= row.kappa_high
             else:
                 products = [
-                    reliabilities[row.first] * value for name, value in reliabilities.items() if name != row.first
+                    reliabilities[row.first] * value
+                    for name, value in reliabilities.items()
+                    if name != row.first
                 ]
                 expected = 100 * sum(kappa + (1 - kappa) / 3 for kappa in products) / 2
                 covered["person"] += row.percent_low <= expected <= row.percent_high
@@ -135,7 +161,9 @@ def test_intervals_cover_the_true_values():
 
 
 names = st.sampled_from("PQRS")
-units_of = st.lists(st.dictionaries(names, st.sampled_from((0.0, 0.5, 1.0)), max_size=4), max_size=30)
+units_of = st.lists(
+    st.dictionaries(names, st.sampled_from((0.0, 0.5, 1.0)), max_size=4), max_size=30
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,13 +173,17 @@ def test_coefficients_match_their_definitions(units):
     several = [unit for unit in units if len(unit) > 1]
     assert agreement.items == len(several)
     pairs = [pair for unit in several for pair in combinations(unit.values(), 2)]
-    assert agreement.percent == (pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None)
+    assert agreement.percent == (
+        pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None
+    )
     shared_by = [
         [(unit[first], unit[second]) for unit in units if first in unit and second in unit]
         for first, second in combinations("PQRS", 2)
     ]
     kappas = [
-        (kappa, len(shared)) for shared in shared_by if len(shared) >= 10 and (kappa := cohen(shared)) is not None
+        (kappa, len(shared))
+        for shared in shared_by
+        if len(shared) >= 10 and (kappa := cohen(shared)) is not None
     ]
     items = sum(shared for _, shared in kappas)
     assert agreement.cohen == (
@@ -159,7 +191,9 @@ def test_coefficients_match_their_definitions(units):
     )
     assert agreement.cohen_pairs == len(kappas)
     assert agreement.cohen_pairs_skipped == sum(map(bool, shared_by)) - len(kappas)
-    assert agreement.cohen_smallest_overlap == (min(shared for _, shared in kappas) if kappas else None)
+    assert agreement.cohen_smallest_overlap == (
+        min(shared for _, shared in kappas) if kappas else None
+    )
     values = [list(unit.values()) for unit in units]
     for is_ordered in (True, False):
         alpha = krippendorff_alpha(values, (0.0, 0.5, 1.0), is_ordered=is_ordered)

@@ -54,16 +54,29 @@ def test_requests_without_a_link_are_refused(make):
     answers = [stranger.get(path) for path in ["/enter/x", *pages]]
     stranger.base = base
     answers += [stranger.get(path) for path in pages]
-    assert [str(answer.url) for answer in answers if answer.status_code != 403 or "text 0" in answer.text] == []
+    assert [
+        str(answer.url)
+        for answer in answers
+        if answer.status_code != 403 or "text 0" in answer.text
+    ] == []
 
 
 def test_no_path_reaches_the_file_system(make):
     address, store = make()
     client = enter(address, store, "annotator-1")
-    paths = ["/docs", "/openapi.json", "/redoc", "/static/../app.py", "/static/..%2fapp.py", "/media/1/../../x"]
+    paths = [
+        "/docs",
+        "/openapi.json",
+        "/redoc",
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/media/1/../../x",
+    ]
     answers = {path: client.get(path) for path in paths}
     assert [
-        path for path, answer in answers.items() if answer.status_code not in (403, 404, 422) or "import" in answer.text
+        path
+        for path, answer in answers.items()
+        if answer.status_code not in (403, 404, 422) or "import" in answer.text
     ] == []
 
 
@@ -95,7 +108,11 @@ def test_saving_a_label_shows_the_next_item(make):
     assert "labelled 1 item. Your share is about 2; 1 left" in page.text
     assert form_in(page.text)[0] != first
     (label,) = next(iter(store.labelled().labels.values()))
-    assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i> \tL\u200dR\u200f\n2", 3.3)
+    assert (label.values, label.comment, label.seconds) == (
+        {"rating": "1"},
+        "<i>odd</i> \tL\u200dR\u200f\n2",
+        3.3,
+    )
     page = post(client, rating="0")
     assert 'id="label"' not in page.text
     assert "labelled 2 items. Your share is about 2; 0 left" in page.text
@@ -132,7 +149,9 @@ def test_invalid_addresses_return_404(make):
     stranger.base = lead.base
     huge = "99999999999999999999"
     paths = [f"/media/{huge}/0", "/media/x/0", "/media/1/-1", "/item/x", f"/item/1/{huge}"]
-    statuses = {path: (lead.get(path).status_code, stranger.get(path).status_code) for path in paths}
+    statuses = {
+        path: (lead.get(path).status_code, stranger.get(path).status_code) for path in paths
+    }
     assert statuses == dict.fromkeys(paths, (404, 403))
 
 
@@ -219,7 +238,10 @@ def test_skipped_item_is_shown_to_the_lead_and_reassigned(make):
     assert 'id="label"' not in client.page.text
     mine = client.get("/mine").text
     assert "too &lt;b&gt;dark&lt;/b&gt; by far" in mine
-    assert "too &lt;b&gt;dark" in client.get(re.search(r'href="(/p/[^"]+/label/[0-9]+)"', mine)[1]).text
+    assert (
+        "too &lt;b&gt;dark"
+        in client.get(re.search(r'href="(/p/[^"]+/label/[0-9]+)"', mine)[1]).text
+    )
     lead = enter(address, store, "lead")
     assert "too &lt;b&gt;dark&lt;/b&gt; by far" in lead.page.text
     assert lead.get("/adjudicate/0").status_code == 200
@@ -241,9 +263,9 @@ def test_annotators_find_and_change_their_labels(make):
     client.page = client.get(path)
     assert 'value="0" required checked' in client.page.text
     assert post(client, rating="1").status_code == 200
-    assert sorted(label.values["rating"] for labels in store.labelled().labels.values() for label in labels) == list(
-        "001"
-    )
+    assert sorted(
+        label.values["rating"] for labels in store.labelled().labels.values() for label in labels
+    ) == list("001")
     other = enter(address, store, "annotator-2")
     assert other.get(f"/label/{path.rpartition('/')[2]}").status_code == 403
     assert "label/" not in other.get("/mine").text
@@ -255,14 +277,19 @@ def test_annotators_find_and_change_their_labels(make):
 @pytest.mark.parametrize("newer", ["label", "skip"])
 def test_stale_form_asks_before_replacing_a_newer_label(make, newer):
     address, store = make(count=1, annotators=1, per_item=1)
-    first_tab, second_tab = enter(address, store, "annotator-1"), enter(address, store, "annotator-1")
+    first_tab, second_tab = (
+        enter(address, store, "annotator-1"),
+        enter(address, store, "annotator-1"),
+    )
     if newer == "label":
         post(first_tab, rating="1", comment="newer")
     else:
         post(first_tab, "/skip/", reason="too dark")
     assert post(second_tab, rating="0").status_code == 409
     assert ("Rating: 1" if newer == "label" else "too dark") in second_tab.page.text
-    labels = [label.values for item_labels in store.labelled().labels.values() for label in item_labels]
+    labels = [
+        label.values for item_labels in store.labelled().labels.values() for label in item_labels
+    ]
     assert labels == ([{"rating": "1"}] if newer == "label" else [])
     assert post(second_tab, rating="0").status_code == 200
     assert store.labelled().labels["text/0"][0].values == {"rating": "0"}
@@ -289,15 +316,30 @@ def test_lead_closes_and_renews_links_and_names_people(make):
     client, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
     _, hidden = form_in(lead.page.text, "/people/name")
     assert hidden["person"] == "annotator-1"
-    assert lead.post("/people/name", data=hidden | {"called": " Ada \u202e <i>L.</i>\x7f "}).status_code == 200
+    assert (
+        lead.post(
+            "/people/name", data=hidden | {"called": " Ada \u202e <i>L.</i>\x7f "}
+        ).status_code
+        == 200
+    )
     assert "Ada &lt;i&gt;L.&lt;/i&gt; (annotator-1)" in client.get("/").text
-    duplicate = lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"})
+    duplicate = lead.post(
+        "/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"}
+    )
     assert (duplicate.status_code, "annotator-1" in duplicate.text) == (400, True)
-    assert lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "lead"}).status_code == 400
+    assert (
+        lead.post(
+            "/people/name", data=hidden | {"person": "annotator-2", "called": "lead"}
+        ).status_code
+        == 400
+    )
     assert client.post("/people/close", data=hidden).status_code == 403
     old = next(person.token for person in store.people() if person.name == "annotator-1")
     assert lead.post("/people/close", data=hidden).status_code == 200
-    assert [client.get(path).status_code for path in ("/", "/mine", "/static/style.css", f"/enter/{old}")] == [403] * 4
+    assert [
+        client.get(path).status_code
+        for path in ("/", "/mine", "/static/style.css", f"/enter/{old}")
+    ] == [403] * 4
     assert lead.post("/people/renew", data=hidden).status_code == 200
     new = next(person.token for person in store.people() if person.name == "annotator-1")
     assert new != old
@@ -313,7 +355,14 @@ def test_unknown_hosts_are_refused(tmp_path):
     known_hosts = (
         "localhost", "LocalHost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "localhost.:{port}", "labels.example.org",
     )  # fmt: skip
-    unknown_hosts = ("evil.example.org:{port}", "127.0.0.1.evil.org", "localhost@evil.org", "", "[::1", "a:b:c")
+    unknown_hosts = (
+        "evil.example.org:{port}",
+        "127.0.0.1.evil.org",
+        "localhost@evil.org",
+        "",
+        "[::1",
+        "a:b:c",
+    )
     with served(store, hosts=["Labels.example.org"]) as address:
         client = enter(address, store, "annotator-1")
         for host in (*known_hosts, *unknown_hosts):

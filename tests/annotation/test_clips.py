@@ -26,7 +26,9 @@ def video(tmp_path):
 
 def test_make_all_reuses_existing_files_and_reports_problems(video, tmp_path):
     folder = MediaFolder(tmp_path / "labels.sqlite.media")
-    good = [Cut(video, tuple(range(first, first + 5)), 10.0) for first in range(9)] + [Still(video, 7)]
+    good = [Cut(video, tuple(range(first, first + 5)), 10.0) for first in range(9)] + [
+        Still(video, 7)
+    ]
     missing = [Still(str(tmp_path / "gone.mp4"), 3), Cut(video, (58, 59, 60), 10.0)]
     before = folder.file(good[3]).stat().st_mtime_ns
     problems = folder.make_all([*good, *missing])
@@ -43,18 +45,27 @@ def test_make_all_reuses_existing_files_and_reports_problems(video, tmp_path):
 
 def test_clip_height_is_limited(video, tmp_path):
     (whole,) = read_video_frames(video, [0])
-    for height, expected in ((whole.height // 2, whole.height // 2), (whole.height * 2, whole.height)):
+    for height, expected in (
+        (whole.height // 2, whole.height // 2),
+        (whole.height * 2, whole.height),
+    ):
         folder = MediaFolder(tmp_path / "media", height)
         (frame,) = read_video_frames(folder.file(Cut(video, (1,), 10.0)), [0])
         assert (frame.width, frame.height) == (whole.width * expected // whole.height, expected)
-        assert folder.file(Cut(video, (1,), 10.0)) != MediaFolder(tmp_path / "media", 17).file(Cut(video, (1,), 10.0))
+        assert folder.file(Cut(video, (1,), 10.0)) != MediaFolder(tmp_path / "media", 17).file(
+            Cut(video, (1,), 10.0)
+        )
 
 
 @pytest.mark.nightly
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core")
 def test_clip_bytes_do_not_depend_on_the_number_of_cores(tmp_path):
     video, digests = str(tmp_path / "large.mp4"), set()
-    write_video(tmp_path / "large.mp4", [number_image(number).resize((640, 480)) for number in range(40)], 10.0)
+    write_video(
+        tmp_path / "large.mp4",
+        [number_image(number).resize((640, 480)) for number in range(40)],
+        10.0,
+    )
     for name, cores in (("one", {0}), ("all", os.sched_getaffinity(0))):
         subprocess.run(
             [sys.executable, "-c", _MAKE, tmp_path / name, video],

@@ -28,7 +28,11 @@ def source(tmp_path, monkeypatch, numbered_videos):
 def start(folder, annotators=3):
     items = folder / "steps.jsonl"
     return open_store(
-        FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", Team(annotators)
+        FLOW,
+        folder / "labels.sqlite",
+        lambda _: read_items(items, folder / "videos"),
+        "steps",
+        Team(annotators),
     )
 
 
@@ -37,7 +41,10 @@ def test_export_of_revised_steps_can_be_prepared(source):
 
     def change(stage, values, page):
         if stage == "revise" and "drive screw 2 in" in values["next_step_plan"]:
-            return values | {"next_step_plan": "put the board down", "supported_next_step_plan": "no"}
+            return values | {
+                "next_step_plan": "put the board down",
+                "supported_next_step_plan": "no",
+            }
         return values
 
     label(store, change)
@@ -53,7 +60,10 @@ def test_export_of_revised_steps_can_be_prepared(source):
     }
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "16.7"
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["paper"] == "13.7"
-    labels, whole = rates["labels_supported_before_the_cut"], rates["steps_with_all_labels_supported"]
+    labels, whole = (
+        rates["labels_supported_before_the_cut"],
+        rates["steps_with_all_labels_supported"],
+    )
     assert (labels["count"], labels["of"], labels["paper"]) == ("18", "18", "94.3")
     assert (whole["count"], whole["of"], whole["paper"]) == ("6", "6", "n/a")
     assert rates["cuts_moved"]["count"] == "0"
@@ -65,7 +75,9 @@ def frames_at(client, path, source):
     """Return the numbers of the frames in the clip at this address."""
     clip = source / "clip.mp4"
     clip.write_bytes(client.get(path).content)
-    return [read_number(frame) for frame in read_video_frames(clip, range(count_video_frames(clip)))]
+    return [
+        read_number(frame) for frame in read_video_frames(clip, range(count_video_frames(clip)))
+    ]
 
 
 def clip_on(page):
@@ -106,7 +118,9 @@ def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     for item in store.items():
         (clip,) = FLOW.form(item.contents).media
         path = folder.file(clip)
-        numbers = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
+        numbers = [
+            read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))
+        ]
         record = item.hidden["record"]
         assert max(numbers) / FPS < record["end_sec"]
         assert (max(numbers) + 1) / FPS >= record["end_sec"] - 1e-9
@@ -124,15 +138,26 @@ def test_place_is_asked_only_with_candidates_or_without_a_place(source):
     items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
     assert [item.id for item in items if "place" in item.contents] == ["s2", "s3"]
     goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
-    changes = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
-    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | changes]), source / "videos")
+    changes = {
+        "category": "make tea",
+        "unverified": True,
+        "next_step_plan_candidates": ["drive screw 4 in"],
+    }
+    (item,) = read_items(
+        write_annotations(source / "steps.jsonl", [goalstep | changes]), source / "videos"
+    )
     assert "place" not in item.contents
 
 
 def test_lead_decides_where_the_reviewer_differs(source):
     write_annotations(source / "steps.jsonl", [raw_record(1)])
     store = start(source)
-    label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "verify" else {}))
+    label(
+        store,
+        lambda stage, values, page: (
+            values | ({"global_intent": "build it"} if stage == "verify" else {})
+        ),
+    )
     assert "0 of 1" in export(store)[2]
     with visited(store, "lead") as lead:
         assert '/adjudicate/0"' in lead.page.text
@@ -151,7 +176,9 @@ def test_audit_counts_moved_cuts_of_finished_steps_by_anyone(source):
     label(
         store,
         lambda stage, values, page: (
-            values | early if stage == "verify" and "drive screw 1 in" in values["next_step_plan"] else values
+            values | early
+            if stage == "verify" and "drive screw 1 in" in values["next_step_plan"]
+            else values
         ),
     )
     rates = export(store)[1]
@@ -182,7 +209,10 @@ def test_audit_counts_final_verdicts_on_labels(source):
         lead.page = lead.get(re.search('href="([^"]+/adjudicate/[0-9]+)"', lead.page.text)[1])
         post(lead, **unchanged(lead.page.text) | {"supported_next_step_plan": "no"})
     rates = export(store)[1]
-    assert [(rates[name]["count"], rates[name]["of"]) for name in (labels, steps)] == [("17", "18"), ("5", "6")]
+    assert [(rates[name]["count"], rates[name]["of"]) for name in (labels, steps)] == [
+        ("17", "18"),
+        ("5", "6"),
+    ]
 
 
 def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
@@ -206,7 +236,11 @@ def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
             ("Local intent", "Procedural intent", "Next step"),
         ),
         (
-            {"local_intent": "Local Intent", "global_intent": "Procedural Intent", "next_step_plan": "next-plan"},
+            {
+                "local_intent": "Local Intent",
+                "global_intent": "Procedural Intent",
+                "next_step_plan": "next-plan",
+            },
             ("Local intent", "Procedural intent", "Next plan"),
         ),
     ],
@@ -221,7 +255,13 @@ def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
     for title in titles:
         assert f"<p>{title}: " in guide
         assert f"<legend>{title}</legend>" in form
-    for other in {"Global intent", "Procedural intent", "Next step plan", "Next-step plan", "Next step"} - {*titles}:
+    for other in {
+        "Global intent",
+        "Procedural intent",
+        "Next step plan",
+        "Next-step plan",
+        "Next step",
+    } - {*titles}:
         assert f"{other}:" not in page
         assert f"<legend>{other}</legend>" not in page
     write_label_studio(FLOW, store.items(), media_folder(store.database.path), source / "studio")
@@ -235,7 +275,14 @@ def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
 
 def test_invalid_values_are_refused(source):
     store = start(source)
-    changes = ({"local_intent": "  "}, {"end_sec": "nan"}, {"end_sec": "9"}, {"supported_local_intent": ""})
+    changes = (
+        {"local_intent": "  "},
+        {"end_sec": "nan"},
+        {"end_sec": "9"},
+        {"supported_local_intent": ""},
+    )
     with visited(store) as client:
         initial = unchanged(client.page.text)
-        assert [change for change in changes if post(client, **initial | change).status_code != 422] == []
+        assert [
+            change for change in changes if post(client, **initial | change).status_code != 422
+        ] == []

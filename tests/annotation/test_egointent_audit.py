@@ -26,7 +26,10 @@ def test_rates_are_counted():
     supported = [(True, True, True), (True, False, True)]
     moves, durations = [0.0, -0.1, 0.5, -0.2], [1.0, 2.0, 4.0, 11.0]
     rejections = ["confusion", "no", "confusion", "other"]
-    rates = {rate.rate: rate for rate in audit(revisions, [True, True, False], supported, moves, durations, rejections)}
+    rates = {
+        rate.rate: rate
+        for rate in audit(revisions, [True, True, False], supported, moves, durations, rejections)
+    }
     assert {name: (rate.value, rate.count, rate.of) for name, rate in rates.items()} == {
         "candidates_rewritten_for_hindsight_local_intent": (0.0, 0, 4),
         "candidates_rewritten_for_hindsight_global_intent": (0.0, 0, 4),
@@ -59,7 +62,19 @@ def test_rates_are_counted():
 def test_rates_include_the_papers_values():
     rates = {rate.rate: rate for rate in audit([], [], [], [], [])}
     assert {rate.value for rate in rates.values()} == {"n/a"}
-    assert {rate.paper for rate in rates.values()} == {6.1, 13.7, 94.3, 25.2, 98.4, 0.11, 0.23, 1.87, 3.42, 3.57, "n/a"}
+    assert {rate.paper for rate in rates.values()} == {
+        6.1,
+        13.7,
+        94.3,
+        25.2,
+        98.4,
+        0.11,
+        0.23,
+        1.87,
+        3.42,
+        3.57,
+        "n/a",
+    }
     assert rates["steps_above_10_sec"].paper == 6.1
     for name in ("median", "mean", "p75"):
         assert rates[f"{name}_duration_sec"].paper == PAPER[f"{name}_sec"]
@@ -69,7 +84,9 @@ def test_rates_include_the_papers_values():
 def test_audit_file_round_trip(tmp_path, revisions):
     rates = audit(revisions, [], [], [-0.25], [])
     (tmp_path / AUDIT).write_text(audit_csv(rates), encoding="utf-8", newline="")
-    assert [astuple(rate) for rate in read_audit(tmp_path)] == [tuple(map(str, astuple(rate))) for rate in rates]
+    assert [astuple(rate) for rate in read_audit(tmp_path)] == [
+        tuple(map(str, astuple(rate))) for rate in rates
+    ]
 
 
 @pytest.mark.parametrize("cells", ["1", "cuts_moved,1,2,3,4,5,6,7,8"])

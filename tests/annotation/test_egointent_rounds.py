@@ -1,4 +1,6 @@
-"""Test the rounds of EgoIntent's quality control: what each form shows and asks, and what settles a step."""
+"""Test the rounds of EgoIntent's quality control: what each form shows and asks, and what settles a
+step.
+"""
 
 import json
 
@@ -18,7 +20,8 @@ from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 from media.files import read_number
 
 STAGES = ("", "revise", "verify", "review", "supported", "boundary", ADJUDICATION)
-# Step 1 is numbers from frame 15 on. Its recorded cut is at frame 27, and its outcome ends before frame 33.
+# Step 1 is numbers from frame 15 on. Its recorded cut is at frame 27, and its outcome ends before
+# frame 33.
 START, CUT, OUTCOME = 15, 27, 33
 SUPPORTED = [f"supported_{field}" for field in FIELDS]
 
@@ -30,7 +33,9 @@ def folder(tmp_path, numbered_videos):
 
 
 def items_of(folder, **changes):
-    path = write_annotations(folder / "steps.jsonl", [raw_record(1, outcome_sec=OUTCOME / FPS) | changes])
+    path = write_annotations(
+        folder / "steps.jsonl", [raw_record(1, outcome_sec=OUTCOME / FPS) | changes]
+    )
     return read_items(path, folder / "videos")
 
 
@@ -38,13 +43,17 @@ def label(item, earlier=(), stage="", **changes):
     """Return the label of someone who changes nothing else in the form of a round."""
     fields = {field.name: field for field in FLOW.form(item.contents, earlier, 0, stage).fields}
     sent = {name: str(getattr(field, "initial", "")) or "yes" for name, field in fields.items()}
-    return read_values(FLOW.form(item.contents, earlier, 0, stage), {k: [v] for k, v in (sent | changes).items()})
+    return read_values(
+        FLOW.form(item.contents, earlier, 0, stage), {k: [v] for k, v in (sent | changes).items()}
+    )
 
 
 def frames_of(form, folder):
     """Return the numbers of the frames in the delivered clip."""
     path = MediaFolder(folder / "media").file(form.media[0])
-    return [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
+    return [
+        read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))
+    ]
 
 
 @pytest.mark.parametrize("cut", [20, CUT, 31])
@@ -56,7 +65,9 @@ def test_only_the_first_round_has_frames_after_the_cut(folder, cut):
         numbers = frames_of(FLOW.form(item.contents, (), 0, stage), folder)
         assert numbers == list(range(START, OUTCOME if stage == "revise" else CUT)), stage
         if stage not in ("", "revise"):
-            assert frames_of(FLOW.form(item.contents, (revised,), 0, stage), folder) == list(range(START, cut)), stage
+            assert frames_of(FLOW.form(item.contents, (revised,), 0, stage), folder) == list(
+                range(START, cut)
+            ), stage
     verified = label(item, (revised,), "verify", boundary="no", end_sec=str((cut - 2) / FPS))
     for stage in ("review", "supported", "boundary", ADJUDICATION):
         form = FLOW.form(item.contents, (revised, verified), 0, stage)
@@ -71,14 +82,18 @@ def test_label_studio_gets_no_frame_after_the_recorded_cut(folder):
     out = folder / "studio"
     write_label_studio(FLOW, items_of(folder), MediaFolder(folder / "media"), out)
     (task,) = json.loads((out / "tasks.json").read_text())
-    (name,) = (text for text in task["data"].values() if isinstance(text, str) and text.endswith(".mp4"))
+    (name,) = (
+        text for text in task["data"].values() if isinstance(text, str) and text.endswith(".mp4")
+    )
     assert count_video_frames(out / name.removeprefix("/data/local-files/?d=")) == CUT - START
     assert "after" not in (out / "tasks.json").read_text()
 
 
 def test_later_cuts_are_offered_in_the_first_round_only(folder):
     (item,) = items_of(folder)
-    help_ = {stage: FLOW.form(item.contents, (), 0, stage).fields[0].help for stage in ("", "revise")}
+    help_ = {
+        stage: FLOW.form(item.contents, (), 0, stage).fields[0].help for stage in ("", "revise")
+    }
     assert "recorded end is at 0.900 s" in help_["revise"]
     assert "models and reviewers never see" in help_["revise"]
     assert "Later frames are not in the clip" in help_[""]
@@ -116,7 +131,9 @@ def test_outcome_in_a_table_is_read(folder):
 def test_prepared_steps_ignore_the_outcome(folder, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
     items_of(folder)
-    code, output = run("data", "prepare", "egointent", folder / "steps.jsonl", "--videos", folder / "videos")
+    code, output = run(
+        "data", "prepare", "egointent", folder / "steps.jsonl", "--videos", folder / "videos"
+    )
     assert code == 0
     assert "ignored: outcome_sec" in output
     (row,) = EGOINTENT.load("test")
@@ -127,10 +144,19 @@ def test_prepared_steps_ignore_the_outcome(folder, monkeypatch):
 def test_each_round_asks_its_own_questions(folder):
     (item,) = items_of(folder)
     revised = label(item, stage="revise", local_intent="hold it")
-    names = {stage: [field.name for field in FLOW.form(item.contents, (revised,), 0, stage).fields] for stage in STAGES}
+    names = {
+        stage: [field.name for field in FLOW.form(item.contents, (revised,), 0, stage).fields]
+        for stage in STAGES
+    }
     labels = [name for pair in zip(SUPPORTED, FIELDS, strict=True) for name in pair]
     assert names["revise"] == ["end_sec", *labels]
-    assert names["verify"] == names["review"] == names[""] == names[ADJUDICATION] == ["boundary", "end_sec", *labels]
+    assert (
+        names["verify"]
+        == names["review"]
+        == names[""]
+        == names[ADJUDICATION]
+        == ["boundary", "end_sec", *labels]
+    )
     assert names["supported"] == SUPPORTED
     assert names["boundary"] == ["boundary"]
     form = FLOW.form(item.contents, (revised,), 0, "supported")
@@ -141,19 +167,31 @@ def test_each_round_asks_its_own_questions(folder):
 def test_reviewers_write_only_about_labels_that_they_reject(folder):
     (item,) = items_of(folder)
     revised = label(item, stage="revise")
-    changes = {"supported_global_intent": "abstraction", "global_intent": "build it", "local_intent": "ignored"}
+    changes = {
+        "supported_global_intent": "abstraction",
+        "global_intent": "build it",
+        "local_intent": "ignored",
+    }
     values = label(item, (revised,), "review", **changes)
     assert {field for field in FIELDS if field in values} == {"global_intent"}
-    assert FLOW.form(item.contents, (revised, values), 0, "supported").fields[1].help == "Label: build it"
+    assert (
+        FLOW.form(item.contents, (revised, values), 0, "supported").fields[1].help
+        == "Label: build it"
+    )
     # The lead's form has the text of every label.
     assert {*FIELDS} <= label(item, (revised,), ADJUDICATION).keys()
 
 
 def differ(item, *rounds):
-    """Return whether labels differ. A round is its stage, its number of people, and the last person's changes."""
+    """Return whether labels differ.
+
+    A round is its stage, its number of people, and the last person's changes.
+    """
     labels, earlier = [], []
     for stage, people, changes in rounds:
-        values = [label(item, earlier, stage) for _ in range(people - 1)] + [label(item, earlier, stage, **changes)]
+        values = [label(item, earlier, stage) for _ in range(people - 1)] + [
+            label(item, earlier, stage, **changes)
+        ]
         labels += values
         earlier.append(values[0])
     return FLOW.differ(item, labels)
@@ -187,7 +225,11 @@ REJECT = {"supported_global_intent": "confusion"}
 )
 def test_last_people_decide_whether_a_step_is_settled(folder, revise, verify, review, expected):
     (item,) = items_of(folder)
-    rounds = [("revise", 1, revise), ("verify", 1, verify), *([("review", 3, review)] if review is not None else [])]
+    rounds = [
+        ("revise", 1, revise),
+        ("verify", 1, verify),
+        *([("review", 3, review)] if review is not None else []),
+    ]
     assert differ(item, *rounds) is expected
 
 

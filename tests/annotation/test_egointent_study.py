@@ -39,8 +39,13 @@ def time(number):
 
 def test_study_has_the_numbers_of_the_paper():
     study = read_study("egointent")
-    assert {name: group.count for name, group in study.people.items()} == {"annotator": 5, "reviewer": 3}
-    assert {one.name: (one.people, one.per_item, one.sample, one.final) for one in study.rounds} == {
+    assert {name: group.count for name, group in study.people.items()} == {
+        "annotator": 5,
+        "reviewer": 3,
+    }
+    assert {
+        one.name: (one.people, one.per_item, one.sample, one.final) for one in study.rounds
+    } == {
         "revise": ("annotator", 1, None, False),
         "verify": ("annotator", 1, None, False),
         "review": ("reviewer", 3, 1510, False),
@@ -51,9 +56,14 @@ def test_study_has_the_numbers_of_the_paper():
 
 @pytest.fixture
 def store(tmp_path, numbered_videos):
-    """Create a database for the study with smaller samples. Each clip has 12 frames and 6 more up to the outcome."""
+    """Create a database for the study with smaller samples.
+
+    Each clip has 12 frames and 6 more up to the outcome.
+    """
     records = [
-        raw_record(number, start_sec=time(number), end_sec=time(number + 2), outcome_sec=time(number + 3))
+        raw_record(
+            number, start_sec=time(number), end_sec=time(number + 2), outcome_sec=time(number + 3)
+        )
         for number in range(STEPS)
     ]
     steps = write_annotations(tmp_path / "steps.jsonl", records)
@@ -62,7 +72,13 @@ def store(tmp_path, numbered_videos):
         one["sample"] = SAMPLES.get(one["name"])
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
     team = Team(study=str(tmp_path / "study.yaml"))
-    store = open_store(FLOW, tmp_path / "labels.sqlite", lambda _: read_items(steps, numbered_videos), "steps", team)
+    store = open_store(
+        FLOW,
+        tmp_path / "labels.sqlite",
+        lambda _: read_items(steps, numbered_videos),
+        "steps",
+        team,
+    )
     yield store
     store.close()
 
@@ -85,7 +101,10 @@ class Simulated:
             values |= {"end_sec": self.source.choice(times[1].split())}
             values |= {f"supported_{field}": "no", field: f"a new {field}"} if roll < 0.4 else {}
         elif stage in ("verify", "review") and roll < (0.5 if stage == "verify" else 0.2):
-            values |= {f"supported_{field}": self.source.choice([*REASONS]), field: f"{name} on {field}"}
+            values |= {
+                f"supported_{field}": self.source.choice([*REASONS]),
+                field: f"{name} on {field}",
+            }
         elif stage in ("verify", "review") and roll < (0.6 if stage == "verify" else 0.3):
             values |= {"boundary": "no", "end_sec": times[1].split()[-3]}
         elif stage in ("supported", "boundary") and roll < 0.4:
@@ -95,7 +114,9 @@ class Simulated:
         if stage == "review":
             # A browser does not send the text of a label that the reviewer keeps.
             values = {
-                key: text for key, text in values.items() if key not in FIELDS or values[f"supported_{key}"] != "yes"
+                key: text
+                for key, text in values.items()
+                if key not in FIELDS or values[f"supported_{key}"] != "yes"
             }
         clip = self.folder / f"{step}-{stage}-{name}.mp4"
         clip.write_bytes(client.get(re.search(r'<video src="([^"]+)"', page)[1]).content)
@@ -120,7 +141,9 @@ def texts(values):
 
 
 def is_accepted(values):
-    return values["boundary"] == "yes" and all(values[f"supported_{field}"] == "yes" for field in FIELDS)
+    return values["boundary"] == "yes" and all(
+        values[f"supported_{field}"] == "yes" for field in FIELDS
+    )
 
 
 def kept_steps(sent):
@@ -134,7 +157,9 @@ def kept_steps(sent):
             continue
         reviews = [*sent.get((step, "review"), {}).values()]
         if reviews:
-            agree = all(is_accepted(one) and one["end_sec"] == verified["end_sec"] for one in reviews)
+            agree = all(
+                is_accepted(one) and one["end_sec"] == verified["end_sec"] for one in reviews
+            )
         else:
             same = texts(verified) == texts(revised) and verified["end_sec"] == revised["end_sec"]
             agree = same and is_accepted(verified)
@@ -162,21 +187,36 @@ def expected_rates(sent, settled):
     whole = sum(all(one[f"supported_{field}"] == "yes" for field in FIELDS) for one in supported)
     rates["steps_with_all_labels_supported"] = (whole, SAMPLES["supported"])
     boundaries = labels_of(sent, "boundary")
-    rates["outcome_not_yet_visible"] = (sum(one["boundary"] == "yes" for one in boundaries), SAMPLES["boundary"])
+    rates["outcome_not_yet_visible"] = (
+        sum(one["boundary"] == "yes" for one in boundaries),
+        SAMPLES["boundary"],
+    )
     checks = labels_of(sent, "verify", "review")
-    rejected = [one[f"supported_{field}"] for one in checks for field in FIELDS if one[f"supported_{field}"] != "yes"]
-    rates |= {f"rejected_for_{name}": (rejected.count(value), len(rejected)) for value, name in REASONS.items()}
+    rejected = [
+        one[f"supported_{field}"]
+        for one in checks
+        for field in FIELDS
+        if one[f"supported_{field}"] != "yes"
+    ]
+    rates |= {
+        f"rejected_for_{name}": (rejected.count(value), len(rejected))
+        for value, name in REASONS.items()
+    }
     for field in FIELDS:
         rewritten = sum(one[field] == f"a new {field}" for one in labels_of(sent, "revise"))
         rates[f"candidates_rewritten_for_hindsight_{field}"] = (rewritten, STEPS)
     return rates, moved
 
 
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.whole), pytest.param(2, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(1, marks=pytest.mark.whole), pytest.param(2, marks=pytest.mark.nightly)]
+)
 def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
     people, sent = Simulated(tmp_path, seed), None
     with served(store) as address:
-        clients = {progress.person: enter(address, store, progress.person) for progress in store.progress()}
+        clients = {
+            progress.person: enter(address, store, progress.person) for progress in store.progress()
+        }
         assert len(clients) == 8
         label_all(people, clients)
         lead = enter(address, store, "lead")
@@ -198,22 +238,32 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
     ]  # fmt: skip
     steps, rates, output = export(store)
     records = {int(record.step_id.removeprefix("s")): record for record in read_annotations(steps)}
-    assert {step: texts(vars(record)) | {"end_sec": record.end_sec} for step, record in records.items()} == settled
+    assert {
+        step: texts(vars(record)) | {"end_sec": record.end_sec} for step, record in records.items()
+    } == settled
     assert len(settled) == STEPS
     assert "the round supported" in output
     assert "the round boundary" in output
     expected, moved = expected_rates(sent, settled)
-    assert {name: (int(rates[name]["count"]), int(rates[name]["of"])) for name in expected} == expected
+    assert {
+        name: (int(rates[name]["count"]), int(rates[name]["of"])) for name in expected
+    } == expected
     assert moved
     for name, statistic in (("median", median), ("mean", fmean)):
-        assert float(rates[f"{name}_adjustment_sec"]["value"]) == pytest.approx(statistic(moved), abs=6e-4)
+        assert float(rates[f"{name}_adjustment_sec"]["value"]) == pytest.approx(
+            statistic(moved), abs=6e-4
+        )
 
     # No clip but that of the first round has a frame at or after the latest cut.
     for (step, stage, _), count in people.frames.items():
         before = {"verify": "revise", "review": "verify", "lead": "verify"}.get(stage)
         if stage == "lead" and (step, "review") not in sent:
             before = "revise"
-        cut = settled[step]["end_sec"] if before is None else float(next(iter(sent[step, before].values()))["end_sec"])
+        cut = (
+            settled[step]["end_sec"]
+            if before is None
+            else float(next(iter(sent[step, before].values()))["end_sec"])
+        )
         end = time(step + 3) if stage == "revise" else cut
         assert count == round((end - time(step)) * FPS), (step, stage)
 
@@ -225,7 +275,11 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
         assert measured.items == SAMPLES["review"]
         name = f"supported_{scale.title.partition(':')[0].lower().replace(' ', '_')}"
         yes = {"kept as it is": {"yes"}, "supported": {"yes", "confusion", "abstraction", "other"}}
-        key, accepted = (name, yes[scale.title.partition(": ")[2]]) if ":" in scale.title else ("boundary", {"yes"})
+        key, accepted = (
+            (name, yes[scale.title.partition(": ")[2]])
+            if ":" in scale.title
+            else ("boundary", {"yes"})
+        )
         pairs = [
             (one[key] in accepted) == (other[key] in accepted)
             for by in reviews

@@ -56,8 +56,14 @@ def source(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 1, 40)
     write_numbered_video(tmp_path / "ego4d" / "0a1b-2c.mp4", 30)
-    questions = [question(number, "EpicKitchens", "P01_02", 10 + 5 * number, (2, 9), (8, 45)) for number in range(1, 5)]
-    questions += [question(5, "EpicKitchens", "P01_02", 1), question(6, "Ego4D", "0a1b-2c", 20, (4, 12))]
+    questions = [
+        question(number, "EpicKitchens", "P01_02", 10 + 5 * number, (2, 9), (8, 45))
+        for number in range(1, 5)
+    ]
+    questions += [
+        question(5, "EpicKitchens", "P01_02", 1),
+        question(6, "Ego4D", "0a1b-2c", 20, (4, 12)),
+    ]
     (tmp_path / "built.json").write_text(json.dumps({"EgoPlan_validation": questions}))
     return tmp_path
 
@@ -107,7 +113,10 @@ def test_questions_are_kept_if_all_choose_the_recorded_answer(source):
     assert "3 of 6" in output
     verified = source / "out" / "EgoPlan_validation.json"
     assert {record.sample_id for record in read_annotations(verified, "val")} == {4, 5, 6}
-    assert all(record["note"] == "kept as it is" for record in json.loads(verified.read_text())["EgoPlan_validation"])
+    assert all(
+        record["note"] == "kept as it is"
+        for record in json.loads(verified.read_text())["EgoPlan_validation"]
+    )
     media = ("--epic-kitchens", source / "epic", "--ego4d", source / "ego4d")
     assert run("data", "prepare", "egoplan", verified, "--split", "val", *media)[0] == 0
 
@@ -120,7 +129,11 @@ def test_the_lead_keeps_and_rejects_questions(source):
         while slot := store.assignments.next_slot(person):
             choice = golden if int(slot.item.id) > 4 or person == "annotator-1" else other
             store.save(slot, f"form {slot.id}", {"choice": choice})
-    decisions = {1: {"choice": golden}, 2: {"choice": other}, 3: {"choice": "skip", "reason": "unclear"}}
+    decisions = {
+        1: {"choice": golden},
+        2: {"choice": other},
+        3: {"choice": "skip", "reason": "unclear"},
+    }
     with served(store) as address:
         lead = enter(address, store, "lead")
         for number, values in decisions.items():
@@ -141,10 +154,13 @@ def test_the_lead_keeps_and_rejects_questions(source):
     # A question that was kept by the lead's decision can be verified again.
     roots = {EPIC_KITCHENS: source / "epic", EGO4D: source / "ego4d"}
     items = read_items(source / "out" / "EgoPlan_validation.json", roots)
-    labels = {item.id: [Label(item.id, "verify", "Ann", {"choice": golden}, "", None, "")] for item in items}
-    again = FLOW.export(Labelled(study_of(FLOW, 1, 1), items, labels, ["Ann"], ["Ann"], frozenset())).files[
-        "EgoPlan_validation.json"
-    ]
+    labels = {
+        item.id: [Label(item.id, "verify", "Ann", {"choice": golden}, "", None, "")]
+        for item in items
+    }
+    again = FLOW.export(
+        Labelled(study_of(FLOW, 1, 1), items, labels, ["Ann"], ["Ann"], frozenset())
+    ).files["EgoPlan_validation.json"]
     (source / "again").mkdir()
     (source / "again" / "EgoPlan_validation.json").write_text(again.text)
     assert {*read_checked([source / "again"]).values()} == {AGREED}
@@ -183,7 +199,10 @@ def test_clip_ends_exactly_at_the_observation(source):
         assert read_number(folder_image(folder.file(form.media[-1]))) == observation
         if number != 5:
             path = folder.file(form.media[0])
-            frames = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
+            frames = [
+                read_number(frame)
+                for frame in read_video_frames(path, range(count_video_frames(path)))
+            ]
             assert frames[-1] == max(frames) == observation
             assert frames[0] >= {6: 4}.get(number, 2)
     store.close()
@@ -203,7 +222,11 @@ def test_server_sends_clips_in_ranges_but_no_answer(source):
         assert "golden" not in client.page.text
         clip = re.search(r'<video src="([^"]+)"', client.page.text)[1]
         answer = client.get(clip, headers={"Range": "bytes=0-99"})
-        assert (answer.status_code, len(answer.content), answer.headers["content-type"]) == (206, 100, "video/mp4")
+        assert (answer.status_code, len(answer.content), answer.headers["content-type"]) == (
+            206,
+            100,
+            "video/mp4",
+        )
 
 
 def test_missing_video_returns_404(source):
@@ -223,7 +246,9 @@ def test_order_of_choices_is_personal_and_stable(source):
             client = enter(address, store, progress.person)
             order = tuple(re.findall(r'name="choice" value="([A-D])"', client.page.text))
             assert sorted(order) == ["A", "B", "C", "D"]
-            assert order == tuple(re.findall(r'name="choice" value="([A-D])"', client.get("/").text))
+            assert order == tuple(
+                re.findall(r'name="choice" value="([A-D])"', client.get("/").text)
+            )
             orders[order] += 1
     assert len(orders) > 1
     store.close()
@@ -282,7 +307,11 @@ def test_skip_missing_skips_items_without_media(source, log):
                 pictures = re.findall(r'src="([^"]+/media/[^"]+)"', client.page.text)
                 is_seen = all(client.get(picture).status_code == 200 for picture in pictures)
                 kinds[is_seen] += 1
-                sent = {"choice": RECORD["golden_choice_idx"]} if is_seen else {"reason": "cannot be seen"}
+                sent = (
+                    {"choice": RECORD["golden_choice_idx"]}
+                    if is_seen
+                    else {"reason": "cannot be seen"}
+                )
                 assert post(client, "/label/" if is_seen else "/skip/", **sent).status_code == 200
             assert (kinds[True], kinds[False]) == (4, 1)
     store.close()
@@ -309,7 +338,17 @@ def test_qualification_is_fixed(source, number):
 def test_cut_creates_all_clips_before_the_page_opens(source):
     frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
     frame.write_bytes(frame.read_bytes()[:50])
-    options = ["--qualification", 0, "--annotators", 2, "--cut", "--height", 32, "--port", free_port()]
+    options = [
+        "--qualification",
+        0,
+        "--annotators",
+        2,
+        "--cut",
+        "--height",
+        32,
+        "--port",
+        free_port(),
+    ]
     words = [sys.executable, "-m", "lmms_egoplan", *command(source, *options)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         lines = []

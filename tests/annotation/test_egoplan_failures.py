@@ -1,4 +1,6 @@
-"""Types of failures: wrong answers of runs, a local judge, people's labels on the page, and their report."""
+"""Types of failures: wrong answers of runs, a local judge, people's labels on the page, and their
+report.
+"""
 
 import json
 import re
@@ -13,7 +15,14 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.egoplan_failures import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egoplan import failures
-from lmms_egoplan.benchmarks.egoplan.failures import FAILURES, LABELS, PEOPLE, Failure, agreement_rows, share_rows
+from lmms_egoplan.benchmarks.egoplan.failures import (
+    FAILURES,
+    LABELS,
+    PEOPLE,
+    Failure,
+    agreement_rows,
+    share_rows,
+)
 from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
@@ -28,7 +37,10 @@ PAPER = PAPERS / "000_cd03694783b9721f.txt"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Write prepared data and runs: Small ranks choices; it also writes letters, and ranks without its video."""
+    """Write prepared data and runs:
+
+    Small ranks choices; it also writes letters, and ranks without its video.
+    """
     folder = tmp_path_factory.mktemp("failures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
@@ -63,7 +75,10 @@ def test_wrong_answers_are_those_with_a_wrong_choice(runs):
         zip(egoplan_docs(COUNT), egoplan_answers(COUNT, 0.5, 1, 0.1).responses, strict=True)
     ):
         values = [json.loads(text)["loss"] for text in losses]
-        if all(value == value for value in values) and "ABCD"[values.index(min(values))] != doc["golden_choice_idx"]:
+        if (
+            all(value == value for value in values)
+            and "ABCD"[values.index(min(values))] != doc["golden_choice_idx"]
+        ):
             expected.add(f"{number + 1} of Small")
     for number, (doc, (reply,)) in enumerate(
         zip(egoplan_docs(COUNT), egoplan_replies(COUNT, 0.7, 2, 0.2).responses, strict=True)
@@ -78,8 +93,17 @@ def test_wrong_answers_are_those_with_a_wrong_choice(runs):
 
 
 def label_on_the_page(runs, tmp_path):
-    """Label eight answers; people differ on one. Return the output and folder of the export, and its records."""
-    store = open_store(FLOW, tmp_path / "labels.sqlite", lambda folder: read_items([runs], 4, folder), "", Team(2, 2))
+    """Label eight answers; people differ on one.
+
+    Return the output and folder of the export, and its records.
+    """
+    store = open_store(
+        FLOW,
+        tmp_path / "labels.sqlite",
+        lambda folder: read_items([runs], 4, folder),
+        "",
+        Team(2, 2),
+    )
     disputed = store.items()[0].contents["texts"]
     kinds = [*FAILURES]
 
@@ -112,7 +136,9 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
     _, labels, records = label_on_the_page(runs, tmp_path)
 
     def reply(prompt, _):
-        return Reply("No type." if "### The model's reply\n" in prompt else json.dumps({"type": "state"}))
+        return Reply(
+            "No type." if "### The model's reply\n" in prompt else json.dumps({"type": "state"})
+        )
 
     with judge(reply) as server:
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
@@ -122,9 +148,14 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
         code, output = run(*arguments)
         assert code == 1
         assert "4 of 8 answers are not judged" in " ".join(output.split())
-        assert "Small, Type-2: Omitting key state changes in task progress: 4 of 4 answers" in output
+        assert (
+            "Small, Type-2: Omitting key state changes in task progress: 4 of 4 answers" in output
+        )
         contents = [body["messages"][-1]["content"] for body in server.bodies]
-        assert all([part["type"] for part in content][:2] == ["image_url", "image_url"] for content in contents)
+        assert all(
+            [part["type"] for part in content][:2] == ["image_url", "image_url"]
+            for content in contents
+        )
         assert not any(
             "Small" in prompt or "{" in prompt.partition("### Goal")[2].partition("The answer")[0]
             for prompt in server.prompts
@@ -147,9 +178,16 @@ def test_people_and_a_judge_label_the_same_answers(runs, tmp_path, judge, monkey
 
 
 def failure(number, kind, by=PEOPLE, **fields):
-    about = {"id": f"{number} of m", "run": "m, now, egoplan_val", "model": "m", "video": f"v{number % 12}"}
+    about = {
+        "id": f"{number} of m",
+        "run": "m, now, egoplan_val",
+        "model": "m",
+        "video": f"v{number % 12}",
+    }
     texts = {"Goal": "make tea", "Right choice": "boil water"}
-    return Failure(**about | {"texts": texts, "wrong": 50, "by": by, "type": kind, "why": None} | fields)
+    return Failure(
+        **about | {"texts": texts, "wrong": 50, "by": by, "type": kind, "why": None} | fields
+    )
 
 
 def test_shares_are_of_the_answers_with_a_type():
@@ -158,18 +196,30 @@ def test_shares_are_of_the_answers_with_a_type():
     assert [row["type"] for row in rows] == [*FAILURES.values()]
     assert [row["count"] for row in rows] == [9, 5, 0, 2]
     assert [row["share"] for row in rows] == near([100 * count / 16 for count in (9, 5, 0, 2)])
-    assert {(row["typed"], row["untyped"], row["drawn"], row["wrong"]) for row in rows} == {(16, 4, 20, 50)}
+    assert {(row["typed"], row["untyped"], row["drawn"], row["wrong"]) for row in rows} == {
+        (16, 4, 20, 50)
+    }
     ends = score_interval([100.0] * 9 + [0.0] * 7, [f"v{number % 12}" for number in range(16)], 100)
     assert (rows[0]["low"], rows[0]["high"]) == near(ends)
     assert rows[0]["example"] == "make tea; boil water"
     (*_, untyped) = share_rows([failure(0, None)])
-    assert (untyped["share"], untyped["low"], untyped["count"], untyped["untyped"]) == (None, None, 0, 1)
+    assert (untyped["share"], untyped["low"], untyped["count"], untyped["untyped"]) == (
+        None,
+        None,
+        0,
+        1,
+    )
 
 
 def test_agreement_is_over_the_answers_with_both_types():
     from sklearn.metrics import cohen_kappa_score
 
-    pairs = [("visual", "visual"), ("visual", "state"), ("state", "state"), ("other", "knowledge")] * 4
+    pairs = [
+        ("visual", "visual"),
+        ("visual", "state"),
+        ("state", "state"),
+        ("other", "knowledge"),
+    ] * 4
     pairs += [("visual", None), (None, "state")]
     labels = [
         failure(number, kind, by)
@@ -192,7 +242,13 @@ def test_agreement_is_over_the_answers_with_both_types():
 def test_replies_with_exactly_one_known_type_are_read():
     for kind in ("state", "other"):
         assert failures._read("", {"type": kind}) == kind
-    wrong = ({"type": "Type-2"}, {"type": ["state"]}, {"type": None}, {}, {"type": "state", "also": "visual"})
+    wrong = (
+        {"type": "Type-2"},
+        {"type": ["state"]},
+        {"type": None},
+        {},
+        {"type": "state", "also": "visual"},
+    )
     for reply in wrong:
         with pytest.raises(ValueError, match="expected a type"):
             failures._read("", reply)
@@ -206,7 +262,9 @@ def test_missing_questions_are_named(runs, tmp_path, monkeypatch):
 
 def test_invalid_labels_name_file_and_field(tmp_path):
     (tmp_path / "annotation.json").write_text(json.dumps({"benchmark": "egoplan"}))
-    (tmp_path / LABELS).write_text(json_lines([failure(0, "visual").model_dump() | {"type": "Type-4"}]))
+    (tmp_path / LABELS).write_text(
+        json_lines([failure(0, "visual").model_dump() | {"type": "Type-4"}])
+    )
     code, output = run("report", tmp_path, "--out", tmp_path / "report")
     assert code == 1
     assert re.search(r"failures\.jsonl, line 1: type", output)
@@ -216,8 +274,12 @@ def test_invalid_labels_name_file_and_field(tmp_path):
 def test_names_and_quotations_are_the_papers_words():
     paper = " ".join(PAPER.read_text(encoding="utf-8").split())
     rooms = Path(failures.__file__).parents[2]
-    prompt = yaml.safe_load(Path(failures.__file__).with_suffix(".yaml").read_text())["prompt"].partition("{texts}")[0]
-    guide = " ".join(yaml.safe_load((rooms / "annotation" / "guides.yaml").read_text())["egoplan-failures"])
+    prompt = yaml.safe_load(Path(failures.__file__).with_suffix(".yaml").read_text())[
+        "prompt"
+    ].partition("{texts}")[0]
+    guide = " ".join(
+        yaml.safe_load((rooms / "annotation" / "guides.yaml").read_text())["egoplan-failures"]
+    )
     for text in (" ".join(prompt.split("\n")), guide):
         for key in ("visual", "state", "knowledge", "other"):
             text = text.replace(f'"{key}"', "")

@@ -51,7 +51,13 @@ def write_answers(path, ids, text="Yes.", **fields):
 
 def start(tmp_path, samples, per_item=2, annotators=2, judged=()):
     db = tmp_path / "labels.sqlite"
-    return open_store(FLOW, db, lambda folder: read_items(samples, folder, judged), "items", Team(annotators, per_item))
+    return open_store(
+        FLOW,
+        db,
+        lambda folder: read_items(samples, folder, judged),
+        "items",
+        Team(annotators, per_item),
+    )
 
 
 def rate(store, rating_of):
@@ -60,7 +66,11 @@ def rate(store, rating_of):
 
 def test_exported_ratings_can_be_compared_with_a_judge(prepared, tmp_path):
     judged = write_answers(
-        tmp_path / "gpt.jsonl", prepared, rating=1.0, judge="judge-model", judgement="[[1]] because-of-the-judge"
+        tmp_path / "gpt.jsonl",
+        prepared,
+        rating=1.0,
+        judge="judge-model",
+        judgement="[[1]] because-of-the-judge",
     )
     store = start(tmp_path, [judged], judged=[judged])
     count = iter(range(10_000))
@@ -68,7 +78,9 @@ def test_exported_ratings_can_be_compared_with_a_judge(prepared, tmp_path):
     store.close()
     assert f"{len(prepared)} of {len(prepared)}" in export(store)[0]
     for name in ("annotators", "ratings", "pooled"):
-        code, output = run("agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
+        code, output = run(
+            "agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv"
+        )
         assert code == 0, output
         assert str(len(prepared)) in output
     code, output = run("annotate", "status", store.database.path)
@@ -77,25 +89,38 @@ def test_exported_ratings_can_be_compared_with_a_judge(prepared, tmp_path):
 
 
 def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
-    """Compare the lead's page, which uses the order of labels, with `agreement` on the exported ratings."""
+    """Compare the lead's page, which uses the order of labels, with `agreement` on the exported
+    ratings.
+    """
     source = random.Random(0)
     judged = {
         f"{name}/{number}": source.choice((0.0, 0.5, 1.0))
         for name in ("counting", "spatial")
         for number in range(1, 21)
     }
-    people = {person: {id_: source.choice((rating, 0.5)) for id_, rating in judged.items()} for person in ("Ann", "Bo")}
+    people = {
+        person: {id_: source.choice((rating, 0.5)) for id_, rating in judged.items()}
+        for person in ("Ann", "Bo")
+    }
     items = [
-        Item(id_, {"answer": "x"}, {"question": id_, "model": "m", "rating": rating}) for id_, rating in judged.items()
+        Item(id_, {"answer": "x"}, {"question": id_, "model": "m", "rating": rating})
+        for id_, rating in judged.items()
     ]
     source.shuffle(items)
     labels = {
-        id_: [Label(id_, "rate", name, {"rating": f"{rated[id_]:g}"}, "", 1.0, "") for name, rated in people.items()]
+        id_: [
+            Label(id_, "rate", name, {"rating": f"{rated[id_]:g}"}, "", 1.0, "")
+            for name, rated in people.items()
+        ]
         for id_ in judged
     }
-    labelled = Labelled(study_of(FLOW, 2, 2), items, labels, list(people), list(people), frozenset())
+    labelled = Labelled(
+        study_of(FLOW, 2, 2), items, labels, list(people), list(people), frozenset()
+    )
     (remark,) = FLOW.remarks(labelled)
-    lines = [{"id": id_, "answer": "x", "rating": rating, "judge": "j"} for id_, rating in judged.items()]
+    lines = [
+        {"id": id_, "answer": "x", "rating": rating, "judge": "j"} for id_, rating in judged.items()
+    ]
     (tmp_path / "m.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     for name, file in FLOW.export(labelled).files.items():
         (tmp_path / name).write_text(file.text)
@@ -111,7 +136,9 @@ def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
     assert code == 0, output
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    (row,) = (row for row in rows if (row["second"], row["dimension"]) == ("mean of 2 people", "overall"))
+    (row,) = (
+        row for row in rows if (row["second"], row["dimension"]) == ("mean of 2 people", "overall")
+    )
     value, low, high = (float(row[name]) for name in ("pearson", "pearson_low", "pearson_high"))
     assert "40" in remark
     assert f"{value:.3f} [{low:.3f}, {high:.3f}]" in remark
@@ -119,7 +146,11 @@ def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
 
 def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
     judged = write_answers(
-        tmp_path / "secret-model.jsonl", prepared, rating=0.5, judge="judge-model", judgement="[[0.5]]"
+        tmp_path / "secret-model.jsonl",
+        prepared,
+        rating=0.5,
+        judge="judge-model",
+        judgement="[[0.5]]",
     )
     store = start(tmp_path, [judged], judged=[judged])
     with visited(store) as client:
@@ -134,7 +165,9 @@ def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
 
 
 def test_models_are_mixed_but_exported_separately(prepared, tmp_path):
-    samples = [write_answers(tmp_path / f"{name}.jsonl", prepared, text=name) for name in ("one", "two")]
+    samples = [
+        write_answers(tmp_path / f"{name}.jsonl", prepared, text=name) for name in ("one", "two")
+    ]
     store = start(tmp_path, samples, per_item=1)
     models = [item.hidden["model"] for item in store.items()]
     assert models != sorted(models)
@@ -158,8 +191,13 @@ def test_unfinished_answers_are_counted_but_not_pooled(prepared, tmp_path):
 
 
 def test_mean_of_differing_ratings_counts_unless_the_lead_decides(prepared, tmp_path):
-    """A decision replaces the mean, in both files that contain means. The raters' columns do not change."""
-    judged = write_answers(tmp_path / "one.jsonl", prepared[:12], rating=1.0, judge="judge-model", judgement="[[1]]")
+    """A decision replaces the mean, in both files that contain means.
+
+    The raters' columns do not change.
+    """
+    judged = write_answers(
+        tmp_path / "one.jsonl", prepared[:12], rating=1.0, judge="judge-model", judgement="[[1]]"
+    )
     store = start(tmp_path, [judged], judged=[judged])
     rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
     tables, ratings = [], []
@@ -172,14 +210,25 @@ def test_mean_of_differing_ratings_counts_unless_the_lead_decides(prepared, tmp_
                 assert post(lead, rating="1").status_code == 200
         output, out = export(store)
         assert ("one: decided by the lead: 1; the paper uses the raters' mean" in output) is decided
-        tables.append({name: (out / f"one-{name}.csv").read_text() for name in ("annotators", "ratings", "pooled")})
+        tables.append(
+            {
+                name: (out / f"one-{name}.csv").read_text()
+                for name in ("annotators", "ratings", "pooled")
+            }
+        )
         ratings.append(
-            {row["id"]: row["rating"] for row in map(json.loads, (out / "people.jsonl").read_text().splitlines())}
+            {
+                row["id"]: row["rating"]
+                for row in map(json.loads, (out / "people.jsonl").read_text().splitlines())
+            }
         )
         human = read_human(out / "one-pooled.csv")
         assert human == {"people": ratings[-1]}
     question = store.items()[0].hidden["question"]
-    assert (ratings[0], ratings[1]) == (dict.fromkeys(prepared[:12], 0.25), ratings[0] | {question: 1.0})
+    assert (ratings[0], ratings[1]) == (
+        dict.fromkeys(prepared[:12], 0.25),
+        ratings[0] | {question: 1.0},
+    )
     assert [tables[0][name] == tables[1][name] for name in tables[0]] == [True, True, False]
     store.close()
 
@@ -216,14 +265,20 @@ def test_judge_can_be_added_at_a_later_start(prepared, tmp_path):
 
 
 def test_database_of_another_benchmark_is_refused_without_writing_media(prepared, tmp_path):
-    create(tmp_path / "labels.sqlite", study_of(FLOW, 2, 2).model_copy(update={"flow": "actplan"}), [Item("a", {})])
+    create(
+        tmp_path / "labels.sqlite",
+        study_of(FLOW, 2, 2).model_copy(update={"flow": "actplan"}),
+        [Item("a", {})],
+    )
     with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()
 
 
 def test_picture_addresses_differ_between_databases(prepared, tmp_path):
-    """Browsers cache pictures, and another database may use the same slot numbers at the same address."""
+    """Browsers cache pictures, and another database may use the same slot numbers at the same
+    address.
+    """
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     addresses = set()
     for name in ("a", "b"):
@@ -246,13 +301,29 @@ def test_invalid_judge_rating_names_file_and_line(prepared, tmp_path):
 
 @pytest.fixture
 def command(tmp_path):
-    """Run `annotate egothink` at a port in use, so that it ends before it serves. Return the store, or the error."""
+    """Run `annotate egothink` at a port in use, so that it ends before it serves.
+
+    Return the store, or the error.
+    """
 
     def annotate(*samples, db=tmp_path / "labels.sqlite", **options):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            flags = [x for name, value in {"port": port, **options}.items() for x in (f"--{name}", value)]
-            code, output = run("annotate", "egothink", *samples, "--db", db, "--annotators", 1, "--per-item", 1, *flags)
+            flags = [
+                x for name, value in {"port": port, **options}.items() for x in (f"--{name}", value)
+            ]
+            code, output = run(
+                "annotate",
+                "egothink",
+                *samples,
+                "--db",
+                db,
+                "--annotators",
+                1,
+                "--per-item",
+                1,
+                *flags,
+            )
         # Releases the lock of the database.
         gc.collect()
         assert code == 1, output
@@ -263,14 +334,25 @@ def command(tmp_path):
 
 def all_answers(path, rating_of=lambda number: (0, 0.5, 1)[number % 3], order=1):
     lines = [
-        json.dumps({"id": f"{name}/{number}", "answer": f"{name} {number}.", "rating": rating_of(index), "judge": "j"})
-        for index, (name, number) in enumerate((name, number) for name in DIMENSION_NAMES for number in (1, 2))
+        json.dumps(
+            {
+                "id": f"{name}/{number}",
+                "answer": f"{name} {number}.",
+                "rating": rating_of(index),
+                "judge": "j",
+            }
+        )
+        for index, (name, number) in enumerate(
+            (name, number) for name in DIMENSION_NAMES for number in (1, 2)
+        )
     ]
     path.write_text("".join(f"{line}\n" for line in lines[::order]))
     return path
 
 
-def test_samples_are_drawn_per_model_with_known_probabilities_in_any_order(prepared, tmp_path, command):
+def test_samples_are_drawn_per_model_with_known_probabilities_in_any_order(
+    prepared, tmp_path, command
+):
     one, two = all_answers(tmp_path / "one.jsonl"), all_answers(tmp_path / "two.jsonl")
     judged = all_answers(tmp_path / "judged.jsonl")
     store = command(one, two, sample=6, judge=judged)
@@ -297,7 +379,12 @@ def test_a_sample_is_fixed_when_the_database_is_created(prepared, tmp_path, comm
     assert re.search(r"--sample 7.*labels\.sqlite.*6", command(answers, sample=7, judge=judged))
     # Other ratings would draw other answers.
     all_answers(judged, lambda number: (1, 0.5, 0)[number // 8])
-    for options in ({"sample": 6}, {}, {"judge": judged}, {"sample": 6, "judge": judged, "by": "dimension"}):
+    for options in (
+        {"sample": 6},
+        {},
+        {"judge": judged},
+        {"sample": 6, "judge": judged, "by": "dimension"},
+    ):
         store = command(answers, **options)
         assert [(x.id, x.hidden["probability"]) for x in store.items()] == [
             (x.id, x.hidden["probability"]) for x in items
@@ -324,8 +411,13 @@ def test_samples_that_cannot_be_drawn_name_a_remedy(prepared, tmp_path, command)
     assert (code, "--by" in output) == (2, True)
     # Known items are not labelled at random, so the rest would be no random sample.
     study = tmp_path / "study.yaml"
-    study.write_text("flow: egothink\npeople: {annotator: {count: 2}}\nrounds: [{name: rate}]\ntraining: known.jsonl\n")
-    assert re.search(r"--sample 6.*study\.yaml", command(answers, sample=6, by="dimension", study=str(study)))
+    study.write_text(
+        "flow: egothink\npeople: {annotator: {count: 2}}\nrounds: [{name: rate}]\n"
+        "training: known.jsonl\n"
+    )
+    assert re.search(
+        r"--sample 6.*study\.yaml", command(answers, sample=6, by="dimension", study=str(study))
+    )
     assert not (tmp_path / "labels.sqlite").exists()
 
 
@@ -334,15 +426,22 @@ def test_annotators_and_label_studio_do_not_see_probabilities(prepared, tmp_path
     with visited(store) as client:
         assert "probability" not in client.page.text
         assert "0.25" not in client.page.text
-    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "studio", "--label-studio")
+    code, output = run(
+        "annotate", "export", store.database.path, "--out", tmp_path / "studio", "--label-studio"
+    )
     assert code == 0, output
     assert len(json.loads((tmp_path / "studio" / "tasks.json").read_text())) == 6
     assert "probability" not in (tmp_path / "studio" / "tasks.json").read_text()
 
 
 @pytest.mark.nightly
-def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(tmp_path, monkeypatch, command):
-    """People rate 16 of 24 answers. The judge's ratings are half a level too high, except of right answers."""
+def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(
+    tmp_path, monkeypatch, command
+):
+    """People rate 16 of 24 answers.
+
+    The judge's ratings are half a level too high, except of right answers.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare_egothink(str(DATA / "egothink"))
     truths = (0, 0, 0.5, 1)
@@ -361,7 +460,9 @@ def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(tmp_pat
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "lenient")
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
-        code, output = run("judge", "egothink", tmp_path / "model.jsonl", "--out", tmp_path / "judged.jsonl")
+        code, output = run(
+            "judge", "egothink", tmp_path / "model.jsonl", "--out", tmp_path / "judged.jsonl"
+        )
     assert code == 0, output
     store = command(tmp_path / "judged.jsonl", sample=16, judge=tmp_path / "judged.jsonl")
     rate(store, lambda person, page: re.search(r"Truth ([\d.]+)", page)[1])
@@ -375,7 +476,9 @@ def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(tmp_pat
     with path.open(newline="") as file:
         (row,) = csv.DictReader(file)
     truth = 100 * fmean(truths[(index + number) % 4] for index in range(12) for number in (1, 2))
-    judge = 100 * fmean(min(1, truths[(index + number) % 4] + 0.5) for index in range(12) for number in (1, 2))
+    judge = 100 * fmean(
+        min(1, truths[(index + number) % 4] + 0.5) for index in range(12) for number in (1, 2)
+    )
     assert float(row["raw"]) == pytest.approx(judge)
     assert judge - truth > 30
     assert float(row["corrected_low"]) < truth < float(row["corrected_high"]) < judge

@@ -48,11 +48,23 @@ def test_export_replaces_the_previous_one(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1", "annotator-2")
     with claimed_folder(out, "annotate export"):
-        assert any(str(out / "ratings.json") in line for line in export(Rating(), store.labelled(), out))
+        assert any(
+            str(out / "ratings.json") in line for line in export(Rating(), store.labelled(), out)
+        )
     assert names(out) == sorted([*COMMON, PEOPLE, "ratings.json"])
     rows = list(csv.DictReader((out / PEOPLE).read_text().splitlines()))
-    assert [(row["first"], row["second"]) for row in rows] == [("annotator-1", ""), ("annotator-2", ""), PAIR]
-    expected = {"scale": "Rating", "items": "1", "percent": "100.0", "percent_low": "n/a", "kappa": "n/a"}
+    assert [(row["first"], row["second"]) for row in rows] == [
+        ("annotator-1", ""),
+        ("annotator-2", ""),
+        PAIR,
+    ]
+    expected = {
+        "scale": "Rating",
+        "items": "1",
+        "percent": "100.0",
+        "percent_low": "n/a",
+        "kappa": "n/a",
+    }
     assert all(row | expected == row for row in rows)
     (out / "notes.txt").write_text("one's own")
     slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
@@ -119,7 +131,9 @@ def test_labels_of_failed_annotators_are_not_exported(tmp_path):
     store.judge_qualification("annotator-2", "senior-1", passed=False)
     export(Rating(), store.labelled(), tmp_path / "out")
     store.close()
-    lines = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()
+    ]
     assert {(line["person"], line["stage"]) for line in lines} == {
         ("annotator-1", "qualification"),
         ("annotator-1", "rate"),
@@ -164,7 +178,10 @@ def items(name, folder, tmp_path):
             }
         ],
     }[name]
-    return [Item(f"item {index}", item, {"model": "secret-model"}) for index, item in enumerate(contents)]
+    return [
+        Item(f"item {index}", item, {"model": "secret-model"})
+        for index, item in enumerate(contents)
+    ]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -182,7 +199,9 @@ def test_tasks_fit_their_configuration(name, tmp_path):
     controls = [tag for tag in view.iter() if tag.get("toName")]
     assert controls
     assert all(tag.get("toName") in media for tag in controls)
-    variables = {tag.get("value")[1:] for tag in view.iter() if (tag.get("value") or "").startswith("$")}
+    variables = {
+        tag.get("value")[1:] for tag in view.iter() if (tag.get("value") or "").startswith("$")
+    }
     for task in tasks:
         assert variables <= task["data"].keys()
         for value in task["data"].values():
@@ -194,7 +213,9 @@ def test_tasks_fit_their_configuration(name, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", LABELLED)
 def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
-    interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
+    interface = pytest.importorskip(
+        "label_studio_sdk.label_interface", reason="label-studio-sdk is not installed"
+    )
     folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"
     write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
     config = interface.LabelInterface((out / "config.xml").read_text())
@@ -208,7 +229,9 @@ def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
 
 def test_task_contains_the_choices_of_its_question(tmp_path):
     folder = MediaFolder(tmp_path / "media")
-    write_label_studio(load_flow("egoplan"), items("egoplan", folder, tmp_path), folder, tmp_path / "out")
+    write_label_studio(
+        load_flow("egoplan"), items("egoplan", folder, tmp_path), folder, tmp_path / "out"
+    )
     task = json.loads((tmp_path / "out" / "tasks.json").read_text())[0]
     choices = {choice["alias"]: choice["value"] for choice in task["data"]["choice"]}
     assert choices == {letter: f"choice {letter}" for letter in "ABCD"} | {"skip": "Skip"}

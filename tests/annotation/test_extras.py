@@ -12,8 +12,13 @@ def test_missing_package_is_named_with_install_command(package, tmp_path):
     out = tmp_path / "out"
     commands = [["annotate", "demo", "actplan", "--out", str(out)]]
     commands += [["annotate", "status", str(out / "actplan.sqlite")]]
-    ((code, demo_error), (status, output)) = python_without(package, "print(json.dumps(outputs))", tmp_path, commands)
+    ((code, demo_error), (status, output)) = python_without(
+        package, "print(json.dumps(outputs))", tmp_path, commands
+    )
     assert code == 1
-    assert all(fact in demo_error.splitlines()[-1] for fact in (package, "pip install 'lmms-egoplan[annotate]'"))
+    assert all(
+        fact in demo_error.splitlines()[-1]
+        for fact in (package, "pip install 'lmms-egoplan[annotate]'")
+    )
     assert status == 0
     assert "0 of 56" in output

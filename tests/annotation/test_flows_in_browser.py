@@ -1,4 +1,6 @@
-"""Test the four pages in a browser, from the links to the export, by keyboard and by mouse, on the demo's sets."""
+"""Test the four pages in a browser, from the links to the export, by keyboard and by mouse, on the
+demo's sets.
+"""
 
 import json
 import re
@@ -46,7 +48,9 @@ def start(demo, tmp_path, browser):
         flow = load_flow(name)
         db = tmp_path / "labels.sqlite"
         items = flow.demo_items(demo / SETS[name], media_folder(db))[: ITEMS[name]]
-        opened.append(open_store(flow, db, lambda _: items, "items", Team(2, 2, QUALIFICATION.get(name))))
+        opened.append(
+            open_store(flow, db, lambda _: items, "items", Team(2, 2, QUALIFICATION.get(name)))
+        )
         return opened[0]
 
     yield start
@@ -62,10 +66,14 @@ class Keyboard:
 
     def choose(self, name, value):
         """Press the key that the page shows next to the option."""
-        self.page.keyboard.press(self.page.get_attribute(f"[name={name}][value='{value}']", "data-key"))
+        self.page.keyboard.press(
+            self.page.get_attribute(f"[name={name}][value='{value}']", "data-key")
+        )
 
     def mark(self, title, step):
-        self.page.keyboard.press(self.page.get_attribute(f"summary:has-text('{title}')", "data-key"))
+        self.page.keyboard.press(
+            self.page.get_attribute(f"summary:has-text('{title}')", "data-key")
+        )
         for _ in range(step):
             self.page.keyboard.press("ArrowRight")
         self.page.keyboard.press("Space")
@@ -127,7 +135,9 @@ class Mouse:
         self.page.fill("[name=comment]", text)
 
     def play(self):
-        self.page.evaluate("document.querySelector('video').play()")  # The browser's own controls are in its shadow.
+        self.page.evaluate(
+            "document.querySelector('video').play()"
+        )  # The browser's own controls are in its shadow.
 
     def save(self):
         self.follow(".save button")
@@ -169,7 +179,10 @@ def watch(hand):
     """Play the clip to its end or to the cut."""
     until(hand.page, "document.querySelector('video').readyState >= 2")
     hand.play()
-    until(hand.page, "document.querySelector('video').paused && document.querySelector('video').currentTime > 0")
+    until(
+        hand.page,
+        "document.querySelector('video').paused && document.querySelector('video').currentTime > 0",
+    )
 
 
 def seen(page):
@@ -181,7 +194,8 @@ def seen(page):
 def test_egoplan(start, hand, tmp_path):
     store = start("egoplan")
     golden = {
-        item.contents["goal"] + "".join(sorted(item.contents["choices"].values())): item for item in store.items()
+        item.contents["goal"] + "".join(sorted(item.contents["choices"].values())): item
+        for item in store.items()
     }
     skipped = store.items()[1].id
 
@@ -215,7 +229,14 @@ def test_egoplan(start, hand, tmp_path):
     output = export(store, tmp_path / "out")[0]
     assert "1 of 3" in output
     assert "skipped: unclear" in (tmp_path / "out" / "rejected.csv").read_text()
-    assert len(json.loads(read_text(tmp_path / "out" / "EgoPlan_validation.json"))["EgoPlan_validation"]) == 1
+    assert (
+        len(
+            json.loads(read_text(tmp_path / "out" / "EgoPlan_validation.json"))[
+                "EgoPlan_validation"
+            ]
+        )
+        == 1
+    )
 
 
 @by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.nightly)
@@ -258,7 +279,9 @@ def test_pictures_are_next_to_the_numbered_steps(start, browser):
         page.click("#guide summary")
         for width in (1440, 1024, 400):
             page.set_viewport_size({"width": width, "height": 900})
-            steps, pictures = (page.locator(name).bounding_box() for name in (".steps", ".pictures"))
+            steps, pictures = (
+                page.locator(name).bounding_box() for name in (".steps", ".pictures")
+            )
             is_next = pictures["x"] >= steps["x"] + steps["width"]
             assert is_next is (width >= 1024)
             assert (pictures["y"] < steps["y"] + steps["height"]) is is_next
@@ -332,20 +355,35 @@ def test_egointent(start, hand, tmp_path):
     assert "1 of 1" in export(store, tmp_path / "out")[0]
     step = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert step["next_step_plan"] == "wash the cloth"
-    # Two steps from the end, which is after the last frame: to that frame, then to the previous one.
+    # Two steps from the end, which is after the last frame: to that frame, then to the previous
+    # one.
     assert step["end_sec"] == item.contents["times"][-2]
 
 
 @by_hand(keyboard=pytest.mark.nightly, mouse=pytest.mark.nightly)
 def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
-    """Five fields have options, each with its own keys. The second person sees the choices of the first."""
+    """Five fields have options, each with its own keys.
+
+    The second person sees the choices of the first.
+    """
     root = demo / "egointent-steps"
     step = json.loads(read_text(root / "steps.jsonl").splitlines()[0])
-    step |= {"unverified": True, "scenario": None, "environment": None, "next_step_plan_candidates": ["rest a while"]}
+    step |= {
+        "unverified": True,
+        "scenario": None,
+        "environment": None,
+        "next_step_plan_candidates": ["rest a while"],
+    }
     steps = tmp_path / "steps.jsonl"
     steps.write_text(json.dumps(step) + "\n", encoding="utf-8")
     flow = load_flow("egointent")
-    store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", Team(2))
+    store = open_store(
+        flow,
+        tmp_path / "labels.sqlite",
+        lambda _: read_items(steps, root / "videos"),
+        "steps",
+        Team(2),
+    )
 
     def answer(user):
         until(user.page, "document.querySelector('video').readyState >= 2")
@@ -386,13 +424,19 @@ def test_axe_finds_no_flaws(start, browser, name):
     def label(page):
         """Choose the first option of each field, for all items."""
         while page.locator("#label").count():
-            page.evaluate("document.querySelectorAll('.option:first-child input').forEach((input) => input.click())")
+            page.evaluate(
+                "document.querySelectorAll('.option:first-child input').forEach((input) "
+                "=> input.click())"
+            )
             with page.expect_navigation():
                 page.click(".save button")
 
     with served(store) as address:
         with browser.tab(address, store, "annotator-1", refused="4") as page:
-            page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+            page.evaluate(
+                "document.querySelectorAll('details').forEach((details) => { "
+                "details.open = true; })"
+            )
             check(page, *LOOKS)
             page.evaluate("document.getElementById('label').submit()")
             page.wait_for_selector("[role=alert]")
@@ -404,7 +448,8 @@ def test_axe_finds_no_flaws(start, browser, name):
                 label(page)
         for person in store.people():
             if person.role != "annotator":
-                # A senior may not open an item that is not theirs; the page that says so is checked, too.
+                # A senior may not open an item that is not theirs; the page that says so is
+                # checked, too.
                 with browser.tab(address, store, person.name, refused="403") as page:
                     check(page, *LOOKS)
                     page.goto(f"{base_of(page)}/item/0")

@@ -19,16 +19,27 @@ TEXTS = [
 
 
 def choice(name, texts):
-    return Choice(name, name, tuple(Option(f"{name} {number}", text) for number, text in enumerate(texts)))
+    return Choice(
+        name, name, tuple(Option(f"{name} {number}", text) for number, text in enumerate(texts))
+    )
 
 
 def forms():
     letters = dict(zip("ABCD", TEXTS[0], strict=True))
-    question = {"goal": "cook", "choices": letters, "video": "v", "frames": [], "fps": 10, "observation": 1}
+    question = {
+        "goal": "cook",
+        "choices": letters,
+        "video": "v",
+        "frames": [],
+        "fps": 10,
+        "observation": 1,
+    }
     yield from (EGOPLAN.form(question, (), order) for order in range(24))
     yield EGOTHINK.form({"image": "i", "question": "q", "reference": "r", "answer": "a"})
     yield ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"})
-    yield from (Form((), tuple(choice(str(number), texts) for number in range(5))) for texts in TEXTS)
+    yield from (
+        Form((), tuple(choice(str(number), texts) for number in range(5))) for texts in TEXTS
+    )
 
 
 def test_keys_are_unique_and_match_option_texts():
@@ -41,12 +52,16 @@ def test_keys_are_unique_and_match_option_texts():
             for value, key in keys.get(field.name, {}).items():
                 number = re.match(r"[\d.]+", texts[value])
                 assert not key.isdigit() or number is None or number[0][-1] == key
-                conflicting_texts = [text for other, text in texts.items() if other != value and text.startswith(key)]
+                conflicting_texts = [
+                    text for other, text in texts.items() if other != value and text.startswith(key)
+                ]
                 assert not key.isdigit() or number is not None or not conflicting_texts
 
 
 def test_ratings_have_matching_keys():
-    (rating,) = field_keys(EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""})).values()
+    (rating,) = field_keys(
+        EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""})
+    ).values()
     assert rating == {"0": "0", "0.5": "5", "1": "1"}
     plan = field_keys(ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}))
     assert plan["correct"] == {"1": "1", "0": "0"}

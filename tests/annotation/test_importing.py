@@ -21,17 +21,27 @@ from lmms_egoplan.jsonl import json_lines
 SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
 # What a browser sends for the items at even and at odd positions.
 SENT = {
-    "egoplan": ({"choice": "B"}, {"choice": "skip", "reason": "unclear", "comment": "no tea\nanywhere"}),
+    "egoplan": (
+        {"choice": "B"},
+        {"choice": "skip", "reason": "unclear", "comment": "no tea\nanywhere"},
+    ),
     "egothink": ({"rating": "0.5"}, {"rating": "1", "comment": "fine"}),
     "actplan": (
-        {"correct": "0", "commonsense": "1", "errors": ["object:2", "object:0", "missing_actions:1"]},
+        {
+            "correct": "0",
+            "commonsense": "1",
+            "errors": ["object:2", "object:0", "missing_actions:1"],
+        },
         {"correct": "1", "commonsense": "1"},
     ),
     "egointent": 2
     * (
         {
             "end_sec": None,
-            **{f"supported_{name}": "yes" for name in ("local_intent", "global_intent", "next_step_plan")},
+            **{
+                f"supported_{name}": "yes"
+                for name in ("local_intent", "global_intent", "next_step_plan")
+            },
             "local_intent": "  wash the   cup ",
             "global_intent": "clean <up>",
             "next_step_plan": "dry it",
@@ -46,14 +56,24 @@ def as_list(value):
 
 
 def results(view, data, sent, texts=False):
-    """Return the results of an annotation, as Label Studio writes them: with aliases or, if `texts`, with texts."""
+    """Return the results of an annotation, as Label Studio writes them: with aliases or, if
+    `texts`, with texts.
+    """
     (target,) = {tag.get("toName") for tag in view.iter() if tag.get("toName")}
     tags = {tag.get("name"): tag for tag in view.iter() if tag.get("toName")}
     written = []
 
     def add(name, type_, value):
         assert tags[name].tag.lower() == type_
-        written.append({"id": f"r{len(written)}", "from_name": name, "to_name": target, "type": type_, "value": value})
+        written.append(
+            {
+                "id": f"r{len(written)}",
+                "from_name": name,
+                "to_name": target,
+                "type": type_,
+                "value": value,
+            }
+        )
 
     for name, value in sent.items():
         tag = tags[name]
@@ -62,7 +82,11 @@ def results(view, data, sent, texts=False):
             texts_of = {option["alias"]: option["value"] for option in options}
             marks = [mark.partition(":") for mark in as_list(value)]
             chosen = list(dict.fromkeys(option for option, _, _ in marks))
-            add(name, "choices", {"choices": [texts_of[option] if texts else option for option in chosen]})
+            add(
+                name,
+                "choices",
+                {"choices": [texts_of[option] if texts else option for option in chosen]},
+            )
             if tag.get("choice") == "multiple":
                 for option in chosen:
                     steps = ", ".join(step for other, _, step in marks if other == option)
@@ -83,9 +107,19 @@ def exported_tasks(store, out):
 
 
 def annotation(number, user, result, **fields):
-    fixed = {"ground_truth": False, "result_count": len(result), "created_at": "2026-03-09T22:16:08.728353Z"}
+    fixed = {
+        "ground_truth": False,
+        "result_count": len(result),
+        "created_at": "2026-03-09T22:16:08.728353Z",
+    }
     return (
-        {"id": number, "completed_by": user, "result": result, "was_cancelled": False, "lead_time": 4.25}
+        {
+            "id": number,
+            "completed_by": user,
+            "result": result,
+            "was_cancelled": False,
+            "lead_time": 4.25,
+        }
         | fixed
         | fields
     )
@@ -94,7 +128,13 @@ def annotation(number, user, result, **fields):
 def studio_file(path, data, annotations):
     """Write Label Studio's export of tasks, with the annotations of each."""
     tasks = [
-        {"id": 100 + number, "project": 3, "data": values, "annotations": annotations[number], "predictions": []}
+        {
+            "id": 100 + number,
+            "project": 3,
+            "data": values,
+            "annotations": annotations[number],
+            "predictions": [],
+        }
         for number, values in enumerate(data)
     ]
     path.write_text(json.dumps(tasks))
@@ -102,16 +142,26 @@ def studio_file(path, data, annotations):
 
 
 def rating(number, user, value="1", **fields):
-    result = {"from_name": "rating", "to_name": "prose_1", "type": "choices", "value": {"choices": [value]}}
+    result = {
+        "from_name": "rating",
+        "to_name": "prose_1",
+        "type": "choices",
+        "value": {"choices": [value]},
+    }
     return annotation(number, user, [result], **fields)
 
 
 @pytest.fixture
 def studio(tmp_path):
-    """Create a database of three texts for two people each, and return a function that imports annotations."""
+    """Create a database of three texts for two people each, and return a function that imports
+    annotations.
+    """
 
     def imported(*annotations, code=0, db="labels.sqlite"):
-        data = [{"number": n, "prose_1": text["text"], "prose_1_title": "Text"} for n, text in enumerate(contents)]
+        data = [
+            {"number": n, "prose_1": text["text"], "prose_1_title": "Text"}
+            for n, text in enumerate(contents)
+        ]
         file = studio_file(tmp_path / "project.json", data, [*annotations, *[[]] * 3])
         return run_import(file, code)
 
@@ -147,7 +197,9 @@ def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
     flow, db = load_flow(name), tmp_path / "typed.sqlite"
     copy_set(SETS[name], tmp_path)
     items = flow.demo_items(tmp_path / SETS[name].folder, media_folder(db))[:2]
-    store = open_store(flow, db, lambda _: items, "items", Team(2) if name == "egointent" else Team(1, 1, 0))
+    store = open_store(
+        flow, db, lambda _: items, "items", Team(2) if name == "egointent" else Team(1, 1, 0)
+    )
     view, data = exported_tasks(store, tmp_path / "studio")
     store.close()
     shutil.copy(db, tmp_path / "imported.sqlite")
@@ -173,8 +225,13 @@ def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
     for path in (db, tmp_path / "imported.sqlite"):
         code, output = run("annotate", "export", path, "--out", tmp_path / path.stem)
         assert code == 0, output
-        rows = [json.loads(line) for line in (tmp_path / path.stem / "labels.jsonl").read_text().splitlines()]
-        lines.append([{key: row[key] for key in row if key not in ("seconds", "at")} for row in rows])
+        rows = [
+            json.loads(line)
+            for line in (tmp_path / path.stem / "labels.jsonl").read_text().splitlines()
+        ]
+        lines.append(
+            [{key: row[key] for key in row if key not in ("seconds", "at")} for row in rows]
+        )
     assert lines[0] == lines[1]
     assert len(lines[0]) == len(items)
 
@@ -194,8 +251,14 @@ def test_users_become_annotators_who_keep_their_items(studio):
     assert "all of its labels" in reason
     assert "annotator-3" in reason
     items = [item.id for item in opened(studio.path).items()]
-    expected = [(items[0], "annotator-1", "1"), (items[0], "annotator-2", "0"), (items[1], "annotator-3", "1")]
-    assert [(item, person, values["rating"]) for item, person, values in saved(studio.path)] == expected
+    expected = [
+        (items[0], "annotator-1", "1"),
+        (items[0], "annotator-2", "0"),
+        (items[1], "annotator-3", "1"),
+    ]
+    assert [
+        (item, person, values["rating"]) for item, person, values in saved(studio.path)
+    ] == expected
     store = opened(studio.path)
     called = {person.name: person.called for person in store.people()}
     assert called == {
@@ -205,7 +268,9 @@ def test_users_become_annotators_who_keep_their_items(studio):
         "annotator-3": "Label Studio user 9",
     }
     assert store.database.study.people["annotator"].count == 3
-    assert [(skip.item, skip.person) for skip in store.labelled().skips] == [(items[2], "annotator-2")]
+    assert [(skip.item, skip.person) for skip in store.labelled().skips] == [
+        (items[2], "annotator-2")
+    ]
     # A person keeps their labels under a new name.
     store.call("annotator-2", "Ana")
     store.close()
@@ -254,7 +319,8 @@ DAMAGED = {
     "task 1: expected an object": "[1]",
     "task 1: data: .*annotations": '[{"id": 1}]',
     "line 1: item: .*values": '{"id": 1, "annotations": []}',
-    "line 2: item: 'text/0' has an earlier line": 2 * '{"item": "text/0", "values": {"rating": "1"}}\n',
+    "line 2: item: 'text/0' has an earlier line": 2
+    * '{"item": "text/0", "values": {"rating": "1"}}\n',
     "text/9: not one of the items": '{"item": "text/9", "values": {"rating": "1"}}',
     "text/0, rating: .*'2'": '{"item": "text/0", "values": {"rating": "2"}}',
     "text/0, rating: .*1": '{"item": "text/0", "values": {"rating": 1}}',
@@ -283,9 +349,18 @@ def test_damaged_files_import_nothing(studio, tmp_path):
             {"result": [{"from_name": "rating", "value": {"choices": ["2"]}}]},
             "task 2, annotation 2, Rating: choose one",
         ),
-        ({"result": [{"from_name": "rating", "value": {"choices": ["0", "1"]}}]}, "task 2, annotation 2, Rating"),
-        ({"result": [{"from_name": "rating", "value": {"choices": [{}]}}]}, r"task 2: annotations.*value\.choices"),
-        ({"result": [{"from_name": "other", "value": {"choices": ["1"]}}]}, "annotation 2, no such field as other"),
+        (
+            {"result": [{"from_name": "rating", "value": {"choices": ["0", "1"]}}]},
+            "task 2, annotation 2, Rating",
+        ),
+        (
+            {"result": [{"from_name": "rating", "value": {"choices": [{}]}}]},
+            r"task 2: annotations.*value\.choices",
+        ),
+        (
+            {"result": [{"from_name": "other", "value": {"choices": ["1"]}}]},
+            "annotation 2, no such field as other",
+        ),
         ({"completed_by": None}, r"task 2: annotations\[0\]\.completed_by: expected"),
         ({"lead_time": -1}, "task 2: annotations.*lead_time"),
     ],
@@ -323,7 +398,9 @@ def test_served_databases_are_refused(studio, tmp_path):
 
 
 def predictions(path, values):
-    path.write_text(json_lines({"item": item, "values": {"rating": value}} for item, value in values.items()))
+    path.write_text(
+        json_lines({"item": item, "values": {"rating": value}} for item, value in values.items())
+    )
     return path
 
 
@@ -341,21 +418,31 @@ def test_forms_start_with_predictions(studio, tmp_path):
         assert "prediction" not in client.page.text
         client.page = client.get(f"/label/{store.own_labels('annotator-1', '', 0)[0][0]}")
         assert "prediction" not in client.page.text
-        assert "Labels that started with a prediction: 2, kept unchanged: 1" in enter(address, store, "lead").page.text
+        assert (
+            "Labels that started with a prediction: 2, kept unchanged: 1"
+            in enter(address, store, "lead").page.text
+        )
     # An open form has no prediction.
     assert import_file(store, predictions(file, {names[2]: "0"}))[-1].endswith(": 1 not imported")
     store.assignments.release("annotator-1")
     store.close()
-    # The labelled items keep the prediction that the person saw; an imported label starts without one.
+    # The labelled items keep the prediction that the person saw; an imported label starts without
+    # one.
     lines = studio.file(predictions(file, {names[0]: "0", names[2]: "0"}))
     assert lines[-1].endswith("1 predicted and 1 not imported")
     assert names[0] in lines[0]
     studio([], [], [rating(1, 9)])
     store = opened(studio.path)
-    labels = {label.item: label.initial for labels in store.labelled().labels.values() for label in labels}
+    labels = {
+        label.item: label.initial for labels in store.labelled().labels.values() for label in labels
+    }
     assert labels == {names[0]: {"rating": "1"}, names[1]: {"rating": "1"}, names[2]: None}
-    assert kept_predictions(store.labelled()) == ["Labels that started with a prediction: 2, kept unchanged: 1"]
+    assert kept_predictions(store.labelled()) == [
+        "Labels that started with a prediction: 2, kept unchanged: 1"
+    ]
     export(store.flow, store.labelled(), tmp_path / "out")
-    rows = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()
+    ]
     assert {row["item"]: row["initial"] for row in rows} == labels
     store.close()

@@ -53,7 +53,10 @@ def test_keys_save_open_and_comment(browser, start):
         page.keyboard.press("0")
         press(page, "Enter")
     labels = [label for item_labels in store.labelled().labels.values() for label in item_labels]
-    assert [(label.values["rating"], label.comment) for label in labels] == [("1", ""), ("0", "2 odd")]
+    assert [(label.values["rating"], label.comment) for label in labels] == [
+        ("1", ""),
+        ("0", "2 odd"),
+    ]
     assert all(label.seconds is not None for label in labels)
 
 
@@ -125,7 +128,10 @@ def test_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_pa
 @pytest.mark.nightly
 def test_input_survives_a_failed_save(browser, start):
     store = start(texts(1))
-    with served(store) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
+    with (
+        served(store) as address,
+        browser.tab(address, store, "annotator-1", refused="507") as page,
+    ):
         page.keyboard.press("1")
         page.fill("[name=comment]", "long thought")
         store.database._connection.execute("PRAGMA query_only = ON")
@@ -165,7 +171,9 @@ def test_two_tabs_of_one_person_save_one_label(browser, start):
 
 @pytest.mark.nightly
 def test_texts_are_not_run_as_scripts(browser, start):
-    store = start([Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})])
+    store = start(
+        [Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})]
+    )
     with served(store) as address:
         with browser.tab(address, store, "annotator-1") as page:
             for _ in range(2):

@@ -24,7 +24,8 @@ from patience import FOREVER_S, wait_until
 from ports import free_port
 
 PEOPLE = 10
-# Three rounds, one of them on a sample, gold items and a quota. Final checks wait for the lead where labels differ.
+# Three rounds, one of them on a sample, gold items and a quota. Final checks wait for the lead
+# where labels differ.
 STUDY = Study(
     flow="studied",
     people={"annotator": Group(count=7, quota=300), "reviewer": Group(count=3)},
@@ -48,17 +49,30 @@ def label_all(address, store, name):
 
 
 def check_study(store, count):
-    """Check who got what in a finished study of this many items, and that each slot was labelled once."""
+    """Check who got what in a finished study of this many items, and that each slot was labelled
+    once.
+    """
     database = store.database
-    assert database.rows("SELECT slot FROM labels ORDER BY slot") == database.rows("SELECT id FROM slots ORDER BY id")
+    assert database.rows("SELECT slot FROM labels ORDER BY slot") == database.rows(
+        "SELECT id FROM slots ORDER BY id"
+    )
     rows = database.rows("SELECT stage, item, person FROM slots")
     stages = Counter(stage for stage, _, _ in rows)
-    assert {**stages, "gold": None} == {"rate": 2 * count, "check": 10, "audit": count, "gold": None}
-    assert {person.partition("-")[0] for stage, _, person in rows if stage in ("check", "audit")} == {"reviewer"}
+    assert {**stages, "gold": None} == {
+        "rate": 2 * count,
+        "check": 10,
+        "audit": count,
+        "gold": None,
+    }
+    assert {
+        person.partition("-")[0] for stage, _, person in rows if stage in ("check", "audit")
+    } == {"reviewer"}
     for name, _, _ in STUDY.names():
         stages_of_person = [stage for stage, _, person in rows if person == name]
         count_other = len(stages_of_person) - stages_of_person.count("gold")
-        assert stages_of_person.count("gold") == (0 if name.startswith("reviewer") else min(3, count_other // 4))
+        assert stages_of_person.count("gold") == (
+            0 if name.startswith("reviewer") else min(3, count_other // 4)
+        )
     assert max(Counter((item, person) for _, item, person in rows).values()) == 1
     assert {progress.state for progress in store.progress()} == {"finished"}
 
@@ -72,7 +86,9 @@ def test_ten_people_in_a_study_of_three_rounds(tmp_path):
     slots = []
     with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         while new_slots := [
-            slot for slots in pool.map(lambda name: label_all(address, store, name), names) for slot in slots
+            slot
+            for slots in pool.map(lambda name: label_all(address, store, name), names)
+            for slot in slots
         ]:
             slots += new_slots
     assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM labels"))
@@ -94,7 +110,10 @@ serve(Store(database, flow), "127.0.0.1", int(sys.argv[2]))
 
 
 def label_until_it_dies(address, token, saved):
-    """Label until the server stops responding. Add each slot whose label the server confirmed to `saved`."""
+    """Label until the server stops responding.
+
+    Add each slot whose label the server confirmed to `saved`.
+    """
     try:
         with httpx.Client(base_url=address, timeout=FOREVER_S) as client:
             page = client.get(f"/enter/{token}", follow_redirects=True).text
@@ -111,7 +130,9 @@ def label_until_it_dies(address, token, saved):
 def server_of(path):
     """Start a server in another process. Yield the process and the address."""
     port, tests = free_port(), Path(__file__).parents[1]
-    server = subprocess.Popen([sys.executable, "-c", _SERVER, path, str(port)], stdout=subprocess.PIPE, cwd=tests)
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, path, str(port)], stdout=subprocess.PIPE, cwd=tests
+    )
     try:
         while b"labels.sqlite" not in server.stdout.readline():
             assert server.poll() is None
@@ -124,7 +145,11 @@ def server_of(path):
 
 def new_database(path, items, annotators=1, study=None):
     """Create a database. Return the tokens of the people who label."""
-    create(path, study or study_of(Rating, annotators, annotators), *known_texts(items, 3 if study else 0))
+    create(
+        path,
+        study or study_of(Rating, annotators, annotators),
+        *known_texts(items, 3 if study else 0),
+    )
     with closing(Store(Database(path), Rating())) as store:
         return [person.token for person in store.people() if person.group]
 
@@ -154,7 +179,10 @@ def rename(path):
 def test_nothing_is_saved_after_the_database_is_moved_or_replaced(tmp_path, lose):
     path = tmp_path / "labels.sqlite"
     (token,) = new_database(path, 30)
-    with server_of(path) as (_, address), httpx.Client(base_url=address, timeout=FOREVER_S) as client:
+    with (
+        server_of(path) as (_, address),
+        httpx.Client(base_url=address, timeout=FOREVER_S) as client,
+    ):
         page = client.get(f"/enter/{token}", follow_redirects=True).text
         for number in range(20):
             where, hidden = form_in(page)
@@ -207,7 +235,9 @@ def test_backup_of_a_served_database(tmp_path):
         assert backup(path, tmp_path / "mine.sqlite").exit_code == 1
         assert (tmp_path / "mine.sqlite").read_text() == "mine"
     assert out.stat().st_mode & 0o077 == 0
-    assert [file.name for file in out.parent.iterdir() if file.name != MANIFEST] == ["monday.sqlite"]
+    assert [file.name for file in out.parent.iterdir() if file.name != MANIFEST] == [
+        "monday.sqlite"
+    ]
 
 
 @pytest.mark.nightly
@@ -227,7 +257,10 @@ def test_backup_while_people_label(tmp_path):
 
 @pytest.mark.parametrize(
     ("kills", "count"),
-    [pytest.param(3, 60, marks=pytest.mark.whole), pytest.param(20, 600, marks=pytest.mark.nightly)],
+    [
+        pytest.param(3, 60, marks=pytest.mark.whole),
+        pytest.param(20, 600, marks=pytest.mark.nightly),
+    ],
 )
 def test_ten_people_lose_no_confirmed_label_when_servers_are_killed(tmp_path, kills, count):
     """Kill the server after some labels. In the end, the people finish the study."""

@@ -1,4 +1,6 @@
-"""Follow the papers' procedures with simulated people, and compare the results with slow computations."""
+"""Follow the papers' procedures with simulated people, and compare the results with slow
+computations.
+"""
 
 import json
 import random
@@ -18,13 +20,17 @@ from lmms_egoplan.jsonl import read_text
 
 
 def answering(reliability, options, truth):
-    """Return answers of people of known reliability, by person and item, and the log of all answers."""
+    """Return answers of people of known reliability, by person and item, and the log of all
+    answers.
+    """
     log = {}
 
     def answer(person, item):
         source = random.Random(f"{person} {item}")
         other_options = [option for option in options if option != truth(item)]
-        log[person, item] = truth(item) if source.random() < reliability(person) else source.choice(other_options)
+        log[person, item] = (
+            truth(item) if source.random() < reliability(person) else source.choice(other_options)
+        )
         return log[person, item]
 
     return answer, log
@@ -34,7 +40,9 @@ def alpha(units, distance=lambda a, b: a != b):
     """Compute Krippendorff's alpha from its definition."""
     units = [unit for unit in units if len(unit) > 1]
     values = [value for unit in units for value in unit]
-    observed = sum(sum(distance(a, b) for a in unit for b in unit) / (len(unit) - 1) for unit in units) / len(values)
+    observed = sum(
+        sum(distance(a, b) for a in unit for b in unit) / (len(unit) - 1) for unit in units
+    ) / len(values)
     chance = sum(distance(a, b) for a in values for b in values) / len(values) / (len(values) - 1)
     return 1 - observed / chance
 
@@ -49,7 +57,10 @@ def kappa(pairs):
 
 
 def check_agreement(row, units, distance=lambda a, b: a != b):
-    """Compare a row of agreement with its definitions. `units` are values by person, one dictionary per item."""
+    """Compare a row of agreement with its definitions.
+
+    `units` are values by person, one dictionary per item.
+    """
     pairs = [pair for unit in units for pair in combinations(unit.values(), 2)]
     assert row.items == sum(len(unit) > 1 for unit in units)
     assert row.percent == pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs))
@@ -59,8 +70,14 @@ def check_agreement(row, units, distance=lambda a, b: a != b):
         [(unit[first], unit[second]) for unit in units if first in unit and second in unit]
         for first, second in combinations(people, 2)
     ]
-    kappas = [(kappa(each), len(each)) for each in shared if len(each) >= 10 and kappa(each) is not None]
-    mean = sum(value * number for value, number in kappas) / sum(number for _, number in kappas) if kappas else None
+    kappas = [
+        (kappa(each), len(each)) for each in shared if len(each) >= 10 and kappa(each) is not None
+    ]
+    mean = (
+        sum(value * number for value, number in kappas) / sum(number for _, number in kappas)
+        if kappas
+        else None
+    )
     assert row.cohen == (mean if mean is None else pytest.approx(mean))
 
 
@@ -93,7 +110,10 @@ def test_egoplan_procedure(tmp_path):
     items = [
         Item(
             str(number),
-            {"goal": f"item {number}", "choices": dict(zip(letters, "wxyz", strict=True)), "video": "", "frames": [],
+            {"goal": (
+                "item "
+                f"{number}"
+            ), "choices": dict(zip(letters, "wxyz", strict=True)), "video": "", "frames": [],
              "fps": 10.0, "observation": 1},
             {"golden": truth[number], "record": {"sample_id": number}},
         )
@@ -120,11 +140,19 @@ def test_egoplan_procedure(tmp_path):
             client = enter(address, store, senior)
             for person in right:
                 csrf = form_in(client.page.text, "/qualify")[1]["csrf"]
-                sent = {"csrf": csrf, "person": person, "verdict": "fail" if person in failed else "pass"}
+                sent = {
+                    "csrf": csrf,
+                    "person": person,
+                    "verdict": "fail" if person in failed else "pass",
+                }
                 assert client.post("/qualify", data=sent).status_code == 200
     label_alone(store, values_of)
     units = [
-        {person: choice for (person, other), choice in log.items() if other == item and person not in failed}
+        {
+            person: choice
+            for (person, other), choice in log.items()
+            if other == item and person not in failed
+        }
         for item in truth
         if item not in qualifying
     ]
@@ -132,12 +160,16 @@ def test_egoplan_procedure(tmp_path):
     check_agreement(agreements(store.flow, store.labelled())[0], units)
     kept_ids = [
         item
-        for item, unit in zip((item for item in truth if item not in qualifying), units, strict=True)
+        for item, unit in zip(
+            (item for item in truth if item not in qualifying), units, strict=True
+        )
         if {*unit.values()} == {truth[item]}
     ]
     assert 0 < len(kept_ids) < 18
     export(store.flow, store.labelled(), tmp_path / "out")
-    verified = json.loads(read_text(tmp_path / "out" / "EgoPlan_validation.json"))["EgoPlan_validation"]
+    verified = json.loads(read_text(tmp_path / "out" / "EgoPlan_validation.json"))[
+        "EgoPlan_validation"
+    ]
     assert sorted(record["sample_id"] for record in verified) == kept_ids
     assert len(read_text(tmp_path / "out" / "rejected.csv").splitlines()) == 1 + 26 - len(kept_ids)
     store.close()
@@ -156,18 +188,28 @@ def test_egothink_procedure_with_gold_items(tmp_path):
         for number in truth
     ]
     golden = {number: truth[number] for number in (3, 10, 20, 31)}
-    lines = [json.dumps({"item": items[number].id, "values": {"rating": rating}}) for number, rating in golden.items()]
+    lines = [
+        json.dumps({"item": items[number].id, "values": {"rating": rating}})
+        for number, rating in golden.items()
+    ]
     (tmp_path / "gold.jsonl").write_text("\n".join(lines))
     store = opened(tmp_path, "egothink", items, gold={"labels": "gold.jsonl", "every": 6})
     answer, log = answering(careless("annotator-3"), levels, truth.get)
     label_alone(store, lambda person, page: {"rating": answer(person, number_in(page))})
     rated = [item for item in truth if item not in golden]
     units = [
-        {person: float(log[person, item]) for person in ("annotator-1", "annotator-2", "annotator-3")} for item in rated
+        {
+            person: float(log[person, item])
+            for person in ("annotator-1", "annotator-2", "annotator-3")
+        }
+        for item in rated
     ]
     check_agreement(agreements(store.flow, store.labelled())[0], units, lambda a, b: (a - b) ** 2)
     export(store.flow, store.labelled(), tmp_path / "out")
-    rows = [line.split(",") for line in read_text(tmp_path / "out" / "model-pooled.csv").splitlines()[1:]]
+    rows = [
+        line.split(",")
+        for line in read_text(tmp_path / "out" / "model-pooled.csv").splitlines()[1:]
+    ]
     means = {item: sum(unit.values()) / 3 for item, unit in zip(rated, units, strict=True)}
     assert {int(row[0].partition("/")[2]): float(row[1]) for row in rows} == pytest.approx(means)
     code, status = run("annotate", "status", tmp_path / "labels.sqlite")
@@ -191,14 +233,21 @@ def test_actplan_procedure(tmp_path):
     ]
     store = opened(tmp_path, "actplan", items)
     answer, log = answering(careless("annotator-2"), "01", truth.get)
-    label_alone(store, lambda person, page: {"correct": answer(person, number_in(page)), "commonsense": "1"})
-    units = [{person: choice for (person, other), choice in log.items() if other == item} for item in truth]
+    label_alone(
+        store, lambda person, page: {"correct": answer(person, number_in(page)), "commonsense": "1"}
+    )
+    units = [
+        {person: choice for (person, other), choice in log.items() if other == item}
+        for item in truth
+    ]
     assert {len(unit) for unit in units} == {3}
     check_agreement(agreements(store.flow, store.labelled())[0], units)
     export(store.flow, store.labelled(), tmp_path / "out")
     plans = [json.loads(line) for line in read_text(tmp_path / "out" / "plans.jsonl").splitlines()]
     expected = {
-        f"plan {item}": unit.popitem()[1] == "1" for item, unit in enumerate(units) if len({*unit.values()}) == 1
+        f"plan {item}": unit.popitem()[1] == "1"
+        for item, unit in enumerate(units)
+        if len({*unit.values()}) == 1
     }
     assert {plan["id"]: plan["correct"] for plan in plans} == expected
     assert 0 < len(expected) < 40

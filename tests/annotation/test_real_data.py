@@ -61,28 +61,44 @@ def label(store, values_of):
 @pytest.mark.nightly
 def test_all_egothink_answers(tmp_path):
     run("data", "prepare", "egothink", needs(DATA / "egothink"))
-    rows = [row for dimension in DIMENSIONS for row in EGOTHINK.load(dimension.name).remove_columns("image")]
+    rows = [
+        row
+        for dimension in DIMENSIONS
+        for row in EGOTHINK.load(dimension.name).remove_columns("image")
+    ]
     assert len(rows) == 700
     answers = tmp_path / "model.jsonl"
     lines = [
         # Every other answer belongs to the next question.
-        {"id": row["id"], "answer": rows[(index + index % 2) % 700]["answer"], "rating": 1.0 - index % 2, "judge": "j"}
+        {
+            "id": row["id"],
+            "answer": rows[(index + index % 2) % 700]["answer"],
+            "rating": 1.0 - index % 2,
+            "judge": "j",
+        }
         for index, row in enumerate(rows)
     ]
-    answers.write_text("".join(json.dumps(line | {"judgement": f"[[{line['rating']}]]"}) + "\n" for line in lines))
+    answers.write_text(
+        "".join(json.dumps(line | {"judgement": f"[[{line['rating']}]]"}) + "\n" for line in lines)
+    )
     db = tmp_path / "labels.sqlite"
-    store = open_store(ANSWERS, db, lambda folder: read_answers([answers], folder, [answers]), "items", Team(1, 1))
+    store = open_store(
+        ANSWERS, db, lambda folder: read_answers([answers], folder, [answers]), "items", Team(1, 1)
+    )
 
     def rate(_, page):
         _, reference, answer = (
-            unescape(text) for text in re.findall(r'<p class="prose" dir="auto">(.*?)</p>', page, re.S)
+            unescape(text)
+            for text in re.findall(r'<p class="prose" dir="auto">(.*?)</p>', page, re.S)
         )
         return {"rating": "1" if answer == reference else "0"}
 
     label(store, rate)
     assert "700 of 700" in run("annotate", "export", db, "--out", tmp_path / "out")
     for name in ("annotators", "ratings", "pooled"):
-        output = run("agreement", "egothink", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
+        output = run(
+            "agreement", "egothink", answers, "--human", tmp_path / "out" / f"model-{name}.csv"
+        )
         assert output.count("700") >= 2
     run("report", tmp_path / "out", "--out", tmp_path / "report")
     assert "People, model" in (tmp_path / "report" / "index.html").read_text()
@@ -93,8 +109,19 @@ def test_goalstep_steps(tmp_path):
     content = json.loads(needs(GOALSTEP).read_text())
     (video,) = (video for video in content["videos"] if video["video_uid"].startswith(VIDEO))
     fps, videos = 6, tmp_path / "videos"
-    write_numbered_video(videos / f"{video['video_uid']}.mp4", math.ceil(fps * video["end_time"]), fps=fps)
-    run("data", "build", "egointent", GOALSTEP, "--videos", videos, "--out", tmp_path / "steps.jsonl")
+    write_numbered_video(
+        videos / f"{video['video_uid']}.mp4", math.ceil(fps * video["end_time"]), fps=fps
+    )
+    run(
+        "data",
+        "build",
+        "egointent",
+        GOALSTEP,
+        "--videos",
+        videos,
+        "--out",
+        tmp_path / "steps.jsonl",
+    )
     steps, db = tmp_path / "steps.jsonl", tmp_path / "labels.sqlite"
     store = open_store(STEPS, db, lambda _: read_steps(steps, videos), "steps", Team(2))
     before = {record.step_id: record for record in read_annotations(steps)}
@@ -108,19 +135,31 @@ def test_goalstep_steps(tmp_path):
     def revise(_, page):
         values = dict(re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page))
         values = {name: unescape(text) for name, text in values.items()}
-        values |= {"end_sec": re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1], "boundary": "yes"}
+        values |= {
+            "end_sec": re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1],
+            "boundary": "yes",
+        }
         return values | {f"supported_{field}": "yes" for field in FIELDS}
 
     label(store, revise)
-    assert f"{len(before)} of {len(before)}" in run("annotate", "export", db, "--out", tmp_path / "out")
-    after = {record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")}
-    assert after == {name: record.model_copy(update={"unverified": False}) for name, record in before.items()}
+    assert f"{len(before)} of {len(before)}" in run(
+        "annotate", "export", db, "--out", tmp_path / "out"
+    )
+    after = {
+        record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")
+    }
+    assert after == {
+        name: record.model_copy(update={"unverified": False}) for name, record in before.items()
+    }
     run("data", "prepare", "egointent", tmp_path / "out" / "steps.jsonl", "--videos", videos)
 
 
 @pytest.mark.nightly
 def test_questions_from_real_narrations(tmp_path):
-    """Label questions whose goals are windows of EPIC-KITCHENS' narrations. The videos are rendered."""
+    """Label questions whose goals are windows of EPIC-KITCHENS' narrations.
+
+    The videos are rendered.
+    """
     from benchmarks.egoplan.derived_questions import render_media
     from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
     from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
@@ -128,18 +167,37 @@ def test_questions_from_real_narrations(tmp_path):
 
     needs(DATA / "egothink" / "Activity" / "images")
     goals = [
-        Goal(video, SUBGOAL, f"deal with {video.actions[start].object}", video.actions[start : start + 8])
+        Goal(
+            video,
+            SUBGOAL,
+            f"deal with {video.actions[start].object}",
+            video.actions[start : start + 8],
+        )
         for video in read_epic_kitchens(needs(EPIC))[0][:3]
         for start in range(0, len(video.actions) - 8, 8)
     ]
     records = evaluation_records(make_questions(goals, 0)[0][:12])
-    media = render_media([record | {"sample_id": number} for number, record in enumerate(records)], tmp_path / "media")
+    media = render_media(
+        [record | {"sample_id": number} for number, record in enumerate(records)],
+        tmp_path / "media",
+    )
     roots, db = {EPIC_KITCHENS: media.epic_kitchens, EGO4D: None}, tmp_path / "labels.sqlite"
-    store = open_store(QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", Team(2, 2))
+    store = open_store(
+        QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", Team(2, 2)
+    )
     for item in store.items():
         for part in QUESTIONS.form(item.contents).media:
             assert media_folder(db).file(part).stat().st_size
     label(store, lambda item, page: {"choice": item.hidden["golden"]})
     assert "12 of 12" in run("annotate", "export", db, "--out", tmp_path / "out")
     verified = tmp_path / "out" / "EgoPlan_validation.json"
-    run("data", "prepare", "egoplan", verified, "--split", "val", "--epic-kitchens", media.epic_kitchens)
+    run(
+        "data",
+        "prepare",
+        "egoplan",
+        verified,
+        "--split",
+        "val",
+        "--epic-kitchens",
+        media.epic_kitchens,
+    )

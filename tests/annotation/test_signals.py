@@ -10,7 +10,16 @@ import pytest
 def test_ctrl_c_stops_the_server(tmp_path):
     from cli.test_signals import Command
 
-    command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink", "--out", tmp_path / "demo")
+    command = Command(
+        sys.executable,
+        "-m",
+        "lmms_egoplan",
+        "annotate",
+        "demo",
+        "egothink",
+        "--out",
+        tmp_path / "demo",
+    )
     for line in command.process.stdout:
         if "Ctrl+C" in line:
             break

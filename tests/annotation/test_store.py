@@ -9,7 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from annotation.rating import STUDY, Rating, Reviewed, Studied, raise_annotators, share_of, study_of, texts
+from annotation.rating import (
+    STUDY,
+    Rating,
+    Reviewed,
+    Studied,
+    raise_annotators,
+    share_of,
+    study_of,
+    texts,
+)
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError
 from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.flow import Item
@@ -97,9 +106,12 @@ def test_same_form_with_other_values_is_a_correction(open_store):
 
 
 def test_shares_are_of_all_labels_of_a_group(open_store):
-    store = open_store(count=8, annotators=4, flow=Studied, people=STUDY.people, rounds=STUDY.rounds)
+    store = open_store(
+        count=8, annotators=4, flow=Studied, people=STUDY.people, rounds=STUDY.rounds
+    )
     label_all(store, ["annotator-1"])
-    # Two labels each of 8 items, and one of the audit's 4, by 4 people; 2 of 5 and 1 of 8 items, by 3 people.
+    # Two labels each of 8 items, and one of the audit's 4, by 4 people; 2 of 5 and 1 of 8 items, by
+    # 3 people.
     assert share_of(store, "annotator-1") == (8, 5)
     assert share_of(store, "reviewer-3") == (0, 6)
 
@@ -107,7 +119,13 @@ def test_shares_are_of_all_labels_of_a_group(open_store):
 def test_median_of_two_times_is_their_mean(open_store):
     store = open_store(annotators=1, per_item=1)
     for number, seconds in enumerate((10.0, 100.0)):
-        store.save(store.assignments.next_slot("annotator-1"), f"form {number}", {"rating": "1"}, "", seconds)
+        store.save(
+            store.assignments.next_slot("annotator-1"),
+            f"form {number}",
+            {"rating": "1"},
+            "",
+            seconds,
+        )
     assert next(store.progress()).seconds == 55.0
 
 
@@ -132,7 +150,11 @@ def test_own_labels_can_be_found_and_changed_and_rows_are_appended(open_store):
     assert len(store.own_labels("annotator-1", "", 0)) == 3
     (row,) = store.own_labels("annotator-1", "100% DARK_", 0)
     assert row[3] == "Too 100% dark_"
-    assert store.own_labels("annotator-1", "%", 1) == store.own_labels("annotator-1", "nothing of it", 0) == []
+    assert (
+        store.own_labels("annotator-1", "%", 1)
+        == store.own_labels("annotator-1", "nothing of it", 0)
+        == []
+    )
     assert store.save(store.assignments.slot(first.id, "annotator-1"), "later", {"rating": "1"})
     assert store.labelled().labels[first.item.id][0].values == {"rating": "1"}
     with sqlite3.connect(store.database.path) as connection:
@@ -143,9 +165,14 @@ def test_skipped_item_is_reassigned_for_good(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
     slot = skip(store, "annotator-1")
     assert store.assignments.next_slot("annotator-1") is None
-    assert (store.assignments.state("annotator-1"), share_of(store, "annotator-1")[0]) == ("finished", 0)
+    assert (store.assignments.state("annotator-1"), share_of(store, "annotator-1")[0]) == (
+        "finished",
+        0,
+    )
     label(store, "annotator-2")
-    assert store.save(store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
+    assert store.save(
+        store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"}
+    )  # nobody has it yet
     assert store.labelled().skips == []
     again = store.assignments.slot(slot.id, "annotator-1")
     store.save(again, "no, I cannot", None, skipped="too dark")
@@ -197,7 +224,9 @@ def test_stale_form_cannot_replace_a_newer_label(open_store):
     for values, skipped in (({"rating": "0"}, None), (None, "too dark")):
         with pytest.raises(NewerLabelError):
             store.save(slot, "another tab", values, skipped=skipped)
-    assert store.save(store.assignments.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"})
+    assert store.save(
+        store.assignments.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"}
+    )
 
 
 def recount(connection, study, sampled):
@@ -208,7 +237,9 @@ def recount(connection, study, sampled):
     skips = dict(connection.execute("SELECT id, skipped IS NOT NULL FROM labels"))
     free = {}
     for item, part in connection.execute("SELECT position, part FROM items"):
-        slots = connection.execute("SELECT id, stage, person FROM slots WHERE item = ? AND released IS NULL", (item,))
+        slots = connection.execute(
+            "SELECT id, stage, person FROM slots WHERE item = ? AND released IS NULL", (item,)
+        )
         labelled, taken = defaultdict(list), Counter()
         for slot, stage, person in slots:
             row = newest.get(slot)
@@ -224,7 +255,9 @@ def recount(connection, study, sampled):
         is_decided, is_disputed = bool(labelled["adjudication"]), len({*texts}) > 1
         is_aside = any("aside" in text for text in texts)
         for number, one in enumerate(rounds):
-            is_ready = all(len(labelled[other.name]) >= other.per_item for other in deciding[:number])
+            is_ready = all(
+                len(labelled[other.name]) >= other.per_item for other in deciding[:number]
+            )
             is_closed = is_disputed and not is_decided if one.final else is_decided
             is_open = not is_closed and (is_ready or (one.final and is_decided))
             is_needed = number == 0 or not is_aside
@@ -239,13 +272,17 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
     settings = {"qualification": 2, "seniors": 1} if flow is Rating else {}
     if flow is Studied:
         settings = {"people": STUDY.people, "rounds": STUDY.rounds}
-    store = open_store(count=8, annotators=5, per_item=2 if flow is Rating else 1, flow=flow, **settings)
+    store = open_store(
+        count=8, annotators=5, per_item=2 if flow is Rating else 1, flow=flow, **settings
+    )
     people = [name for name, _, _ in store.database.study.names()]
     sampled = {*store.database.rows("SELECT stage, item FROM places")}
     assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Studied else 0)
     for step in range(150):
         person = source.choice(people)
-        kind = source.choice(["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"])
+        kind = source.choice(
+            ["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"]
+        )
         with suppress(LmmsEgoplanError):
             slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
             if slot is not None:
@@ -253,11 +290,17 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
                 values = (
                     None
                     if skipped
-                    else {"rating": source.choice(["1"] * 8 + ["0", "aside" if flow is Studied else "0"])}
+                    else {
+                        "rating": source.choice(
+                            ["1"] * 8 + ["0", "aside" if flow is Studied else "0"]
+                        )
+                    }
                 )
                 store.save(slot, f"form {step}", values, skipped=skipped)
             elif kind == "change":
-                change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
+                change(store, person, source.choice("01")) if store.own_labels(
+                    person, "", 0
+                ) else None
             elif kind == "release":
                 store.assignments.release(person)
             elif kind == "verdict":
@@ -273,15 +316,24 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             rows = connection.execute("SELECT stage, item, is_free FROM places")
             stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
             assert stored == recount(connection, store.database.study, sampled)
-            needed = dict(connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage"))
+            needed = dict(
+                connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage")
+            )
             assert store.totals() == needed
-            counts = connection.execute("SELECT name, num_labelled, num_in_rounds FROM people").fetchall()
-            slots = connection.execute("SELECT person, label, released, skipped, stage FROM slots").fetchall()
+            counts = connection.execute(
+                "SELECT name, num_labelled, num_in_rounds FROM people"
+            ).fetchall()
+            slots = connection.execute(
+                "SELECT person, label, released, skipped, stage FROM slots"
+            ).fetchall()
             assert counts == [
                 (
                     name,
                     sum(slot[0] == name and slot[1] is not None for slot in slots),
-                    sum(slot[0] == name and slot[2:4] == (None, None) and slot[4] != "qualification" for slot in slots),
+                    sum(
+                        slot[0] == name and slot[2:4] == (None, None) and slot[4] != "qualification"
+                        for slot in slots
+                    ),
                 )
                 for name, *_ in counts
             ]
@@ -342,7 +394,9 @@ def test_qualification_comes_first_and_needs_all_seniors(open_store):
     labelled = store.labelled()
     assert labelled.qualified == ["annotator-1"]
     assert len(labelled.qualification) == 2
-    assert sum(label_.stage == "rate" for labels in labelled.labels.values() for label_ in labels) == 4
+    assert (
+        sum(label_.stage == "rate" for labels in labelled.labels.values() for label_ in labels) == 4
+    )
 
 
 def decide(store, position, rating="1"):
@@ -367,7 +421,10 @@ def test_lead_decides_once_an_item_has_all_labels(open_store):
     assert store.labelled().adjudicated(store.assignments.item(0)) is None
     assert change(store, "annotator-1", "0")
     assert store.adjudicate(0, "lead").values == {"rating": "1"}
-    assert sorted(label_.values["rating"] for label_ in store.labelled().labels["text/0"]) == ["0", "1"]
+    assert sorted(label_.values["rating"] for label_ in store.labelled().labels["text/0"]) == [
+        "0",
+        "1",
+    ]
 
 
 def test_decided_items_are_not_shown(open_store):
@@ -403,7 +460,9 @@ def test_places_of_a_failed_annotator_are_reassigned(open_store):
     for _ in range(3):
         label(store, people[0], "0"), label(store, people[1], "1")
     assert store.assignments.next_slot(people[2]) is None
-    slot = store.assignments.slot(store.database.rows("SELECT max(slot) FROM labels")[0][0], people[1])
+    slot = store.assignments.slot(
+        store.database.rows("SELECT max(slot) FROM labels")[0][0], people[1]
+    )
     store.judge_qualification(people[1], "senior-1", "seen later", passed=False)
     assert store.assignments.next_slot(people[1]) is None
     with pytest.raises(NotYoursError):
@@ -437,7 +496,9 @@ KNOWN = [replace(item, id=f"gold/{item.id}", known={"rating": "1"}) for item in 
 
 
 @pytest.mark.parametrize("skip_missing", [False, True])
-@pytest.mark.parametrize("study", [STUDY, study_of(Rating, 3, 2, qualification=2), study_of(Rating, 3, 2)])
+@pytest.mark.parametrize(
+    "study", [STUDY, study_of(Rating, 3, 2, qualification=2), study_of(Rating, 3, 2)]
+)
 def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     flow, path = Studied() if study is STUDY else Rating(), tmp_path / "labels.sqlite"
     items = [*texts(6), *KNOWN]
@@ -446,7 +507,8 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     def rounds_of(name):
         return set(
             store.database.rows(
-                "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = ?", name
+                "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = ?",
+                name,
             )
         )
 
@@ -457,7 +519,10 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     seen = renewed[1:] if skip_missing else renewed
     assert store.renew_items(seen, "items", skip_missing=skip_missing, more=True) == 3
     assert store.renew_items(seen, "items", skip_missing=skip_missing, more=True) == 0
-    assert store.database.rows("SELECT * FROM items JOIN places ON item = position")[: len(before)] == before
+    assert (
+        store.database.rows("SELECT * FROM items JOIN places ON item = position")[: len(before)]
+        == before
+    )
     assert sorted(store.positions().values()) == [*range(11)]
     unsampled = {(one.name, "main") for one in study.rounds if not one.sample}
     assert all(rounds_of(f"text/{number}") == unsampled for number in (6, 7, 8))
@@ -499,7 +564,9 @@ def test_killed_additions_add_all_items_or_none(open_store):
     path = open_store().database.path
     journal = path.with_name(f"{path.name}-journal")
     for milliseconds in (0, 100, 200):
-        process = subprocess.Popen([sys.executable, "-c", ADD, str(path)], cwd="tests", stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", ADD, str(path)], cwd="tests", stdout=subprocess.PIPE
+        )
         process.stdout.readline()
         wait_until(lambda process=process: journal.exists() or process.poll() is not None)
         with suppress(subprocess.TimeoutExpired):
@@ -593,11 +660,18 @@ def test_opening_writes_nothing(open_store):
 
 def test_unpaired_surrogates_are_stored_as_question_marks(open_store, tmp_path):
     path = tmp_path / "labels.sqlite"
-    create(path, study_of(Rating, 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})])
+    create(
+        path, study_of(Rating, 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})]
+    )
     store = open_store()
     (item,) = store.items()
     assert (item.id, item.contents, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
-    store.save(store.assignments.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
+    store.save(
+        store.assignments.next_slot("annotator-1"),
+        "form",
+        {"rating": "1", "text": "\ud83d"},
+        "\ud83d",
+    )
     ((saved,),) = store.labelled().labels.values()
     assert (saved.values["text"], saved.comment) == ("?", "?")
 
@@ -648,7 +722,13 @@ def test_kill_loses_no_saved_label(open_store):
     path = open_store(count=23, annotators=1, per_item=1).database.path
     saved = []
     for _ in range(5):
-        process = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")
+        process = subprocess.run(
+            [sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests"
+        )
         assert process.stderr == ""
         saved += process.stdout.split()
-    assert sorted(open_store().labelled().labels) == sorted(saved) == sorted(item.id for item in texts(23))
+    assert (
+        sorted(open_store().labelled().labels)
+        == sorted(saved)
+        == sorted(item.id for item in texts(23))
+    )

@@ -28,7 +28,8 @@ def demo_items(name, tmp_path):
     return items
 
 
-# The choices of people in the browser, and what the export says. Other fields get their first option.
+# The choices of people in the browser, and what the export says. Other fields get their first
+# option.
 CHOICES = {"correct": "1", "commonsense": "1", "rating": "1", "use": "yes"}
 EXPORTED = {
     "egoplan": "Questions kept: 1 of 2",
@@ -44,7 +45,9 @@ EXPORTED = {
 def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
     """Label two items in every round."""
     pytest.importorskip(f"lmms_egoplan.annotation.{name.replace('-', '_')}")
-    store = opened(tmp_path, name, demo_items(name, tmp_path), qualification=int(name == "egoplan"), sample=1)
+    store = opened(
+        tmp_path, name, demo_items(name, tmp_path), qualification=int(name == "egoplan"), sample=1
+    )
     study = store.database.study
     seen, choices = set(), CHOICES | {"choice": store.items()[1].hidden.get("golden")}
 
@@ -54,13 +57,22 @@ def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
             seen.add(page.inner_text("p.lead").partition(".")[0])
             for field in page.locator("fieldset[data-name]").all():
                 name = field.get_attribute("data-name")
-                values = [radio.get_attribute("value") for radio in field.locator("input[type=radio]").all()]
+                values = [
+                    radio.get_attribute("value")
+                    for radio in field.locator("input[type=radio]").all()
+                ]
                 if values and field.is_visible():
-                    assert {*values} <= {*study.limits(person, person.rpartition("-")[0]).get(name, values)}
+                    assert {*values} <= {
+                        *study.limits(person, person.rpartition("-")[0]).get(name, values)
+                    }
                     value = choices.get(name, values[0])
-                    page.click(f"label:has([name={name}][value='{value if value in values else values[0]}'])")
+                    page.click(
+                        f"label:has([name={name}][value='{value if value in values else values[0]}'])"
+                    )
                 elif (
-                    field.locator("textarea").count() and field.is_visible() and not page.input_value(f"[name={name}]")
+                    field.locator("textarea").count()
+                    and field.is_visible()
+                    and not page.input_value(f"[name={name}]")
                 ):
                     page.fill(f"[name={name}]", "some words")
             with page.expect_navigation():
@@ -73,7 +85,9 @@ def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
                 work(page, person)
 
     with served(store) as address:
-        first = [f"{study.rounds[0].people}-{number + 1}" for number in range(study.rounds[0].per_item)]
+        first = [
+            f"{study.rounds[0].people}-{number + 1}" for number in range(study.rounds[0].per_item)
+        ]
         work_as(first if study.qualification else ())
         for senior in range(study.seniors):
             with browser.tab(address, store, f"senior-{senior + 1}") as page:
@@ -83,7 +97,12 @@ def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
         busy = Counter()
         for one in study.rounds:
             count = study.people[one.people].count
-            work_as([f"{one.people}-{(busy[one.people] + number) % count + 1}" for number in range(one.per_item)])
+            work_as(
+                [
+                    f"{one.people}-{(busy[one.people] + number) % count + 1}"
+                    for number in range(one.per_item)
+                ]
+            )
             busy[one.people] += one.per_item
         with browser.tab(address, store, "lead") as page:
             assert "annotator-1" in page.inner_text("main")

@@ -52,14 +52,21 @@ def test_training_shows_the_known_label_only_after_saving(start_study):
             client.page = client.get("/")
         assert "Training" not in client.page.text
         assert "Rating." in client.page.text
-        assert [stage for stage, _ in slots_of(store, "annotator-1")] == ["training", "training", "rate"]
+        assert [stage for stage, _ in slots_of(store, "annotator-1")] == [
+            "training",
+            "training",
+            "rate",
+        ]
 
 
 def test_released_and_skipped_training_items_come_before_others(start_study):
     store = start_study(RATING + "training: known.jsonl\n", known=known(1, 4, 5))
     first = store.assignments.next_slot("annotator-1")
     store.assignments.release("annotator-1")
-    assert [label(store, "annotator-1").item.id, skip(store, "annotator-1").stage] != [first.item.id, "rate"]
+    assert [label(store, "annotator-1").item.id, skip(store, "annotator-1").stage] != [
+        first.item.id,
+        "rate",
+    ]
     last = label(store, "annotator-1")
     assert (last.stage, last.item) == ("training", first.item)
     assert label(store, "annotator-1").stage == "rate"
@@ -70,8 +77,14 @@ GOLD = RATING.replace("count: 2", "count: 3, quota: 9") + "gold: {labels: known.
 
 def normalized(page):
     """Return a page without the item's text and number, and without secrets."""
-    page = re.sub(r"text \d+|[0-9a-f]{24,}|\d{4}-\d\d-\d\d \d\d:\d\d|\d{4}-\d\d-\d\dT[^\"]*", "", page)
-    return re.sub(r"(label/|skip/|media/|Item |data-draft=\"\w+ |labelled |; |value=\")\d+( items?)?", r"\1", page)
+    page = re.sub(
+        r"text \d+|[0-9a-f]{24,}|\d{4}-\d\d-\d\d \d\d:\d\d|\d{4}-\d\d-\d\dT[^\"]*", "", page
+    )
+    return re.sub(
+        r"(label/|skip/|media/|Item |data-draft=\"\w+ |labelled |; |value=\")\d+( items?)?",
+        r"\1",
+        page,
+    )
 
 
 def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path):
@@ -88,7 +101,9 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
                 store = start_study(GOLD, count=30, known=golden)
             with served(store) as address:
                 client = enter(address, store, person)
-                while 'id="label"' in client.page.text and len(rated[person]) < (99 if restart else 5):
+                while 'id="label"' in client.page.text and len(rated[person]) < (
+                    99 if restart else 5
+                ):
                     where, hidden = form_in(client.page.text)
                     item = names[
                         re.search(r"&lt;b&gt;.*?&lt;/b&gt;", client.page.text)[0]
@@ -100,11 +115,19 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
                         pages["item"][kind].add(normalized(client.page.text))
                     if len(rated[person]) % 4 == 2:
                         refused = client.post(where.replace("label", "skip"), data=hidden)
-                        pages["refused skip"][kind].add((refused.status_code, normalized(refused.text)))
+                        pages["refused skip"][kind].add(
+                            (refused.status_code, normalized(refused.text))
+                        )
                     rated[person][item.id] = answers.choice("01")
-                    saved = client.post(where, data=hidden | {"rating": rated[person][item.id]}, follow_redirects=False)
+                    saved = client.post(
+                        where,
+                        data=hidden | {"rating": rated[person][item.id]},
+                        follow_redirects=False,
+                    )
                     pages["saved"][kind].add((saved.status_code, saved.headers["location"]))
-                    saved_page = client.get(where.rpartition("/label")[1] and f"/label/{where.rpartition('/')[2]}")
+                    saved_page = client.get(
+                        where.rpartition("/label")[1] and f"/label/{where.rpartition('/')[2]}"
+                    )
                     pages["own"][kind].add(normalized(saved_page.text).replace(" checked", ""))
                     client.page = client.get("/")
                 listed = client.get("/mine").text
@@ -121,23 +144,31 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
         stages = [stage for stage, _ in slots_of(store, person)]
         assert stages == (["rate", "rate", "rate", "gold"] * 3)[:-1]  # The quota ends the work.
         right = sum(
-            ratings[f"text/{number}"] == golden[number]["rating"] for number in golden if f"text/{number}" in ratings
+            ratings[f"text/{number}"] == golden[number]["rating"]
+            for number in golden
+            if f"text/{number}" in ratings
         )
-        assert f'<td class="number">{right} of 2</td>' in re.search(rf'"row">{person}</th>.*', lead)[0]
+        assert (
+            f'<td class="number">{right} of 2</td>' in re.search(rf'"row">{person}</th>.*', lead)[0]
+        )
         progress = next(row for row in store.progress() if row.person == person)
         assert (progress.gold_right, progress.gold) == (right, 2)
     out = tmp_path / "out"
     export(store.flow, store.labelled(), out)
     exported = [json.loads(line) for line in read_text(out / "labels.jsonl").splitlines()]
     golden_ids = {f"text/{number}" for number in golden}
-    assert {row["item"] for row in exported} == {item for ratings in rated.values() for item in ratings} - golden_ids
+    assert {row["item"] for row in exported} == {
+        item for ratings in rated.values() for item in ratings
+    } - golden_ids
 
 
 def test_gold_items_have_predictions_and_no_position(start_study, tmp_path):
     store = start_study(GOLD, count=12, known=known(2, 5, 8))
     lines = [json.dumps({"item": item.id, "values": {"rating": "1"}}) for item in store.items()]
     (tmp_path / "predictions.jsonl").write_text("\n".join(lines))
-    assert import_file(store, tmp_path / "predictions.jsonl")[-1].endswith("12 predicted and 0 not imported")
+    assert import_file(store, tmp_path / "predictions.jsonl")[-1].endswith(
+        "12 predicted and 0 not imported"
+    )
     with visited(store) as client:
         for stage in ("rate", "rate", "rate", "gold"):
             assert "The form starts with a prediction." in client.page.text
@@ -145,7 +176,9 @@ def test_gold_items_have_predictions_and_no_position(start_study, tmp_path):
             number = re.search(r"label/(\d+)", client.page.text)[1]
             assert f'data-draft="{store.database.mark} {number}"' in client.page.text
             post(client, rating="1")
-        assert kept_predictions(store.labelled()) == ["Labels that started with a prediction: 3, kept unchanged: 3"]
+        assert kept_predictions(store.labelled()) == [
+            "Labels that started with a prediction: 3, kept unchanged: 3"
+        ]
 
 
 def test_skipped_gold_items_are_not_exported_as_skipped(start_study, tmp_path):
@@ -178,7 +211,9 @@ def test_quotas_are_never_exceeded_by_ten_people_at_once(start_study):
         list(pool.map(work, people))
     assert num_labels() == dict.fromkeys(people, 3)
     # A skipped item cannot be labelled beyond the quota.
-    for slot, person in store.database.rows("SELECT id, person FROM slots WHERE skipped IS NOT NULL"):
+    for slot, person in store.database.rows(
+        "SELECT id, person FROM slots WHERE skipped IS NOT NULL"
+    ):
         with pytest.raises(NotYoursError):
             store.save(store.assignments.slot(slot, person), "after all", {"rating": "1"})
     store.close()
@@ -189,7 +224,9 @@ def test_quotas_are_never_exceeded_by_ten_people_at_once(start_study):
 
 
 def test_limits_and_names_are_those_of_each_person(start_study):
-    store = start_study(RATING.replace("count: 2", "count: 3, names: [Ana, Ben], limits: [{rating: ['1']}, {}]"))
+    store = start_study(
+        RATING.replace("count: 2", "count: 3, names: [Ana, Ben], limits: [{rating: ['1']}, {}]")
+    )
     with served(store) as address:
         for person, title, options in (
             ("annotator-1", "Ana (annotator-1)", ["1"]),
@@ -211,7 +248,9 @@ def test_restart_adds_people_quotas_limits_and_names(start_study, tmp_path, monk
     label(store, "annotator-1"), label(store, "annotator-1")
     tokens = {person.name: person.token for person in store.people()}
     store.close()
-    store = start_study(study.replace("count: 2", "count: 4, quota: 2, names: [Ana, Ben, Cleo]"), known=known(1))
+    store = start_study(
+        study.replace("count: 2", "count: 4, quota: 2, names: [Ana, Ben, Cleo]"), known=known(1)
+    )
     assert tokens.items() <= {person.name: person.token for person in store.people()}.items()
     assert [person.called for person in store.people() if person.name == "annotator-3"] == ["Cleo"]
     for person in ("annotator-3", "annotator-4"):
@@ -222,7 +261,9 @@ def test_restart_adds_people_quotas_limits_and_names(start_study, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     for study_file in ("study.yaml", None):
         team = Team(study=study_file)
-        open_store(Rating(), tmp_path / "labels.sqlite", lambda _: texts(6), "texts.json", team).close()
+        open_store(
+            Rating(), tmp_path / "labels.sqlite", lambda _: texts(6), "texts.json", team
+        ).close()
 
 
 def decide(store, position, rating="1"):
@@ -247,10 +288,14 @@ def test_final_rounds_come_with_training_gold_and_other_people(start_study):
 
 
 def test_forms_show_no_labels_of_their_own_round(start_study):
-    study = FINAL.replace("check, final: true", "check, per_item: 2").replace("count: 4", "count: 5")
+    study = FINAL.replace("check, final: true", "check, per_item: 2").replace(
+        "count: 4", "count: 5"
+    )
     store = start_study(study, count=1, flow=Studied)
     assert [label(store, f"annotator-{number}", "0").earlier for number in (1, 2)] == [(), ()]
-    assert [label(store, f"annotator-{number}", "1").earlier for number in (3, 4)] == [({"rating": "0"},)] * 2
+    assert [label(store, f"annotator-{number}", "1").earlier for number in (3, 4)] == [
+        ({"rating": "0"},)
+    ] * 2
 
 
 def test_decisions_stay_once_a_final_round_has_begun(start_study):
@@ -318,7 +363,9 @@ def test_correction_after_a_later_round_has_begun_is_refused(start_study):
         again = store.assignments.slot(slot.id, slot.person)
         with pytest.raises(NotYoursError, match="works on this item"):
             store.save(again, "changed", {"rating": "0"})
-    assert store.save(store.assignments.slot(check.id, check.person), "changed", {"rating": "1"}, "sure")
+    assert store.save(
+        store.assignments.slot(check.id, check.person), "changed", {"rating": "1"}, "sure"
+    )
     assert label(store, "annotator-4").stage == "audit"
     with pytest.raises(NotYoursError, match="works on this item"):
         store.save(store.assignments.slot(check.id, check.person), "changed again", {"rating": "1"})

@@ -23,47 +23,134 @@ WRONG = {
     "tag": ("flow: !!python/object/apply:os.getcwd []", "not YAML"),
     "date": (RATING.replace("flow: rating", "flow: 2026-01-01"), "flow: expected a text"),
     "no flow": (RATING.replace("flow: rating", ""), "flow: expected a text, found nothing"),
-    "no people": ("flow: rating\nrounds: [{name: rate}]", "people: expected an object, found nothing"),
-    "people is a list": (RATING.replace("  annotator: {count: 2}", "  - annotator"), "people: expected an object"),
+    (
+        "no "
+        "people"
+    ): ("flow: rating\nrounds: [{name: rate}]", "people: expected an object, found nothing"),
+    (
+        "people is a "
+        "list"
+    ): (RATING.replace("  annotator: {count: 2}", "  - annotator"), "people: expected an object"),
     "no groups": (RATING.replace("  annotator: {count: 2}", "  {}"), "no group 'annotator'"),
-    "group's name is a number": (RATING.replace("annotator:", "1:"), "people.*1.*: expected a text"),
-    "group without count": (RATING.replace("count: 2", ""), "people.annotator.count: expected a number from 1"),
-    "negative count": (RATING.replace("count: 2", "count: -1"), "count: expected a number from 1 to 500, found -1"),
+    (
+        "group's name is a "
+        "number"
+    ): (RATING.replace("annotator:", "1:"), "people.*1.*: expected a text"),
+    (
+        "group without "
+        "count"
+    ): (RATING.replace("count: 2", ""), "people.annotator.count: expected a number from 1"),
+    (
+        "negative "
+        "count"
+    ): (RATING.replace("count: 2", "count: -1"), (
+        "count: expected a number from 1 to "
+        "500, found -1"
+    )),
     "huge count": (RATING.replace("count: 2", "count: 501"), "count: .*501"),
     "count is a text": (RATING.replace("count: 2", "count: two"), "count: .*'two'"),
     "count is true": (RATING.replace("count: 2", "count: true"), "count: .*True"),
     "quota of zero": (RATING.replace("count: 2", "count: 2, quota: 0"), "quota: .*0"),
-    "unknown field of a group": (RATING.replace("count: 2", "count: 2, number: 2"), "people.annotator.number"),
-    "name is a number": (RATING.replace("count: 2", "count: 2, names: [1]"), r"names\[0\]: expected a text"),
-    "blank name": (RATING.replace("count: 2", "count: 2, names: ['']"), r"names\[0\]: expected a text"),
+    (
+        "unknown field of "
+        "a group"
+    ): (RATING.replace("count: 2", "count: 2, number: 2"), "people.annotator.number"),
+    (
+        "name is a "
+        "number"
+    ): (RATING.replace("count: 2", "count: 2, names: [1]"), r"names\[0\]: expected a text"),
+    (
+        "blank "
+        "name"
+    ): (RATING.replace("count: 2", "count: 2, names: ['']"), r"names\[0\]: expected a text"),
     "two equal names": (RATING.replace("count: 2", "count: 2, names: [Ana, Ana]"), "same name"),
-    "another person's name": (RATING.replace("count: 2", "count: 2, names: [annotator-2]"), "same name"),
-    "more names than people": (RATING.replace("count: 2", "count: 2, names: [A, B, C]"), "people, annotator: .*names"),
+    (
+        "another "
+        "person's name"
+    ): (RATING.replace("count: 2", "count: 2, names: [annotator-2]"), "same name"),
+    (
+        "more names than "
+        "people"
+    ): (RATING.replace("count: 2", "count: 2, names: [A, B, C]"), "people, annotator: .*names"),
     "more limits than people": (
         RATING.replace("count: 2", "count: 2, limits: [{rating: ['0']}, {}, {}]"),
         "people, annotator: .*limits",
     ),
-    "limits without options": (RATING.replace("count: 2", "count: 2, limits: [{rating: []}]"), "rating: .*at least 1"),
-    "limits as numbers": (RATING.replace("count: 2", "count: 2, limits: [{rating: [0]}]"), r"rating\[0\]: expected"),
-    "limits of an unknown field": (RATING.replace("count: 2", "count: 2, limits: [{score: ['0']}]"), "limits.*score"),
-    "limits to an unknown option": (RATING.replace("count: 2", "count: 2, limits: [{rating: ['2']}]"), "limits.*'2'"),
-    "group named senior": (RATING.replace("annotator:", "annotator: {count: 2}\n  senior:"), "people, senior"),
-    "group named lead": (RATING.replace("annotator:", "annotator: {count: 2}\n  lead:"), "people, lead"),
+    (
+        "limits without "
+        "options"
+    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: []}]"), "rating: .*at least 1"),
+    (
+        "limits as "
+        "numbers"
+    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: [0]}]"), r"rating\[0\]: expected"),
+    (
+        "limits of an "
+        "unknown field"
+    ): (RATING.replace("count: 2", "count: 2, limits: [{score: ['0']}]"), "limits.*score"),
+    (
+        "limits to an "
+        "unknown option"
+    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: ['2']}]"), "limits.*'2'"),
+    (
+        "group named "
+        "senior"
+    ): (RATING.replace("annotator:", "annotator: {count: 2}\n  senior:"), "people, senior"),
+    (
+        "group named "
+        "lead"
+    ): (RATING.replace("annotator:", "annotator: {count: 2}\n  lead:"), "people, lead"),
     "no rounds": (RATING.replace("  - {name: rate}", "  []"), "rounds: .*at least 1"),
-    "rounds is an object": (RATING.replace("- {name: rate}", "rate: {}"), "rounds: expected a list"),
+    (
+        "rounds is an "
+        "object"
+    ): (RATING.replace("- {name: rate}", "rate: {}"), "rounds: expected a list"),
     "round without name": (RATING.replace("{name: rate}", "{per_item: 1}"), r"rounds\[0\].name"),
-    "unknown round": (RATING.replace("name: rate", "name: review"), "rounds: expected some of rate.*review"),
+    (
+        "unknown "
+        "round"
+    ): (RATING.replace("name: rate", "name: review"), "rounds: expected some of rate.*review"),
     "round twice": (RATING + "  - {name: rate}\n", "rounds: expected some of rate, in this order"),
-    "unknown field of a round": (RATING.replace("name: rate", "name: rate, perItem: 2"), r"rounds\[0\].perItem"),
-    "too many per item": (RATING.replace("name: rate", "name: rate, per_item: 3"), "count 2 of annotator"),
-    "no labels per item": (RATING.replace("name: rate", "name: rate, per_item: 0"), "per_item: .*0"),
-    "unknown group": (RATING.replace("name: rate", "name: rate, people: raters"), "no group 'raters'"),
-    "apart from nobody": (RATING.replace("name: rate", "name: rate, apart: [check]"), "apart: no round check"),
-    "sampled first round": (RATING.replace("name: rate", "name: rate, sample: 2"), "rounds, rate: .*sample"),
-    "final first round": (RATING.replace("name: rate", "name: rate, final: true"), "rounds, rate: .*final"),
-    "too large a sample": (FINAL.replace("check,", "check, sample: 7,"), "rounds, check, sample 7: .*only 6"),
-    "final rounds first": (FINAL.replace("audit, final: true", "audit"), "final rounds must be the last"),
-    "rounds in another order": (FINAL.replace("check", "x").replace("audit", "check").replace("x", "audit"), "order"),
+    (
+        "unknown field of "
+        "a round"
+    ): (RATING.replace("name: rate", "name: rate, perItem: 2"), r"rounds\[0\].perItem"),
+    (
+        "too many "
+        "per item"
+    ): (RATING.replace("name: rate", "name: rate, per_item: 3"), "count 2 of annotator"),
+    (
+        "no labels "
+        "per item"
+    ): (RATING.replace("name: rate", "name: rate, per_item: 0"), "per_item: .*0"),
+    (
+        "unknown "
+        "group"
+    ): (RATING.replace("name: rate", "name: rate, people: raters"), "no group 'raters'"),
+    (
+        "apart from "
+        "nobody"
+    ): (RATING.replace("name: rate", "name: rate, apart: [check]"), "apart: no round check"),
+    (
+        "sampled first "
+        "round"
+    ): (RATING.replace("name: rate", "name: rate, sample: 2"), "rounds, rate: .*sample"),
+    (
+        "final first "
+        "round"
+    ): (RATING.replace("name: rate", "name: rate, final: true"), "rounds, rate: .*final"),
+    (
+        "too large a "
+        "sample"
+    ): (FINAL.replace("check,", "check, sample: 7,"), "rounds, check, sample 7: .*only 6"),
+    (
+        "final rounds "
+        "first"
+    ): (FINAL.replace("audit, final: true", "audit"), "final rounds must be the last"),
+    (
+        "rounds in "
+        "another order"
+    ): (FINAL.replace("check", "x").replace("audit", "check").replace("x", "audit"), "order"),
     "unknown field": (RATING + "round: 1\n", "round: "),
     "another flow": (RATING.replace("flow: rating", "flow: egoplan"), "flow: egoplan"),
     "negative qualification": (RATING + "qualification: -1\n", "qualification: .*-1"),
@@ -72,12 +159,27 @@ WRONG = {
         FINAL.replace("check,", "check, sample: 6,") + "qualification: 1",
         "rounds, check, sample 6: .*only 5",
     ),
-    "qualification of two rounds": (FINAL.replace("check, final: true", "check") + "qualification: 1", "single stage"),
-    "missing training": (RATING + "training: known.jsonl\n", "known.jsonl: cannot read the known values"),
+    (
+        "qualification of "
+        "two rounds"
+    ): (FINAL.replace("check, final: true", "check") + "qualification: 1", "single stage"),
+    (
+        "missing "
+        "training"
+    ): (RATING + "training: known.jsonl\n", "known.jsonl: cannot read the known values"),
     "training is a list": (RATING + "training: [known.jsonl]\n", "training: expected a text"),
-    "gold without number": (RATING + "gold: {labels: known.jsonl}\n", "gold.every: expected a number from 1"),
+    (
+        "gold without "
+        "number"
+    ): (RATING + "gold: {labels: known.jsonl}\n", "gold.every: expected a number from 1"),
     "gold without file": (RATING + "gold: {every: 2}\n", "gold.labels: expected a text"),
-    "missing gold": (RATING + "gold: {labels: known.jsonl, every: 2}\n", "known.jsonl: cannot read the known values"),
+    (
+        "missing "
+        "gold"
+    ): (RATING + (
+        "gold: {labels: known.jsonl, "
+        "every: 2}\n"
+    ), "known.jsonl: cannot read the known values"),
     "gold every 0": (RATING + "gold: {labels: known.jsonl, every: 0}\n", "gold.every: .*0"),
 }  # fmt: skip
 
@@ -95,7 +197,9 @@ def refusal(open_study, path):
 def test_wrong_study_files_are_refused(start_study, tmp_path):
     messages = {
         name: refusal(
-            lambda study=study: start_study(study, flow=Studied if study.startswith(FINAL[:14]) else Rating),
+            lambda study=study: start_study(
+                study, flow=Studied if study.startswith(FINAL[:14]) else Rating
+            ),
             tmp_path / "labels.sqlite",
         )
         for name, (study, _) in WRONG.items()
@@ -114,7 +218,9 @@ class Marked(Rating):
     def form(self, contents, earlier=(), order=0, stage=""):
         options = tuple(Option(level, level) for level in LEVELS)
         marks = Marks("errors", "Errors", (Option("form", "Form"),), 3)
-        return Form((Prose("Text", contents["text"]),), (Choice("rating", "Rating", options), marks))
+        return Form(
+            (Prose("Text", contents["text"]),), (Choice("rating", "Rating", options), marks)
+        )
 
 
 # Lines of known values that are wrong, each with the fact that the message names.
@@ -124,15 +230,30 @@ WRONG_LINES = [
     ("{", "line 1: invalid JSON"),
     ('{"item": "text/1"}', "line 1: values: expected an object"),
     ('{"item": 1, "values": {"rating": "1"}}', "line 1: item: expected a text"),
-    ('{"item": "text/1", "values": {}}', "line 1: values: expected an object with at least one field"),
-    ('{"item": "text/1", "values": {"rating": "1"}}\n' * 2, "line 2: item: 'text/1' has an earlier line"),
+    ((
+        '{"item": "text/1", '
+        '"values": {}}'
+    ), "line 1: values: expected an object with at least one field"),
+    ((
+        '{"item": "text/1", "values": '
+        '{"rating": "1"}}\n'
+    ) * 2, "line 2: item: 'text/1' has an earlier line"),
     ('{"item": "text/9", "values": {"rating": "1"}}', "text/9: is not one of the items"),
     ('{"item": "text/0", "values": {"rating": "1"}}', "text/0: is also in .*training.jsonl"),
     ('{"item": "text/1", "values": {"score": "1"}}', "text/1, score: no such field"),
-    *((f'{{"item": "text/1", "values": {{"rating": {value}}}}}', "text/1, rating: .*does not accept")
+    *(((
+        '{"item": "text/1", "values": '
+        f'{{"rating": {value}}}}}'
+    ), "text/1, rating: .*does not accept")
       for value in ('"2"', "1", "0.5", "null", "true", '["1"]', '{"1": 1}')),
-    *((f'{{"item": "text/1", "values": {{"errors": {value}}}}}', "text/1, errors: .*does not accept")
-      for value in ('"form"', '{"form": 1}', '{"form": [4]}', '{"a": [1]}', '{"form": ["a"]}', '{"form": [2, 1]}')),
+    *(((
+        '{"item": "text/1", "values": '
+        f'{{"errors": {value}}}}}'
+    ), "text/1, errors: .*does not accept")
+      for value in ('"form"', '{"form": 1}', (
+          '{"form": '
+          '[4]}'
+      ), '{"a": [1]}', '{"form": ["a"]}', '{"form": [2, 1]}')),
 ]  # fmt: skip
 
 
@@ -141,7 +262,9 @@ def test_wrong_known_values_are_refused(start_study, tmp_path):
     unexplained = []
     for line, fact in WRONG_LINES:
         (tmp_path / "known.jsonl").write_text(line)
-        message = refusal(lambda: start_study(study, flow=Marked, training=known(0)), tmp_path / "labels.sqlite")
+        message = refusal(
+            lambda: start_study(study, flow=Marked, training=known(0)), tmp_path / "labels.sqlite"
+        )
         if not re.search(f"known.jsonl.*{fact}", message):
             unexplained.append((line, message))
     assert unexplained == []
@@ -149,7 +272,9 @@ def test_wrong_known_values_are_refused(start_study, tmp_path):
 
 def test_known_marks_are_accepted(start_study):
     store = start_study(
-        RATING + "training: known.jsonl\n", flow=Marked, known={0: {"errors": {"form": [0, 3]}}, 1: {"errors": {}}}
+        RATING + "training: known.jsonl\n",
+        flow=Marked,
+        known={0: {"errors": {"form": [0, 3]}}, 1: {"errors": {}}},
     )
     assert {item.id: item.known for item in store.items() if item.known} == {
         "text/0": {"errors": {"form": [0, 3]}},
@@ -196,9 +321,17 @@ def test_restart_refuses_another_study(start_study, tmp_path, old, new, fact):
 def test_options_that_do_not_fit_a_study_are_refused(start_study, tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"--study nothing: no such file.*egoplan"):
         read_study("nothing")
-    start_study(RATING.replace("annotator", "rater").replace("name: rate", "name: rate, people: rater")).close()
+    start_study(
+        RATING.replace("annotator", "rater").replace("name: rate", "name: rate, people: rater")
+    ).close()
     for team in (Team(annotators=4), Team(per_item=2), Team(qualification=1)):
         with pytest.raises(StoreError, match="drop --"):
             open_store(Rating(), tmp_path / "labels.sqlite", lambda _: texts(6), "texts.json", team)
     with pytest.raises(LmmsEgoplanError, match="--annotators: the study"):
-        open_store(Rating(), tmp_path / "labels.sqlite", lambda _: [], "", Team(3, study=str(tmp_path / "study.yaml")))
+        open_store(
+            Rating(),
+            tmp_path / "labels.sqlite",
+            lambda _: [],
+            "",
+            Team(3, study=str(tmp_path / "study.yaml")),
+        )

@@ -1,8 +1,10 @@
-"""Run functions of published pipelines on questions and replies of ours, from checkouts by `tools/pipelines.py`.
+"""Run functions of published pipelines on questions and replies of ours, from checkouts by
+`tools/pipelines.py`.
 
-`python tests/benchmarks/pipelines.py DIR` writes their answers to golden_pipelines.json. The functions are read from
-the checkouts and compiled here, without their modules' imports. What they read from disk, decode or send is replaced:
-a frame is an image whose only value is its number, and a model's reply is given.
+`python tests/benchmarks/pipelines.py DIR` writes their answers to golden_pipelines.json. The
+functions are read from the checkouts and compiled here, without their modules' imports. What they
+read from disk, decode or send is replaced: a frame is an image whose only value is its number, and
+a model's reply is given.
 """
 
 import argparse
@@ -34,12 +36,26 @@ QUESTIONS, REPLIES = 60, 112
 EPIC, EGO4D = "EpicKitchens", "Ego4D"
 VIDEOS = {"P01_13": 60, "0a1b-2c": 30, "P01_102": 50, "3d4e-5f": 30}  # frames per second
 GOALS = (
-    *("make tea", "Fry an Egg.", "deal with cup and pan", "tie a knot!", "caf\u00e9 cr\u00e8me", "washing up"),
-    *("The goal is to cut bread", "goal: to store cereal", "Making coffee!", "cook 100% rice", "wash {the} car"),
+    *(
+        "make tea",
+        "Fry an Egg.",
+        "deal with cup and pan",
+        "tie a knot!",
+        "caf\u00e9 cr\u00e8me",
+        "washing up",
+    ),
+    *(
+        "The goal is to cut bread",
+        "goal: to store cereal",
+        "Making coffee!",
+        "cook 100% rice",
+        "wash {the} car",
+    ),
 )
 # The question of SEED-Bench-R1's records, as the preset states it.
 SEED_QUESTION = (
-    "Considering {progress}my current observation shown in the image, what action should I take next in order to "
+    "Considering {progress}my current observation shown in the image, what action should I take "
+    "next in order to "
     "{goal}?"
 )
 PROGRESS = "the progress shown in the video and "
@@ -59,7 +75,8 @@ def parse(path: Path) -> ast.Module:
 
 
 def functions(path: Path, *names: str, **known: Any) -> SimpleNamespace:
-    """Compile functions, classes and constants of a module's top level, in a namespace of `known` names.
+    """Compile functions, classes and constants of a module's top level, in a namespace of `known`
+    names.
 
     Raises:
         KeyError: The module does not define a name.
@@ -67,7 +84,10 @@ def functions(path: Path, *names: str, **known: Any) -> SimpleNamespace:
     defined = {}
     for node in parse(path).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
-        for name in [getattr(node, "name", None), *(getattr(target, "id", None) for target in targets)]:
+        for name in [
+            getattr(node, "name", None),
+            *(getattr(target, "id", None) for target in targets),
+        ]:
             if name in names:
                 defined[name] = node
     body = [defined[name] for name in names]
@@ -78,7 +98,9 @@ def functions(path: Path, *names: str, **known: Any) -> SimpleNamespace:
 
 def method(path: Path, owner: str, name: str, **known: Any) -> Callable[..., Any]:
     """Compile one method of a class as a function."""
-    (cls,) = (node for node in parse(path).body if isinstance(node, ast.ClassDef) and node.name == owner)
+    (cls,) = (
+        node for node in parse(path).body if isinstance(node, ast.ClassDef) and node.name == owner
+    )
     (node,) = (node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == name)
     namespace = dict(known)
     exec(compile(ast.Module([node], []), str(path), "exec", dont_inherit=True), namespace)
@@ -87,7 +109,11 @@ def method(path: Path, owner: str, name: str, **known: Any) -> Callable[..., Any
 
 def literals(call: ast.Call) -> dict[str, Any]:
     """Return the keyword arguments of a call that are literals."""
-    return {item.arg: item.value.value for item in call.keywords if item.arg and isinstance(item.value, ast.Constant)}
+    return {
+        item.arg: item.value.value
+        for item in call.keywords
+        if item.arg and isinstance(item.value, ast.Constant)
+    }
 
 
 class Picture:
@@ -144,14 +170,27 @@ def numbers_of(clip: torch.Tensor) -> list[int]:
 
 
 def authors_known(asked: list[str]) -> dict[str, Any]:
-    """Return names that the authors' modules of EgoPlan-Bench import. Questions to the model are added to `asked`."""
+    """Return names that the authors' modules of EgoPlan-Bench import.
 
-    def preprocess_multimodal(conversation_list: list[dict[str, str]], *_: Any, **__: Any) -> list[Any]:
+    Questions to the model are added to `asked`.
+    """
+
+    def preprocess_multimodal(
+        conversation_list: list[dict[str, str]], *_: Any, **__: Any
+    ) -> list[Any]:
         asked.append(conversation_list[0]["q"])
         return [conversation_list]
 
     return {
-        **{"np": np, "torch": torch, "os": FILES, "cv2": OPENCV, "Image": Pictures, "copy": copy, "string": string},
+        **{
+            "np": np,
+            "torch": torch,
+            "os": FILES,
+            "cv2": OPENCV,
+            "Image": Pictures,
+            "copy": copy,
+            "string": string,
+        },
         "preprocess_multimodal": preprocess_multimodal,
         "convert_source_vicuna_format": lambda sources: sources,
         "preprocess_for_llama_v2": lambda *_: {"input_ids": torch.zeros(4, 1)},
@@ -160,7 +199,9 @@ def authors_known(asked: list[str]) -> dict[str, Any]:
     }
 
 
-def predict(code: SimpleNamespace, record: Record, losses: list[float], processor: Any) -> tuple[str, Answers]:
+def predict(
+    code: SimpleNamespace, record: Record, losses: list[float], processor: Any
+) -> tuple[str, Answers]:
     """Run the authors' predict_choice with the losses of the choices.
 
     Returns:
@@ -177,12 +218,17 @@ def predict(code: SimpleNamespace, record: Record, losses: list[float], processo
 
     sample = record | {"video_rgb_frame_dir": "frames", "video_path": "video.mp4"}
     with mock.patch.object(torch.Tensor, "cuda", lambda tensor: tensor):
-        choice, _ = code.predict_choice(Model(), processor, "llama_v2", sample, subset_name=record["video_source"])
+        choice, _ = code.predict_choice(
+            Model(), processor, "llama_v2", sample, subset_name=record["video_source"]
+        )
     return next(letter for letter in "ABCD" if record[f"choice_{letter.lower()}"] == choice), inputs
 
 
 def egoplan_official(folder: Path, inputs: Answers) -> Answers:
-    """Run predict_choice of src/video_llama_interface.py: one video. Prompt and frames are None if the code fails."""
+    """Run predict_choice of src/video_llama_interface.py: one video.
+
+    Prompt and frames are None if the code fails.
+    """
     path, asked = folder / "official-egoplan" / "src" / "video_llama_interface.py", []
     names = ("ego4d_video_process", "epic_kitchens_video_process", "predict_choice")
     code = functions(path, *names, **authors_known(asked))
@@ -197,12 +243,15 @@ def egoplan_official(folder: Path, inputs: Answers) -> Answers:
             continue
         prompts.append(digest(asked[-1]))
         frames.append(numbers_of(sent["images"][0]))
-    letters = [predict(code, inputs["egoplan"][0], losses, processor)[0] for losses in inputs["losses"]]
+    letters = [
+        predict(code, inputs["egoplan"][0], losses, processor)[0] for losses in inputs["losses"]
+    ]
     return {"prompts": prompts, "frames": frames, "letters": letters}
 
 
 def egoplan_clips(folder: Path, inputs: Answers) -> Answers:
-    """Run predict_choice of src/egoplan_video_llama_interface.py: clips, and the question to the tuned model.
+    """Run predict_choice of src/egoplan_video_llama_interface.py: clips, and the question to the
+    tuned model.
 
     Frames are None if the code fails. Masked clips are not among them.
     """
@@ -217,15 +266,22 @@ def egoplan_clips(folder: Path, inputs: Answers) -> Answers:
     processors = source / "video_llama/video_llama/processors/egoplan_video_processor.py"
     load_video = functions(processors, "load_video", **known, MAX_INT=0, rnd=random).load_video
     configuration = source / "video_llama/eval_configs/egoplan_video_llama_eval_only_vl.yaml"
-    settings = yaml.safe_load(configuration.read_text(encoding="utf-8"))["datasets"]["webvid"]["vis_processor"]["eval"]
+    settings = yaml.safe_load(configuration.read_text(encoding="utf-8"))["datasets"]["webvid"][
+        "vis_processor"
+    ]["eval"]
 
     class Processor:
         """Replace EgoplanVideoEvalProcessor, without the transforms."""
 
-        transform_image, transform_video = staticmethod(torch.as_tensor), staticmethod(torch.as_tensor)
+        transform_image, transform_video = (
+            staticmethod(torch.as_tensor),
+            staticmethod(torch.as_tensor),
+        )
 
         def __call__(self, sample: Record) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            image, clips, mask = load_video(sample, settings["n_frms"], settings["n_actions"], sampling="uniform")
+            image, clips, mask = load_video(
+                sample, settings["n_frms"], settings["n_actions"], sampling="uniform"
+            )
             return torch.as_tensor(image), torch.stack(clips), mask
 
     prompts, frames = [], []
@@ -257,7 +313,9 @@ def bench2_official(folder: Path, inputs: Answers) -> Answers:
     reader = SimpleNamespace(get_data=int)
     known = {
         **{"np": np, "re": re, "os": os, "json": json, "print": lambda *_: None},
-        "imageio": SimpleNamespace(get_reader=lambda _: reader, imwrite=lambda _, frame: cut[-1].append(frame)),
+        "imageio": SimpleNamespace(
+            get_reader=lambda _: reader, imwrite=lambda _, frame: cut[-1].append(frame)
+        ),
         "glob": SimpleNamespace(glob=lambda pattern: [pattern]),
     }
     names = ("QA_template", "extract_characters_regex", "cut_keyframes", "run_inference")
@@ -274,11 +332,18 @@ def bench2_official(folder: Path, inputs: Answers) -> Answers:
         lines = Path(name, "answers").read_text(encoding="utf-8").splitlines()
         letters = [json.loads(line)["extracted_answer"] for line in lines]
     prompts = [*map(digest, asked[: len(cut)])]
-    return {"prompts": prompts, "frames": cut, "letters": letters, "decoding": longva_decoding(folder)}
+    return {
+        "prompts": prompts,
+        "frames": cut,
+        "letters": letters,
+        "decoding": longva_decoding(folder),
+    }
 
 
 def longva_decoding(folder: Path) -> Answers:
-    """Return the generation arguments of the authors' code for LongVA. InternVL2 has the defaults of its library."""
+    """Return the generation arguments of the authors' code for LongVA. InternVL2 has the defaults
+    of its library.
+    """
     sent: list[Answers] = []
 
     class Model:
@@ -306,7 +371,9 @@ class Container:
 
 
 def flageval(folder: Path, inputs: Answers) -> Answers:
-    """Run FlagEvalMM's reader of videos and of replies, and its prompt, which process.py of this commit never calls."""
+    """Run FlagEvalMM's reader of videos and of replies, and its prompt, which process.py of this
+    commit never calls.
+    """
     source = folder / "flageval"
     frames, letters, prompts = [], [], []
     most = default_of(source / "flagevalmm/models/http_client.py", "HttpClient", "max_num_frames")
@@ -316,7 +383,11 @@ def flageval(folder: Path, inputs: Answers) -> Answers:
             open=lambda _, length=record["current_observation_frame"] - first + 1: Container(length)
         )
         read = functions(
-            source / "flagevalmm/common/video_utils.py", "read_video_pyav", np=np, av=opened, torch=torch
+            source / "flagevalmm/common/video_utils.py",
+            "read_video_pyav",
+            np=np,
+            av=opened,
+            torch=torch,
         ).read_video_pyav
         frames.append([first + int(picture.flat[0]) for picture in read("video.mp4", most)])
         prompts.append(flageval_prompt(source, record))
@@ -328,10 +399,17 @@ def flageval(folder: Path, inputs: Answers) -> Answers:
     evaluate = functions(
         source / "flagevalmm/evaluator/common_types.py",
         *("maybe_clean_answer", "evaluate_multiple_choice"),
-        **{"re": re, "Dict": dict, "Tuple": tuple, "process_multiple_choice": cleaning.process_multiple_choice},
+        **{
+            "re": re,
+            "Dict": dict,
+            "Tuple": tuple,
+            "process_multiple_choice": cleaning.process_multiple_choice,
+        },
     ).evaluate_multiple_choice
     adapter = source / "model_zoo/vlm/api_model/model_adapter.py"
-    split = method(adapter, "ModelAdapter", "_process_single_result", ApiResponse=None, Dict=dict, Any=Any)
+    split = method(
+        adapter, "ModelAdapter", "_process_single_result", ApiResponse=None, Dict=dict, Any=Any
+    )
     for reply in inputs["replies"]:
         answer = {"answer": split(None, SimpleNamespace(content=reply, usage=None))["answer"]}
         evaluate({"answer": "A"}, answer)
@@ -343,21 +421,32 @@ def flageval(folder: Path, inputs: Answers) -> Answers:
 
 
 def flageval_prompt(source: Path, record: Record) -> str:
-    process, prompts = (source / "tasks/embodied_verse" / name for name in ("process.py", "prompt.py"))
+    process, prompts = (
+        source / "tasks/embodied_verse" / name for name in ("process.py", "prompt.py")
+    )
     texts = [node.targets[0].id for node in parse(prompts).body if isinstance(node, ast.Assign)]
     module = ModuleType("tasks.embodied_verse.prompt")
     vars(module).update(vars(functions(prompts, *texts)))
     code = functions(process, "add_prompt", "format_options_optimized")
-    packages = {"tasks": ModuleType("tasks"), "tasks.embodied_verse": ModuleType("tasks.embodied_verse")}
+    packages = {
+        "tasks": ModuleType("tasks"),
+        "tasks.embodied_verse": ModuleType("tasks.embodied_verse"),
+    }
     with mock.patch.dict(sys.modules, {**packages, module.__name__: module}):
-        question = code.format_options_optimized(record["question"], [record[f"choice_{letter}"] for letter in "abcd"])
+        question = code.format_options_optimized(
+            record["question"], [record[f"choice_{letter}"] for letter in "abcd"]
+        )
         return digest(code.add_prompt(question, "egoplan_bench2", "multiple-choice"))
 
 
 def default_of(path: Path, owner: str, argument: str) -> Any:
     """Return the default of an argument of a class's ``__init__``."""
-    (cls,) = (node for node in parse(path).body if isinstance(node, ast.ClassDef) and node.name == owner)
-    (init,) = (node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    (cls,) = (
+        node for node in parse(path).body if isinstance(node, ast.ClassDef) and node.name == owner
+    )
+    (init,) = (
+        node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
     arguments = init.args.args[-len(init.args.defaults) :]
     names = [item.arg for item in arguments]
     return ast.literal_eval(init.args.defaults[names.index(argument)])
@@ -367,19 +456,37 @@ def mimo(folder: Path, inputs: Answers) -> Answers:
     """Run the prompt, the filter and the scorer of MiMo-Embodied's task."""
     task = folder / "mimo" / "lmms_eval" / "tasks" / "egoplan"
     shared = folder / "mimo" / "lmms_eval" / "tasks" / "_task_utils" / "eval_utils.py"
-    code = functions(task / "utils.py", "QA_TEMPLATE", "extract_after_think", "doc_to_text", "process_results", re=re)
-    boxed = functions(shared, "extract_final_boxed_content", "BoxedFilter", re=re, ExtendedRegexFilter=object)
+    code = functions(
+        task / "utils.py",
+        "QA_TEMPLATE",
+        "extract_after_think",
+        "doc_to_text",
+        "process_results",
+        re=re,
+    )
+    boxed = functions(
+        shared, "extract_final_boxed_content", "BoxedFilter", re=re, ExtendedRegexFilter=object
+    )
     lines = (task / "egoplan.yaml").read_text(encoding="utf-8").splitlines()
     settings = yaml.safe_load("\n".join(line for line in lines if "!function" not in line))
     asking = settings["lmms_eval_specific_kwargs"]["default"]
     letters = []
     for reply in inputs["replies"]:
         (filtered,) = boxed.BoxedFilter().apply([[reply]], None)
-        scores = {letter: code.process_results({"golden_choice_idx": letter}, [filtered]) for letter in "ABCD"}
+        scores = {
+            letter: code.process_results({"golden_choice_idx": letter}, [filtered])
+            for letter in "ABCD"
+        }
         letters.append(only(letter for letter, score in scores.items() if score["accuracy"]))
-    arguments = {name: value for name, value in settings["generation_kwargs"].items() if name != "num_beams"}
+    arguments = {
+        name: value for name, value in settings["generation_kwargs"].items() if name != "num_beams"
+    }
     prompts = [digest(code.doc_to_text(record, asking)) for record in inputs["egoplan_bench2"]]
-    return {"prompts": prompts, "letters": letters, "decoding": arguments | mimo_limit(folder, arguments)}
+    return {
+        "prompts": prompts,
+        "letters": letters,
+        "decoding": arguments | mimo_limit(folder, arguments),
+    }
 
 
 class SentError(Exception):
@@ -404,7 +511,8 @@ def mimo_limit(folder: Path, arguments: Answers) -> Answers:
 
 
 def physbrain_evalkit(folder: Path, inputs: Answers, *, thinking: bool) -> Answers:
-    """Run prepare_dataset and process_raw_output of PhysBrainEvalKit, and its command line for all benchmarks.
+    """Run prepare_dataset and process_raw_output of PhysBrainEvalKit, and its command line for all
+    benchmarks.
 
     The stored questions and options were not seen, so they are those of the records, with letters.
     """
@@ -427,17 +535,28 @@ def physbrain_evalkit(folder: Path, inputs: Answers, *, thinking: bool) -> Answe
         for record in inputs["egoplan_bench2"]
     ]
     prepared = data.prepare_dataset(rows)
-    letters = [data.process_raw_output(prepared[0], reply)["processed_answer"] or "" for reply in inputs["replies"]]
+    letters = [
+        data.process_raw_output(prepared[0], reply)["processed_answer"] or ""
+        for reply in inputs["replies"]
+    ]
     registry = folder / "physbrain-evalkit" / "scripts" / "benchmark_registry.py"
     words = functions(registry, "common_cli", Path=Path).common_cli("model", Path("model"), "qwen3")
     options = dict(zip(words[::2], map(ast_number, words[1::2]), strict=True))
-    assert (options["--top_p"], options["--top_k"], options["--presence_penalty"]) == (1.0, -1, 0.0)  # no restriction
+    assert (options["--top_p"], options["--top_k"], options["--presence_penalty"]) == (
+        1.0,
+        -1,
+        0.0,
+    )  # no restriction
     decoding = {
         "max_new_tokens": options["--max_tokens"],
         "temperature": options["--temperature"],
         "repetition_penalty": options["--repetition_penalty"],
     }
-    return {"prompts": [digest(row["question"]) for row in prepared], "letters": letters, "decoding": decoding}
+    return {
+        "prompts": [digest(row["question"]) for row in prepared],
+        "letters": letters,
+        "decoding": decoding,
+    }
 
 
 def ast_number(word: str) -> Any:
@@ -467,18 +586,41 @@ def seed_bench_r1(folder: Path, inputs: Answers, benchmark: str) -> Answers:
     utils = source / "qwen-vl-utils/src/qwen_vl_utils/vision_process_egoplan.py"
     quiet = SimpleNamespace(info=lambda *_: None, warning=lambda *_: None)
     names = (
-        *("IMAGE_FACTOR", "MIN_PIXELS", "MAX_PIXELS", "MAX_RATIO", "FRAME_FACTOR", "FPS", "FPS_MIN_FRAMES"),
-        *("FPS_MAX_FRAMES", "round_by_factor", "ceil_by_factor", "floor_by_factor", "smart_resize", "smart_nframes"),
+        *(
+            "IMAGE_FACTOR",
+            "MIN_PIXELS",
+            "MAX_PIXELS",
+            "MAX_RATIO",
+            "FRAME_FACTOR",
+            "FPS",
+            "FPS_MIN_FRAMES",
+        ),
+        *(
+            "FPS_MAX_FRAMES",
+            "round_by_factor",
+            "ceil_by_factor",
+            "floor_by_factor",
+            "smart_resize",
+            "smart_nframes",
+        ),
         *("_read_video_decord", "extract_vision_info"),
     )
-    known = {"math": math, "Image": SimpleNamespace(Image=object), "torch": torch, "logger": quiet, "time": time}
+    known = {
+        "math": math,
+        "Image": SimpleNamespace(Image=object),
+        "torch": torch,
+        "logger": quiet,
+        "time": time,
+    }
     vision = functions(utils, *names, **known)
     prompts, frames, kinds = [], [], []
     for record in inputs[benchmark]:
         progress = PROGRESS if record["task_progress_metadata"] else ""
         question = SEED_QUESTION.format(progress=progress, goal=record["task_goal"])
         names = {"video_basename": "video.mp4", "current_observation_basename": "image.png"}
-        made = code.make_conversation_egoplan({"video_source": EGO4D, **record, **names, "question": question}, "data")
+        made = code.make_conversation_egoplan(
+            {"video_source": EGO4D, **record, **names, "question": question}, "data"
+        )
         *media, text = made["prompt"][0]["content"]
         prompts.append(digest(text["text"]))
         kinds.append([item["type"] for item in media])
@@ -489,14 +631,22 @@ def seed_bench_r1(folder: Path, inputs: Answers, benchmark: str) -> Answers:
     letters = []
     for reply in inputs["replies"]:
         capitals = string.ascii_uppercase
-        letters.append(only(x for x in capitals if code.accuracy_reward(reply, f"<answer>{x}.</answer>")))
+        letters.append(
+            only(x for x in capitals if code.accuracy_reward(reply, f"<answer>{x}.</answer>"))
+        )
     generate = next(
         node
         for node in ast.walk(parse(source / "infer.py"))
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "generate"
     )
     decoding = {**literals(generate), "do_sample": True}  # --do_sampling is 1 by default
-    return {"prompts": prompts, "frames": frames, "media": kinds, "letters": letters, "decoding": decoding}
+    return {
+        "prompts": prompts,
+        "frames": frames,
+        "media": kinds,
+        "letters": letters,
+        "decoding": decoding,
+    }
 
 
 def fails(*_: Any) -> None:
@@ -505,7 +655,9 @@ def fails(*_: Any) -> None:
 
 
 def seed_frames(vision: SimpleNamespace, record: Record) -> list[int] | None:
-    first = record.get("task_start_frame", (record["task_progress_metadata"] or [{}])[0].get("start_frame"))
+    first = record.get(
+        "task_start_frame", (record["task_progress_metadata"] or [{}])[0].get("start_frame")
+    )
     length = record["current_observation_frame"] - first + 1
     shown: list[int] = []
 
@@ -547,22 +699,31 @@ def egothink_official(folder: Path, inputs: Answers) -> Answers:
 
         def create(self, **arguments: Any) -> Any:
             sent.append(arguments)
-            return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=Client.reply))])
+            return SimpleNamespace(
+                choices=[SimpleNamespace(message=SimpleNamespace(content=Client.reply))]
+            )
 
     path = folder / "official-egothink" / "gpt_eval.py"
-    api = functions(path, "LLM_API", AzureOpenAI=Client, encode_image=lambda _: "").LLM_API("gpt-4o")
+    api = functions(path, "LLM_API", AzureOpenAI=Client, encode_image=lambda _: "").LLM_API(
+        "gpt-4o"
+    )
     code = functions(path, "generate_item", llm_api=api, time=time, print=lambda *_: None)
     item = {"q_id": 1, "images": "image.jpg", "answer": "a cup"}
     for question in inputs["egothink"]:
         code.generate_item(None, item | {"question": question["question"]})
     prompts = [digest(json.dumps(as_texts(arguments["messages"]))) for arguments in sent]
-    (decoding,) = {json.dumps({name: arguments[name] for name in ("temperature", "stop")}) for arguments in sent}
+    (decoding,) = {
+        json.dumps({name: arguments[name] for name in ("temperature", "stop")})
+        for arguments in sent
+    }
     assert not {"max_tokens", "max_completion_tokens"} & sent[0].keys()
     cut = []
     for reply in inputs["answers"]:
         Client.reply = reply
         cut.append(code.generate_item(None, item | {"question": "What?"})[0])
-    asked = judge_requests(folder, [question["question"] for question in inputs["egothink"]], inputs["answers"])
+    asked = judge_requests(
+        folder, [question["question"] for question in inputs["egothink"]], inputs["answers"]
+    )
     return {"prompts": prompts, "decoding": json.loads(decoding), "answers": cut, **asked}
 
 
@@ -585,7 +746,9 @@ class Judge:
         self.verdict, self.sent = "", []
         known = {"re": re, "ast": ast, "get_conversation_template": lambda _: Conversation()}
         names = ("one_score_pattern", "one_score_pattern_backup", "run_judge_single")
-        self._run = functions(path, *names, **known, chat_compeletion_openai=self._chat).run_judge_single
+        self._run = functions(
+            path, *names, **known, chat_compeletion_openai=self._chat
+        ).run_judge_single
         prompts = (path.parent / "judge_prompts.jsonl").read_text(encoding="utf-8").splitlines()
         (template,) = (row for row in map(json.loads, prompts) if row["name"] == "single-math-v2")
         self._judge = SimpleNamespace(model_name="gpt-4o", prompt_template=template)
@@ -623,7 +786,10 @@ def judge_requests(folder: Path, questions: list[str], answers: list[str]) -> An
     for question, text in zip(questions, answers, strict=False):
         judge.rate(question, text, "The {reference}. [1]")
     messages = [digest(json.dumps(sent["messages"])) for sent in judge.sent]
-    (arguments,) = {json.dumps({name: sent[name] for name in ("temperature", "max_tokens")}) for sent in judge.sent}
+    (arguments,) = {
+        json.dumps({name: sent[name] for name in ("temperature", "max_tokens")})
+        for sent in judge.sent
+    }
     return {"judge_messages": messages, "judge_arguments": json.loads(arguments)}
 
 
@@ -645,21 +811,28 @@ PIPELINES: dict[str, Callable[[Path, Answers], Answers]] = {
     "egoplan_bench2/mimo": mimo,
     "egoplan_bench2/physbrain-evalkit": partial(physbrain_evalkit, thinking=False),
     "egoplan_bench2/physbrain-evalkit-thinking": partial(physbrain_evalkit, thinking=True),
-    "egoplan_bench2/seed-bench-r1": lambda folder, inputs: seed_bench_r1(folder, inputs, "egoplan_bench2"),
+    "egoplan_bench2/seed-bench-r1": lambda folder, inputs: seed_bench_r1(
+        folder, inputs, "egoplan_bench2"
+    ),
     "egothink/official": egothink_official,
 }
 """Functions that run a preset's pipeline, by benchmark and preset; ``clips`` is `egoplan_val_clips_published`."""
 
 
 def make_inputs(replies: list[str]) -> Answers:
-    """Return 60 questions per benchmark and 112 replies. Actions may overlap, be short, or pass the observation."""
+    """Return 60 questions per benchmark and 112 replies.
+
+    Actions may overlap, be short, or pass the observation.
+    """
     chance = random.Random(61)
     return {
         "egoplan": [egoplan_record(chance, number) for number in range(QUESTIONS)],
         "egoplan_bench2": [bench2_record(chance, number) for number in range(QUESTIONS)],
         "egothink": egothink_questions(),
         "replies": replies,
-        "losses": [chance.sample([loss / 100 for loss in range(50, 400)], 4) for _ in range(REPLIES)],
+        "losses": [
+            chance.sample([loss / 100 for loss in range(50, 400)], 4) for _ in range(REPLIES)
+        ],
         "answers": [answer(chance, reply) for reply in replies],
     }
 
@@ -669,12 +842,17 @@ def egoplan_record(chance: random.Random, number: int) -> Record:
     video = [*VIDEOS][number % 4]
     is_epic = video.startswith("P")
     observation = chance.randrange(4000, 9000)
-    starts = sorted(chance.randint(is_epic, observation) for _ in range((0, 1, 3, 5, 7, 12)[number // 4 % 6]))
+    starts = sorted(
+        chance.randint(is_epic, observation) for _ in range((0, 1, 3, 5, 7, 12)[number // 4 % 6])
+    )
     if len(starts) > 1 and chance.random() < 0.1:
         starts[-1] = min(starts[-2] + chance.randint(0, 12), observation)
     if number % 25 == 4:
         starts = [observation]
-    lengths = [chance.randint(*chance.choice((*[(8, 60), (8, 900), (8, 4000)] * 5, (0, 9)))) for _ in starts]
+    lengths = [
+        chance.randint(*chance.choice((*[(8, 60), (8, 900), (8, 4000)] * 5, (0, 9))))
+        for _ in starts
+    ]
     actions = [
         {"narration_text": "act", "start_frame": start, "stop_frame": start + length}
         for start, length in zip(starts, lengths, strict=True)
@@ -693,7 +871,11 @@ def bench2_record(chance: random.Random, number: int) -> Record:
     observation = chance.randrange(1, (9000, 90)[number % 5 == 3])
     starts = sorted(chance.randint(0, observation) for _ in range((0, 1, 4, 7)[number % 4]))
     actions = [
-        {"narration_text": "act", "start_frame": start, "stop_frame": start + chance.randint(1, 600)}
+        {
+            "narration_text": "act",
+            "start_frame": start,
+            "stop_frame": start + chance.randint(1, 600),
+        }
         for start in starts
     ]
     video = ("0a1b-2c", "3d4e-5f")[number % 2]
@@ -708,7 +890,10 @@ def bench2_record(chance: random.Random, number: int) -> Record:
 
 def common(number: int, observation: int, actions: list[Record]) -> Record:
     verbs = ("take the", "open", "wash {a}", "put down 100% of the")
-    choices = {f"choice_{letter}": f"{verb} cup {number}" for letter, verb in zip("abcd", verbs, strict=True)}
+    choices = {
+        f"choice_{letter}": f"{verb} cup {number}"
+        for letter, verb in zip("abcd", verbs, strict=True)
+    }
     return {
         "task_goal": GOALS[number % len(GOALS)],
         **choices,
@@ -721,7 +906,13 @@ def common(number: int, observation: int, actions: list[Record]) -> Record:
 def answer(chance: random.Random, reply: str) -> str:
     """Return a free answer, most of them with the mark after which the authors cut replies."""
     mark = "Short Answer: "
-    forms = (reply, f"{mark}{reply}", f"Yes. {mark}{reply}", f"{mark}{reply} {mark}a cup", f"Short answer: {reply}")
+    forms = (
+        reply,
+        f"{mark}{reply}",
+        f"Yes. {mark}{reply}",
+        f"{mark}{reply} {mark}a cup",
+        f"Short answer: {reply}",
+    )
     return chance.choice(forms)
 
 
@@ -731,7 +922,13 @@ def chosen_replies() -> list[str]:
     from benchmarks.egoplan.test_presets import REPLIES as CORPUS_REPLIES
 
     corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
-    own = ["A</think> B </think> C", "<answer>A</answer></think><answer>C</answer>", "</think>", "Answer: (d)", "5"]
+    own = [
+        "A</think> B </think> C",
+        "<answer>A</answer></think><answer>C</answer>",
+        "</think>",
+        "Answer: (d)",
+        "5",
+    ]
     first = dict.fromkeys([*own, *AWKWARD, *READ, *corpus["claims"], *corpus["unclear"]])
     rest = [reply for reply in dict.fromkeys(CORPUS_REPLIES) if reply not in first]
     missing = REPLIES - len(first)
@@ -742,8 +939,18 @@ def egothink_questions() -> list[Record]:
     """Return 5 questions for each dimension."""
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 
-    texts = ("What do I hold?", " Where is the {cup}? ", "How many of 100% cups?\n", "What is \u00e9?", 'Am I "here"?')
-    return [{"dimension": dimension.name, "question": text} for dimension in DIMENSIONS for text in texts]
+    texts = (
+        "What do I hold?",
+        " Where is the {cup}? ",
+        "How many of 100% cups?\n",
+        "What is \u00e9?",
+        'Am I "here"?',
+    )
+    return [
+        {"dimension": dimension.name, "question": text}
+        for dimension in DIMENSIONS
+        for text in texts
+    ]
 
 
 def run(folder: Path, inputs: Answers) -> Answers:
@@ -753,13 +960,17 @@ def run(folder: Path, inputs: Answers) -> Answers:
 
 def main() -> None:
     """Write the golden answers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder with the checkouts")
     sys.path.insert(0, str(Path(__file__).parents[1]))
     folder = parser.parse_args().folder
     inputs = make_inputs(chosen_replies())
     content = {"inputs": inputs, "answers": run(folder, inputs)}
-    GOLDEN.write_text(f"{json.dumps(content, ensure_ascii=False, separators=(',', ':'))}\n", encoding="utf-8")
+    GOLDEN.write_text(
+        f"{json.dumps(content, ensure_ascii=False, separators=(',', ':'))}\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

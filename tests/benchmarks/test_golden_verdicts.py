@@ -13,8 +13,12 @@ from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.judging.text import is_ended, read_rating, without_thinking
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-ROWS = yaml.load(Path(__file__).with_name("golden_verdicts.yaml").read_text(encoding="utf-8"), _LOADER)
-BY_BENCHMARK = {name: [row for row in ROWS if row["benchmark"] == name] for name in ("egothink", "egointent")}
+ROWS = yaml.load(
+    Path(__file__).with_name("golden_verdicts.yaml").read_text(encoding="utf-8"), _LOADER
+)
+BY_BENCHMARK = {
+    name: [row for row in ROWS if row["benchmark"] == name] for name in ("egothink", "egointent")
+}
 PUBLISHED = ("authors", "lmms-eval-0.7.3")
 
 
@@ -39,7 +43,10 @@ def reading(row):
 
 @pytest.mark.parametrize("benchmark", BY_BENCHMARK)
 def test_the_benchmarks_reader(benchmark):
-    readings = {row["id"]: (reading(row), row.get("reads", row["rating"])) for row in BY_BENCHMARK[benchmark]}
+    readings = {
+        row["id"]: (reading(row), row.get("reads", row["rating"]))
+        for row in BY_BENCHMARK[benchmark]
+    }
     assert {name: pair for name, pair in readings.items() if pair[0] != pair[1]} == {}
 
 
@@ -49,7 +56,9 @@ def test_verdicts_on_several_fields_get_the_mean_of_complete_ratings():
     means = {row["id"]: read_rating(scale, row["reply"], row["finish"]) for row in several}
     for row in several:
         ratings = list(row.get("reads", row["rating"]).values())
-        assert means[row["id"]] == (None if None in ratings else pytest.approx(sum(ratings) / 3)), row["id"]
+        assert means[row["id"]] == (None if None in ratings else pytest.approx(sum(ratings) / 3)), (
+            row["id"]
+        )
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -57,5 +66,7 @@ def test_verdicts_on_several_fields_get_the_mean_of_complete_ratings():
 def test_the_published_pipelines_readers(name, is_variant):
     scale = egothink.PROTOCOLS[name].scale if is_variant else RatingScale(first_match, best=1)
     rows = BY_BENCHMARK["egothink"]
-    readings = {row["id"]: (read_rating(scale, row["reply"], row["finish"]), row[name]) for row in rows}
+    readings = {
+        row["id"]: (read_rating(scale, row["reply"], row["finish"]), row[name]) for row in rows
+    }
     assert {row: pair for row, pair in readings.items() if pair[0] != pair[1]} == {}

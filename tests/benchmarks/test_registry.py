@@ -24,9 +24,21 @@ from report.prepared import prepare_data
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 # Name, commands and variables of the package, and the key of the report page's theme in a browser.
-OWN_NAMES = re.compile(r"`lmms-egoplan [^`]+|lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE)
-# Packages with a module or folder per benchmark or for certain benchmarks, and the CLI, whose help lists benchmarks.
-NAMING = ("annotation", "benchmarks", "cli", "construction", "overlap", "planner", "sensitivity", "training")
+OWN_NAMES = re.compile(
+    r"`lmms-egoplan [^`]+|lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE
+)
+# Packages with a module or folder per benchmark or for certain benchmarks, and the CLI, whose help
+# lists benchmarks.
+NAMING = (
+    "annotation",
+    "benchmarks",
+    "cli",
+    "construction",
+    "overlap",
+    "planner",
+    "sensitivity",
+    "training",
+)
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 GOALSTEP = r"goal-?step"
@@ -44,7 +56,9 @@ def names_in(folder):
     task_names = set()
     for path in folder.glob("*.yaml"):
         content = read_task_file(path)
-        task_names |= {name for key in ("task", "group") if isinstance(name := content.get(key), str)}
+        task_names |= {
+            name for key in ("task", "group") if isinstance(name := content.get(key), str)
+        }
     return task_names
 
 
@@ -71,14 +85,18 @@ def test_hooks_exist(benchmark):
 
 def test_without_runs_no_figure_is_drawn(benchmark):
     """Reports of labels only have no runs."""
-    assert [figure.key for figure in benchmark.load_report()([]).figures() if figure is not None] == []
+    assert [
+        figure.key for figure in benchmark.load_report()([]).figures() if figure is not None
+    ] == []
 
 
 def test_tasks_are_those_of_both_harnesses(benchmark):
     assert benchmark.tasks
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         assert set(benchmark.tasks) <= names_in(tasks / benchmark.name)
-        assert all(re.match(rf"{benchmark.name}(_|$)", name) for name in names_in(tasks / benchmark.name))
+        assert all(
+            re.match(rf"{benchmark.name}(_|$)", name) for name in names_in(tasks / benchmark.name)
+        )
     assert any(LMMS_EVAL_TASKS.parent.glob(f"shared/{benchmark.name}*.yaml"))
 
 
@@ -86,7 +104,9 @@ def test_the_reports_help_names_the_published_tables(benchmark):
     from report.printed_tables import DESCRIBED
 
     text = " ".join(load_command("report").help.split())
-    named = re.search(rf"{re.escape(benchmark.title)}(?:'s)? (?:Tables )?((?:\d+|, | and | to )+)", text)
+    named = re.search(
+        rf"{re.escape(benchmark.title)}(?:'s)? (?:Tables )?((?:\d+|, | and | to )+)", text
+    )
     numbers = set()
     for first, last in re.findall(r"(\d+)(?: to (\d+))?", named[1] if named else ""):
         numbers |= {*range(int(first), int(last or first) + 1)}
@@ -98,31 +118,49 @@ def test_the_reports_help_names_the_published_tables(benchmark):
 def test_all_judged_tasks_have_their_judge(benchmark):
     """A task is judged if its filter's answers are."""
     folder = LMMS_EVAL_TASKS / benchmark.name
-    judged = {path.name for path in folder.glob("*.yaml") if "judged" in str(read_task_file(path).get("filter_list"))}
+    judged = {
+        path.name
+        for path in folder.glob("*.yaml")
+        if "judged" in str(read_task_file(path).get("filter_list"))
+    }
     listed = set(benchmark.judges)
-    assert {name for name in judged if not name.startswith("_") and folder.name not in listed} == listed - {folder.name}
+    assert {
+        name for name in judged if not name.startswith("_") and folder.name not in listed
+    } == listed - {folder.name}
     assert bool(judged) == bool(listed)
 
 
 def tasks_in(folder):
     """Return the task files, without included files and groups."""
     contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
-    return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
+    return {
+        path: content for path, content in contents.items() if isinstance(content.get("task"), str)
+    }
 
 
 def test_the_help_names_the_default_judges():
     """Help that loads them would be slow."""
-    defaults = {model: None for benchmark in BENCHMARKS for model, *_ in benchmark.load_judges(benchmark.judges)}
+    defaults = {
+        model: None
+        for benchmark in BENCHMARKS
+        for model, *_ in benchmark.load_judges(benchmark.judges)
+    }
     words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
 
 
 def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(benchmark):
     """The report uses the benchmark's name to find tasks, and their last metric to count questions."""
-    shared = [read_task_file(path) for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")]
+    shared = [
+        read_task_file(path)
+        for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")
+    ]
     assert shared
     assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in shared)
-    functions, metrics = {task["process_results"] for task in shared}, [task["metric_list"] for task in shared]
+    functions, metrics = (
+        {task["process_results"] for task in shared},
+        [task["metric_list"] for task in shared],
+    )
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path, content in tasks_in(tasks / benchmark.name).items():
             named = content["metadata"].get("benchmark")
@@ -146,13 +184,22 @@ def test_no_answer_stops_at_an_empty_line(benchmark):
 def files_of_all():
     """Yield the modules and templates that all benchmarks share."""
     for path in sorted(PACKAGE.rglob("*")):
-        if path.suffix in (".py", ".js", ".jinja", ".css") and path.relative_to(PACKAGE).parts[0] not in NAMING:
+        if (
+            path.suffix in (".py", ".js", ".jinja", ".css")
+            and path.relative_to(PACKAGE).parts[0] not in NAMING
+        ):
             yield path
 
 
 def test_no_shared_module_names_a_benchmark():
-    """Includes comments and docstrings. Exceptions: the registry's YAML and the file names in ``tasks/shared``."""
-    names = re.compile("|".join([GOALSTEP, *(re.escape(benchmark.name) for benchmark in BENCHMARKS)]), re.IGNORECASE)
+    """Includes comments and docstrings.
+
+    Exceptions: the registry's YAML and the file names in ``tasks/shared``.
+    """
+    names = re.compile(
+        "|".join([GOALSTEP, *(re.escape(benchmark.name) for benchmark in BENCHMARKS)]),
+        re.IGNORECASE,
+    )
     scanned = [path for path in files_of_all() if path != BASE_OF_TASKS]
     assert len(scanned) > 100
     naming = [
@@ -167,10 +214,17 @@ def test_no_shared_module_names_a_benchmark():
 
 def test_no_task_names_another_benchmark(benchmark):
     room = rf"benchmarks\.{benchmark.report.partition('.')[0]}\b"
-    own_names = re.compile(f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE)
-    other_names = re.compile("|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE)
+    own_names = re.compile(
+        f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE
+    )
+    other_names = re.compile(
+        "|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE
+    )
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
-        for path in [*(tasks / benchmark.name).glob("*.yaml"), *(tasks / benchmark.name).glob("*.py")]:
+        for path in [
+            *(tasks / benchmark.name).glob("*.yaml"),
+            *(tasks / benchmark.name).glob("*.py"),
+        ]:
             assert not other_names.search(own_names.sub("", path.read_text(encoding="utf-8"))), path
 
 
@@ -181,7 +235,9 @@ def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
     assert steps
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
     assert len(steps) <= 10
-    folders = [PACKAGE / "benchmarks" / benchmark.report.partition(".")[0] for benchmark in BENCHMARKS]
+    folders = [
+        PACKAGE / "benchmarks" / benchmark.report.partition(".")[0] for benchmark in BENCHMARKS
+    ]
     for name in (name for _, files in steps for name in re.findall(r"`([^`]+)`", files)):
         here = [PACKAGE.parent / name.replace("<name>", folder.name) for folder in folders]
         assert any(path.exists() for path in [*here, *(folder / name for folder in folders)]), name
@@ -200,7 +256,13 @@ def test_missing_data_name_the_command(benchmark, use, tmp_path, monkeypatch):
     with pytest.raises(DataMissingError) as caught:
         getattr(prepared, use)(split)
     folder = tmp_path / benchmark.name / split
-    for fact in (split, str(folder), f"data prepare {benchmark.name}", "https://", "LMMS_EGOPLAN_DATA"):
+    for fact in (
+        split,
+        str(folder),
+        f"data prepare {benchmark.name}",
+        "https://",
+        "LMMS_EGOPLAN_DATA",
+    ):
         assert fact in str(caught.value)
 
 
@@ -220,12 +282,23 @@ def test_prepared_data_are_found_unless_damaged(name, tmp_path, monkeypatch):
 
 
 OFFICIAL_SIZES = {
-    **{"egoplan_val": 3355, "egothink_object_existence": 50, "egothink_activity_activity": 100, "egointent": 3014},
-    **{"actplan": 1187, "actplan_normal": INSTANCES["normal"], "actplan_counterfactual": INSTANCES["counterfactual"]},
+    **{
+        "egoplan_val": 3355,
+        "egothink_object_existence": 50,
+        "egothink_activity_activity": 100,
+        "egointent": 3014,
+    },
+    **{
+        "actplan": 1187,
+        "actplan_normal": INSTANCES["normal"],
+        "actplan_counterfactual": INSTANCES["counterfactual"],
+    },
 }
 
 
-def test_coverage_is_a_share_of_the_official_questions_or_of_the_prepared_ones(tmp_path, monkeypatch):
+def test_coverage_is_a_share_of_the_official_questions_or_of_the_prepared_ones(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     prepare_data(tmp_path, egoplan=24, egothink=2, egointent=6, actplan=24)
     found = {}
@@ -233,7 +306,9 @@ def test_coverage_is_a_share_of_the_official_questions_or_of_the_prepared_ones(t
         (task,) = leaf_tasks("lmms-eval", [name]).values()
         rows = task.benchmark.load_splits().load(task.split)
         for question_set, expected in (("own", len(rows)), ("official", official)):
-            asked = rows.remove_columns("question_set").add_column("question_set", [question_set] * len(rows))
+            asked = rows.remove_columns("question_set").add_column(
+                "question_set", [question_set] * len(rows)
+            )
             if process := read_task_file(task.path).get("process_docs"):
                 asked = getattr(instances, process.rpartition(".")[2])(asked)
                 expected = len(asked) if question_set == "own" else official

@@ -38,9 +38,15 @@ def test_questions_are_drawn_whatever_their_order_and_larger_subsets_contain_sma
     earlier = []
     for wanted in (1, 50, 100, 300, 700, 10**6):
         drawn, design = draw(ids, "data", str(wanted))
-        assert (drawn, design) == draw(random.Random(wanted).sample(ids, len(ids)), "data", str(wanted))
+        assert (drawn, design) == draw(
+            random.Random(wanted).sample(ids, len(ids)), "data", str(wanted)
+        )
         assert drawn[: len(earlier)] == earlier
-        assert (design["asked"], design["of"]) == (min(wanted, len(ids)), len(ids)) == (len({*drawn}), len(ids))
+        assert (
+            (design["asked"], design["of"])
+            == (min(wanted, len(ids)), len(ids))
+            == (len({*drawn}), len(ids))
+        )
         earlier = drawn
     assert {*drawn} == {*ids}
     assert draw(ids, "other data", "300")[0] != draw(ids, "data", "300")[0]
@@ -72,7 +78,9 @@ def test_the_estimate_has_no_bias_where_the_accuracy_depends_on_the_size_of_the_
     """The largest video has more questions than are asked, and nearly all are wrong."""
     ids = questions(60) + [f"large {number}" for number in range(250)]
     right = {id_: video_of(id_) != "large" for id_ in ids}
-    estimates = [100 * fmean(right[id_] for id_ in draw(ids, str(seed), "100")[0]) for seed in range(1000)]
+    estimates = [
+        100 * fmean(right[id_] for id_ in draw(ids, str(seed), "100")[0]) for seed in range(1000)
+    ]
     bias = fmean(estimates) - 100 * fmean(right.values())
     assert abs(bias) < 3 * np.std(estimates) / np.sqrt(1000) < 0.5
 
@@ -88,11 +96,15 @@ def test_a_width_takes_the_smallest_number_of_questions_that_is_planned_for_it()
 
 def test_planned_widths_are_those_of_half_right_answers():
     for asked in (10, 100, 300):
-        low, high = score_interval([0.0, 100.0] * (asked // 2), range(asked), 100, {"asked": asked, "of": 1000})
+        low, high = score_interval(
+            [0.0, 100.0] * (asked // 2), range(asked), 100, {"asked": asked, "of": 1000}
+        )
         assert high - low == pytest.approx(planned_widths(1000)[asked - 1])
 
 
-@pytest.mark.parametrize("wanted", ["0", "-3", "many", "width=0", "width=", "width=-1", "2.5", "size=3", "width=nan"])
+@pytest.mark.parametrize(
+    "wanted", ["0", "-3", "many", "width=0", "width=", "width=-1", "2.5", "size=3", "width=nan"]
+)
 def test_other_values_are_refused(wanted):
     with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_SUBSET=.*number of questions"):
         draw(questions(20), "data", wanted)
@@ -116,19 +128,26 @@ def test_the_interval_is_that_of_single_questions_from_a_finite_number(accuracy)
     values = 100.0 * (rng.random(40) < accuracy)
     design = {"asked": 40, "of": 160, "width": 0}
     expected = slow_wilson([[value] for value in values], fmean, top=100, asked=0.25)
-    assert score_interval(values, ["one video"] * 40, 100, design) == pytest.approx(expected, abs=1e-6)
+    assert score_interval(values, ["one video"] * 40, 100, design) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_questions_without_a_score_count_as_not_asked():
     values, names = [100.0, 0.0] * 6, [*range(20)]
     expected = score_interval(values, names[:12], 100, {"asked": 12, "of": 21})
-    assert score_interval([*values, *[None] * 8], names, 100, {"asked": 20, "of": 21}) == pytest.approx(expected)
+    assert score_interval(
+        [*values, *[None] * 8], names, 100, {"asked": 20, "of": 21}
+    ) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("task", "answers"), [("egoplan_val", egoplan_answers(12, 0.5)), ("egointent", egointent_answers(12, 60))]
+    ("task", "answers"),
+    [("egoplan_val", egoplan_answers(12, 0.5)), ("egointent", egointent_answers(12, 60))],
 )
-def test_a_run_of_part_of_the_drawn_questions_has_the_interval_of_that_part(tmp_path, task, answers):
+def test_a_run_of_part_of_the_drawn_questions_has_the_interval_of_that_part(
+    tmp_path, task, answers
+):
     """And a run of few questions names them, not their videos, as the reason for no interval."""
 
     def headline(name, count, design):
@@ -140,7 +159,9 @@ def test_a_run_of_part_of_the_drawn_questions_has_the_interval_of_that_part(tmp_
             line["coverage"]["subset"] = design
         samples.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         runs = read_runs([tmp_path / name]).runs
-        (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == task.partition("_")[0])
+        (benchmark,) = (
+            benchmark for benchmark in BENCHMARKS if benchmark.name == task.partition("_")[0]
+        )
         return benchmark.load_report()(runs).headlines[0], runs[0].tasks[task].subset
 
     whole, text = headline("whole", 12, {"asked": 12, "of": 60, "width": 5.0})

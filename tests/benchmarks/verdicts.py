@@ -23,7 +23,9 @@ class Form(NamedTuple):
     rating: float | None
 
 
-TEXTS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")))
+TEXTS = SimpleNamespace(
+    **yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+)
 
 
 def egothink_forms() -> Iterator[Form]:
@@ -45,9 +47,19 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("thinking", f"{thought}So it is right.\n\n**Rating: {plain}**", rating)
         for single in TEXTS.single:
             yield Form("single brackets", f"Fine.\n{single.format(texts[0])}", rating)
-            yield Form("single brackets", f"{single.format(texts[0])}\nThe reference says the same.", rating)
-            yield Form("single brackets", f"{single.format(texts[0])} It is, as [1] says, {other}.", None)
-        for listed in ("Rating: [0], [0.5] or [1]", "rating [0]/[0.5]/[1]", "Rating: [1] (see [0])"):
+            yield Form(
+                "single brackets",
+                f"{single.format(texts[0])}\nThe reference says the same.",
+                rating,
+            )
+            yield Form(
+                "single brackets", f"{single.format(texts[0])} It is, as [1] says, {other}.", None
+            )
+        for listed in (
+            "Rating: [0], [0.5] or [1]",
+            "rating [0]/[0.5]/[1]",
+            "Rating: [1] (see [0])",
+        ):
             yield Form("single brackets", f"Fine.\n{listed}", None)
             yield Form("single brackets", f"{listed}\n{plain}", rating)
             yield Form("single brackets", f"{listed} {plain}", None)
@@ -55,20 +67,34 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("ratings agree", f"I give {first}.\n\nRating: {second}", rating)
             yield Form("ratings agree", f"{first} {second}", rating)
         for opening in TEXTS.openings:
-            yield Form("last line decides", f"First I thought of {other}.\n{opening.format(plain)}", rating)
-            yield Form("last line decides", f"{other} {other}?\n\nNo.\n**{opening.format(plain)}**\n\n", rating)
-            yield Form("last line decides", f"Scale: [[0]], [[0.5]], [[1]].\n{opening.format(plain)}", rating)
+            yield Form(
+                "last line decides", f"First I thought of {other}.\n{opening.format(plain)}", rating
+            )
+            yield Form(
+                "last line decides",
+                f"{other} {other}?\n\nNo.\n**{opening.format(plain)}**\n\n",
+                rating,
+            )
+            yield Form(
+                "last line decides",
+                f"Scale: [[0]], [[0.5]], [[1]].\n{opening.format(plain)}",
+                rating,
+            )
             yield Form("last line decides", f"Not [[7]].\n{opening.format(plain)}", rating)
             yield Form("ambiguous", f"{opening.format(plain)} (scale: [[0]], [[0.5]], [[1]])", None)
             yield Form("ambiguous", f"{opening.format(plain)} or {other}", None)
             yield Form("ambiguous", f"{opening.format(plain)} out of [[100]]", None)
             yield Form("in a sentence", f"{opening.format(plain)}\nOr {other} or {plain}.", rating)
-            yield Form("in a sentence", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", rating)
+            yield Form(
+                "in a sentence", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", rating
+            )
             yield Form("in a sentence", f"{opening.format(plain)}\nScale: 0 to [[7]]", rating)
         for addition in TEXTS.runs_on:
             yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
             yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
-            without_rating = f"No rating here.{addition.format(other, other)}" if addition[0] == "\n" else "none"
+            without_rating = (
+                f"No rating here.{addition.format(other, other)}" if addition[0] == "\n" else "none"
+            )
             yield Form("runs on", without_rating, None)
         for addition in TEXTS.starts_anew:
             yield Form("starts anew", f"Rating: {plain}{addition.format(other)}", None)
@@ -79,20 +105,36 @@ def egointent_forms() -> Iterator[Form]:
     """Yield forms of verdicts on one field."""
     for (text, rating), reason in product(TEXTS.numbers.items(), TEXTS.reasons):
         yield Form("alone", f"{reason}\n[[{text}]]", rating)
-    for marks, (text, rating) in product((*TEXTS.marks, *TEXTS.fences), list(TEXTS.numbers.items())[:4]):
+    for marks, (text, rating) in product(
+        (*TEXTS.marks, *TEXTS.fences), list(TEXTS.numbers.items())[:4]
+    ):
         yield Form("marks", f"They agree.\n{marks.format(f'[[{text}]]')}", rating)
     for thought, (text, rating) in product(TEXTS.thoughts, list(TEXTS.numbers.items())[:4]):
-        yield Form("thinking", f"{thought.format(rating=text, other=40)}They agree.\n[[{text}]]", rating)
-        yield Form("thinking", f"{thought.format(rating=text, other=40)}They agree: [[{text}]]", rating)
+        yield Form(
+            "thinking", f"{thought.format(rating=text, other=40)}They agree.\n[[{text}]]", rating
+        )
+        yield Form(
+            "thinking", f"{thought.format(rating=text, other=40)}They agree: [[{text}]]", rating
+        )
         yield Form("thinking", f"{thought.format(rating=text, other=40)}I give [[{text}]]", None)
     for text, rating in TEXTS.numbers.items():
-        for first in ("[[40]] at first, but no:", "Not [[40]].", "[[n]]", "Scale: [[0]] to [[100]].", "[[x"):
+        for first in (
+            "[[40]] at first, but no:",
+            "Not [[40]].",
+            "[[n]]",
+            "Scale: [[0]] to [[100]].",
+            "[[x",
+        ):
             yield Form("in a sentence", f"{first}\n\n[[{text}]]", rating)
         yield Form("differ", f"Rating: [[40]]\n\n[[{text}]]", None)
         yield Form("differ", f"[[{text}]]\n\nFinal rating: [[40]]", None)
         yield Form("in a sentence", f"[[{text}]]\n\nHowever, [[40]] may be fairer.", rating)
     for addition, text in product(TEXTS.anew, ("20", "0", "85")):
-        yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", 85 if text == "85" else None)
+        yield Form(
+            "starts anew",
+            f"They agree.\n[[85]]{addition.format(text)}",
+            85 if text == "85" else None,
+        )
 
 
 def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ...]]]:
@@ -107,15 +149,29 @@ def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ..
         yield "one line", f"{reason}\n{' '.join(lines)}", ratings
         yield "in a sentence", f"[[{names[0]}: 1]] at first.\n{reason}\n{ratings_text}", ratings
         yield "thinking", f"<think>[[{names[0]}: 1]]</think>{reason}\n{ratings_text}", ratings
-        yield "after a label", f"{reason}\n" + "\n".join(f"Rating: {line}" for line in lines), ratings
-        labelled = (f"- **{name}:** [[{rating:g}]]" for name, rating in zip(names, ratings, strict=True))
+        yield (
+            "after a label",
+            f"{reason}\n" + "\n".join(f"Rating: {line}" for line in lines),
+            ratings,
+        )
+        labelled = (
+            f"- **{name}:** [[{rating:g}]]" for name, rating in zip(names, ratings, strict=True)
+        )
         yield "labelled", f"{reason}\n" + "\n".join(labelled), ratings
         yield "first", f"{ratings_text}\nThat is all. {reason}", ratings
         yield "apart", f"{lines[0]}\nNow the others.\n{lines[1]}\n{lines[2]}", ratings
-        yield "in a sentence", f"I give {lines[0]} here.\n{lines[1]}\n{lines[2]}", (None, *ratings[1:])
+        yield (
+            "in a sentence",
+            f"I give {lines[0]} here.\n{lines[1]}\n{lines[2]}",
+            (None, *ratings[1:]),
+        )
         yield "twice", f"{reason}\n{ratings_text}\n[[{names[0]}: 1]]", (None, *ratings[1:])
         yield "twice", f"{reason}\n{ratings_text}\n{lines[0]}", ratings
-        yield "no number", f"{reason}\n{lines[0]}\n[[{names[1]}: n]]\n[[{names[2]}: 101]]", (80.0, None, None)
+        yield (
+            "no number",
+            f"{reason}\n{lines[0]}\n[[{names[1]}: n]]\n[[{names[2]}: 101]]",
+            (80.0, None, None),
+        )
         anew = f"{ratings_text}\n\n[Start of the reference: {names[0]}]\na\n"
         yield "starts anew", f"{anew}{ratings_text}", ratings
         yield "starts anew", f"{anew}[[{names[0]}: 1]]", (None, *ratings[1:])

@@ -39,7 +39,10 @@ def rows_of(result, *, is_comparable=True):
     minus = str.maketrans("\u2212\u2013", "--")
     table = first_lines(lines[start + 2 :], len(lines[start]))
     titles = [title.translate(minus) for title in lines[start]]
-    return {cells[0]: dict(zip(titles, (cell.translate(minus) for cell in cells), strict=True)) for cells in table}
+    return {
+        cells[0]: dict(zip(titles, (cell.translate(minus) for cell in cells), strict=True))
+        for cells in table
+    }
 
 
 def first_lines(lines, width):
@@ -82,10 +85,19 @@ def test_the_same_answers_are_equal(tmp_path, harness):
     runs = [written(tmp_path / name, answers(), harness) for name in "ab"]
     row = rows_of(compare(*runs, "--margin", 20))["egoplan_val"]
     assert row["Verdict"] == "equal within 20 points"
-    assert (row["Questions"], row["A - B"], row["Low"], row["High"]) == (str(COUNT), "0.00", "0.00", "0.00")
+    assert (row["Questions"], row["A - B"], row["Low"], row["High"]) == (
+        str(COUNT),
+        "0.00",
+        "0.00",
+        "0.00",
+    )
     assert row["A"] == row["B"] == f"{100 * fmean(score_of(runs[0])):.2f}"
     undecided = rows_of(compare(*runs))["egoplan_val"]["Verdict"]
-    needed = int(re.fullmatch(r"undecided; about ([\d,]+) questions would be needed", undecided)[1].replace(",", ""))
+    needed = int(
+        re.fullmatch(r"undecided; about ([\d,]+) questions would be needed", undecided)[1].replace(
+            ",", ""
+        )
+    )
     assert needed > COUNT
 
 
@@ -98,7 +110,11 @@ def test_scores_and_difference_are_those_of_the_samples(tmp_path):
     assert float(row["A - B"]) == pytest.approx(100 * (fmean(first) - fmean(second)), abs=0.006)
     assert float(row["Low"]) < 100 * (fmean(first) - fmean(second)) < float(row["High"])
     exchanged = rows_of(compare(*reversed(runs)))["egoplan_val"]
-    assert (exchanged["A"], exchanged["B"], exchanged["Verdict"]) == (row["B"], row["A"], "different")
+    assert (exchanged["A"], exchanged["B"], exchanged["Verdict"]) == (
+        row["B"],
+        row["A"],
+        "different",
+    )
 
 
 def test_points_are_per_cent_of_the_highest_score(tmp_path):
@@ -119,13 +135,20 @@ def test_runs_of_both_harnesses_are_compared(tmp_path):
 
 def test_prompts_of_both_harnesses_are_compared(tmp_path):
     """Before the chat template, or as far as lm-eval's prompt after it contains the other."""
-    runs = [written(tmp_path / harness, {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, harness) for harness in HARNESSES]
+    runs = [
+        written(tmp_path / harness, {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, harness)
+        for harness in HARNESSES
+    ]
     edit_samples(runs[0], lambda x: with_options(x, (0, 1, 2, 3)))
 
     def verdict_of(order, form="{}"):
-        edit_samples(runs[1], lambda x: with_options(x, order) or x.update(asked=form.format(sent(x))))
+        edit_samples(
+            runs[1], lambda x: with_options(x, order) or x.update(asked=form.format(sent(x)))
+        )
         result = compare(*runs, "--margin", 20)
-        return rows_of(result, is_comparable=result.exit_code == 0)[GENERATED]["Verdict"], result.stdout
+        return rows_of(result, is_comparable=result.exit_code == 0)[GENERATED][
+            "Verdict"
+        ], result.stdout
 
     def sent(sample):
         return next(iter(sample["arguments"].values()))["arg_0"]
@@ -141,18 +164,24 @@ def test_prompts_of_both_harnesses_are_compared(tmp_path):
     verdict, output = verdict_of((0, 1, 2, 3), "{} Think step by step.")
     assert verdict == "not comparable"
     assert f"prompts differ for {COUNT} questions" in output
-    edit_samples(runs[1], lambda x: prompt_of(x, "USER: {} Think step by step. ASSISTANT:".format) or x.pop("asked"))
+    edit_samples(
+        runs[1],
+        lambda x: prompt_of(x, "USER: {} Think step by step. ASSISTANT:".format) or x.pop("asked"),
+    )
     assert "prompts were compared only in part" in compare(*runs).stdout
 
 
 @pytest.mark.parametrize("has_samples", [True, False])
 def test_other_versions_have_no_verdict(tmp_path, has_samples):
     runs = [
-        write_run(tmp_path / name, "lmms-eval", "org/m", answers(), log_samples=has_samples).parent for name in "ab"
+        write_run(tmp_path / name, "lmms-eval", "org/m", answers(), log_samples=has_samples).parent
+        for name in "ab"
     ]
 
     def edit(content):
-        content["versions"]["egoplan_val"] = content["configs"]["egoplan_val"]["metadata"]["version"] = 0.9
+        content["versions"]["egoplan_val"] = content["configs"]["egoplan_val"]["metadata"][
+            "version"
+        ] = 0.9
 
     edit_results(runs[1], edit)
     result = compare(*runs, "--margin", 20)
@@ -201,17 +230,30 @@ def of_task(**changes):
 
 
 def with_options(sample, order):
-    letters = [f"{letter}. {OPTIONS[index][3:]}" for letter, index in zip("ABCD", order, strict=True)]
+    letters = [
+        f"{letter}. {OPTIONS[index][3:]}" for letter, index in zip("ABCD", order, strict=True)
+    ]
     prompt_of(sample, lambda _: "\n".join(["What next?", *letters]))
 
 
 def sampled(temperature):
-    return of_task(generation_kwargs={"max_new_tokens": 16, "do_sample": temperature > 0, "temperature": temperature})
+    return of_task(
+        generation_kwargs={
+            "max_new_tokens": 16,
+            "do_sample": temperature > 0,
+            "temperature": temperature,
+        }
+    )
 
 
 # Harness, edits of results and of samples of the first and of the second run, and what is named.
 INCOMPARABLE = {
-    "all prompts": ("lmms-eval", {}, {1: lambda x: prompt_of(x, str.upper)}, f"prompts differ for {COUNT} questions"),
+    "all prompts": (
+        "lmms-eval",
+        {},
+        {1: lambda x: prompt_of(x, str.upper)},
+        f"prompts differ for {COUNT} questions",
+    ),
     "order of options": (
         "lmms-eval",
         {},
@@ -221,7 +263,10 @@ INCOMPARABLE = {
     "text in angle brackets": (
         "lmms-eval",
         {},
-        {number: lambda x, tag=tag: prompt_of(x, f"{{}} <{tag}>".format) for number, tag in enumerate(("answer", "b"))},
+        {
+            number: lambda x, tag=tag: prompt_of(x, f"{{}} <{tag}>".format)
+            for number, tag in enumerate(("answer", "b"))
+        },
         f"prompts differ for {COUNT} questions",
     ),
     "text between comparison signs": (
@@ -248,12 +293,19 @@ INCOMPARABLE = {
         {},
         "prepared data (fingerprints aaaaaaaaaaaa and bbbbbbbbbbbb)",
     ),
-    "prepared data in lm-eval": ("lm-eval", {}, {1: lambda x: x["doc"].update(data="b" * 64)}, "and bbbbbbbbbbbb"),
+    "prepared data in lm-eval": (
+        "lm-eval",
+        {},
+        {1: lambda x: x["doc"].update(data="b" * 64)},
+        "and bbbbbbbbbbbb",
+    ),
     "decoding": ("lmms-eval", {0: sampled(0), 1: sampled(0.7)}, {}, "temperature 0 and 0.7"),
     "sampling": (
         "lmms-eval",
         {
-            number: of_task(generation_kwargs={"do_sample": True, "temperature": 0.7, "top_p": share})
+            number: of_task(
+                generation_kwargs={"do_sample": True, "temperature": 0.7, "top_p": share}
+            )
             for number, share in enumerate((0.9, 1))
         },
         {},
@@ -273,7 +325,11 @@ INCOMPARABLE = {
     ),
     "prompt among the arguments": (
         "lmms-eval",
-        {1: lambda content: content["config"].update(model_args="pretrained=org/m,system_prompt=Be brief, please,n=1")},
+        {
+            1: lambda content: content["config"].update(
+                model_args="pretrained=org/m,system_prompt=Be brief, please,n=1"
+            )
+        },
         {},
         "system_prompt=Be brief, please",
     ),
@@ -300,7 +356,11 @@ def test_what_must_be_equal_is_named_and_has_no_verdict(tmp_path):
             edit_results(run, of_results.get(number, lambda _: None))
             edit_samples(run, of_samples.get(number, lambda _: None))
         result = compare(*runs, "--margin", 20)
-        reasons = [line for line in result.stdout.splitlines() if line.startswith(f"{GENERATED} is not comparable: ")]
+        reasons = [
+            line
+            for line in result.stdout.splitlines()
+            if line.startswith(f"{GENERATED} is not comparable: ")
+        ]
         verdict = rows_of(result, is_comparable=False)[GENERATED]["Verdict"]
         if (verdict, len(reasons)) != ("not comparable", 1) or expected not in reasons[0]:
             failures.append((name, verdict, reasons))
@@ -319,7 +379,9 @@ def test_greedy_decoding_is_the_same_however_it_is_written(tmp_path):
             {"temperature": None, "top_p": None, "num_beams": 1, "until": []},
         ]
     ):
-        other = written(tmp_path / str(number), {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, "lmms-eval")
+        other = written(
+            tmp_path / str(number), {GENERATED: egoplan_replies(COUNT, 0.6, 1)}, "lmms-eval"
+        )
         edit_results(other, of_task(generation_kwargs={"max_new_tokens": 16} | arguments))
         failures += [arguments] if compare(run, other, "--margin", 20).exit_code else []
     assert not failures
@@ -328,8 +390,12 @@ def test_greedy_decoding_is_the_same_however_it_is_written(tmp_path):
 def test_a_report_has_no_verdict_on_runs_that_are_not_comparable(tmp_path):
     """Nor a difference in its finding, a rank among them, or a change of one model."""
     for name in "ab":
-        run = written(tmp_path / name, {GENERATED: egoplan_replies(COUNT, 0.9 if name == "a" else 0.2, 1)})
-        edit_results(run, lambda content, name=name: content.update(system_instruction=f"Be {name}."))
+        run = written(
+            tmp_path / name, {GENERATED: egoplan_replies(COUNT, 0.9 if name == "a" else 0.2, 1)}
+        )
+        edit_results(
+            run, lambda content, name=name: content.update(system_instruction=f"Be {name}.")
+        )
     (egoplan,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egoplan")
     report = egoplan.load_report()(read_runs([tmp_path]).runs)
     (difference,) = report.differences
@@ -339,7 +405,10 @@ def test_a_report_has_no_verdict_on_runs_that_are_not_comparable(tmp_path):
     assert list(report.changes()) == []
     (pairs,) = report.pairs_of_runs()
     row = dict(zip([column.key for column in pairs.columns], pairs.rows[0].values, strict=True))
-    assert (row["verdict"], row["p_value"]) == ("not comparable: different system instructions", None)
+    assert (row["verdict"], row["p_value"]) == (
+        "not comparable: different system instructions",
+        None,
+    )
     assert "above" not in " ".join(report.scores_section().finding)
 
 
@@ -362,14 +431,28 @@ def test_model_precision_device_and_batches_may_differ(tmp_path, harness):
         content["config"] |= {"model_args": as_text if harness == "lmms-eval" else arguments}
         content["config"] |= {"batch_size": 8, "device": "cuda:1", "model": "another backend"}
         content |= {"chat_template_sha": "b" * 64, "transformers_version": "5.0.0"}
-        content["record"] = {"processor": {"chat_template_sha256": "b" * 64}, "model": {"dtype": "float16"}}
+        content["record"] = {
+            "processor": {"chat_template_sha256": "b" * 64},
+            "model": {"dtype": "float16"},
+        }
 
-    edit_results(runs[0], lambda content: content.update(record={"processor": {"chat_template_sha256": "a" * 64}}))
+    edit_results(
+        runs[0],
+        lambda content: content.update(record={"processor": {"chat_template_sha256": "a" * 64}}),
+    )
     edit_results(runs[1], edit)
     for run in runs if harness == "lm-eval" else ():
         template = "[INST] {} [/INST]" if run is runs[0] else "Human: {} Assistant:"
-        edit_samples(run, lambda x, template=template: x.update(asked="What next?") or prompt_of(x, template.format))
-    assert rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"] == "equal within 20 points"
+        edit_samples(
+            run,
+            lambda x, template=template: (
+                x.update(asked="What next?") or prompt_of(x, template.format)
+            ),
+        )
+    assert (
+        rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"]
+        == "equal within 20 points"
+    )
     if harness == "lm-eval":
         edit_samples(runs[1], lambda x: x.update(asked="What then?"))
         assert f"prompts differ for {COUNT} questions" in compare(*runs).stdout
@@ -385,10 +468,15 @@ def test_blanks_and_marks_of_images_in_prompts_do_not_count(tmp_path):
 
     def edit(sample):
         for argument in sample["arguments"].values():
-            argument["arg_0"] = argument["arg_0"].replace("<image>\n", "<|vision_start|><|image_pad|><|vision_end|> ")
+            argument["arg_0"] = argument["arg_0"].replace(
+                "<image>\n", "<|vision_start|><|image_pad|><|vision_end|> "
+            )
 
     edit_samples(runs[1], edit)
-    assert rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"] == "equal within 20 points"
+    assert (
+        rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"]
+        == "equal within 20 points"
+    )
 
 
 def test_other_candidates_have_no_verdict(tmp_path):
@@ -396,8 +484,12 @@ def test_other_candidates_have_no_verdict(tmp_path):
 
     def edit(sample):
         if sample["doc_id"] == 7:
-            wrong = next(text for text in sample["doc"]["choices"] if text != sample["doc"]["answer"])
-            sample["doc"]["choices"] = [text.replace(wrong, "sing") for text in sample["doc"]["choices"]]
+            wrong = next(
+                text for text in sample["doc"]["choices"] if text != sample["doc"]["answer"]
+            )
+            sample["doc"]["choices"] = [
+                text.replace(wrong, "sing") for text in sample["doc"]["choices"]
+            ]
 
     edit_samples(runs[0], edit)
     result = compare(*runs, "--margin", 20)
@@ -406,7 +498,9 @@ def test_other_candidates_have_no_verdict(tmp_path):
 
 
 def test_other_judges_have_no_verdict(tmp_path):
-    runs = [written(tmp_path / judge, egothink_bench(3, 0.5, judge=judge)) for judge in ("one", "two")]
+    runs = [
+        written(tmp_path / judge, egothink_bench(3, 0.5, judge=judge)) for judge in ("one", "two")
+    ]
     result = compare(*runs)
     assert rows_of(result, is_comparable=False)["egothink_bench"]["Verdict"] == "not comparable"
     assert "judges one and two" in result.stdout
@@ -415,9 +509,16 @@ def test_other_judges_have_no_verdict(tmp_path):
 def test_missing_questions_and_scores_are_counted_and_named(tmp_path):
     whole = answers()["egoplan_val"]
     part = Answers(whole.docs[:-3], whole.responses[:-3])
-    runs = [written(tmp_path / "a", {"egoplan_val": part}), written(tmp_path / "b", answers(unscored=0.1))]
+    runs = [
+        written(tmp_path / "a", {"egoplan_val": part}),
+        written(tmp_path / "b", answers(unscored=0.1)),
+    ]
     (path,) = runs[1].glob("*.jsonl")
-    unscored = [sample["num_questions"]["sample_id"] for sample in map(json.loads, path.open()) if "acc" not in sample]
+    unscored = [
+        sample["num_questions"]["sample_id"]
+        for sample in map(json.loads, path.open())
+        if "acc" not in sample
+    ]
     assert unscored
     result = compare(*runs)
     shared_unscored = [name for name in unscored if name <= COUNT - 3]
@@ -427,7 +528,9 @@ def test_missing_questions_and_scores_are_counted_and_named(tmp_path):
 
 
 def test_few_videos_have_no_verdict_and_no_interval(tmp_path):
-    row = rows_of(compare(*(written(tmp_path / name, answers(count=14)) for name in "ab")))["egoplan_val"]
+    row = rows_of(compare(*(written(tmp_path / name, answers(count=14)) for name in "ab")))[
+        "egoplan_val"
+    ]
     assert (row["Low"], row["High"], row["Verdict"]) == ("-", "-", "none")
 
 
@@ -458,8 +561,16 @@ def test_tasks_of_one_run_are_named(tmp_path):
 def test_the_settings_that_differ_are_listed(tmp_path):
     runs = [written(tmp_path / name, answers()) for name in "ab"]
     for number, run in enumerate(runs):
-        pixels = {"image_processor": {"max_pixels": 768 * 28 * 28 // (1 + number), "min_pixels": 3136}, "fps": 2.0}
-        lengths = {"mean": 812.5 + number, "minimum": 790, "maximum": 830 + number, "not_known": 3 * number}
+        pixels = {
+            "image_processor": {"max_pixels": 768 * 28 * 28 // (1 + number), "min_pixels": 3136},
+            "fps": 2.0,
+        }
+        lengths = {
+            "mean": 812.5 + number,
+            "minimum": 790,
+            "maximum": 830 + number,
+            "not_known": 3 * number,
+        }
         images = {"mean": 8.0, "minimum": 8, "maximum": 8, "not_known": 0}
         tokens = {"questions": 210, "tokens": lengths, "images": images}
 
@@ -469,21 +580,33 @@ def test_the_settings_that_differ_are_listed(tmp_path):
             )
             content["transformers_version"] = f"5.{number}.0"
             content["date"] = f"2026010{1 + number}_120000"
-            content["record"] = {"processor": pixels, "tasks": {"egoplan_val": tokens, "other": {"tokens": number}}}
-            content["configs"]["egoplan_val"]["generation_kwargs"] = {"max_new_tokens": 16 + number, "temperature": 0}
+            content["record"] = {
+                "processor": pixels,
+                "tasks": {"egoplan_val": tokens, "other": {"tokens": number}},
+            }
+            content["configs"]["egoplan_val"]["generation_kwargs"] = {
+                "max_new_tokens": 16 + number,
+                "temperature": 0,
+            }
 
         edit_results(run, edit)
     lines = compare(*runs).stdout.partition("What else differs:\n")[2].splitlines()
     text = "\n".join(lines)
     assert "record.processor.image_processor.max_pixels: 602112 → 301056" in lines
-    assert "tokens per question: mean 812.5, 790 to 830 → mean 813.5, 790 to 831; not known: 3 (egoplan_val)" in lines
+    assert (
+        "tokens per question: mean 812.5, 790 to 830 → mean 813.5, 790 to 831; not "
+        "known: 3 (egoplan_val)"
+    ) in lines
     assert "generation_kwargs.max_new_tokens: 16 → 17 (egoplan_val)" in lines
     assert "dtype=bfloat16" in text
     assert "transformers 5.0.0" in text
     assert not re.search("secret|min_pixels|temperature|images|fps|started|other", text)
 
 
-LIMITS = {"image": {"min": 3136, "max": 1003520}, "video": {"min_video": 4096, "max_video": 25165824}}
+LIMITS = {
+    "image": {"min": 3136, "max": 1003520},
+    "video": {"min_video": 4096, "max_video": 25165824},
+}
 BY_FRAME = {"video": {"min_video": 4096, "max_frame": 786432}}
 OBJECTIONS = {
     "equal": ({"requested": {}}, "org/m", None),
@@ -494,7 +617,11 @@ OBJECTIONS = {
     ),
     "another version's default": ({"requested": {}, **BY_FRAME}, "org/m", "max_frame 786,432"),
     "another model's default": ({"requested": {}, **BY_FRAME}, "org/other", None),
-    "given to another model": ({"requested": {"max_pixels": 602112}, **BY_FRAME}, "org/other", "max_pixels 602,112"),
+    "given to another model": (
+        {"requested": {"max_pixels": 602112}, **BY_FRAME},
+        "org/other",
+        "max_pixels 602,112",
+    ),
 }
 
 
@@ -539,7 +666,9 @@ def test_a_folder_with_several_runs_is_an_error_that_names_them(tmp_path):
 
 def test_samples_that_contradict_the_results_are_an_error(tmp_path):
     runs = [written(tmp_path / name, answers()) for name in "ab"]
-    edit_results(runs[1], lambda content: content["results"]["egoplan_val"].update({"acc,none": 0.987}))
+    edit_results(
+        runs[1], lambda content: content["results"]["egoplan_val"].update({"acc,none": 0.987})
+    )
     result = compare(*runs)
     assert result.exit_code == 1
     assert "0.987" in result.stderr

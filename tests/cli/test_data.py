@@ -25,7 +25,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "300")
     write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 5, 5)
-    (tmp_path / "a.json").write_text(json.dumps([FIRST_STEP, FIRST_STEP | {"sample_id": 8, "video_id": "P01_03"}]))
+    (tmp_path / "a.json").write_text(
+        json.dumps([FIRST_STEP, FIRST_STEP | {"sample_id": 8, "video_id": "P01_03"}])
+    )
     return tmp_path
 
 
@@ -42,7 +44,11 @@ def prepare(folder, *arguments):
 
 def rows(output):
     """Return the cells of the printed table, by row."""
-    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+    return [
+        [cell.strip() for cell in line.strip("│┃").split("│")]
+        for line in output.splitlines()
+        if "│" in line
+    ]
 
 
 def status_rows(result):
@@ -84,10 +90,17 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / ("a-folder-with-a-long-name" * 5)))
     monkeypatch.setenv("COLUMNS", "80")
     summary = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
-    for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
+    for benchmark, split in (
+        ("egothink", "forecasting"),
+        ("egoplan", "test"),
+        ("egointent", "test"),
+        ("mine", "new"),
+    ):
         fields = {"counts": {"categories": {}}} if benchmark == "egointent" else {}
         if benchmark != "mine":
-            fields["format"] = next(prepared.data_format for prepared in SPLITS if prepared.benchmark == benchmark)
+            fields["format"] = next(
+                prepared.data_format for prepared in SPLITS if prepared.benchmark == benchmark
+            )
         path = split_dir(benchmark, split) / "summary.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({**summary, **fields, "prepared": "2026-01-01T00:30:00+02:00"}))
@@ -128,7 +141,10 @@ def test_counts_are_not_cut_at_80_columns(folder, monkeypatch):
 
 
 def test_verify_refuses_or_skips_damaged_videos(folder):
-    questions = [FIRST_STEP, FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"}]
+    questions = [
+        FIRST_STEP,
+        FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"},
+    ]
     (folder / "a.json").write_text(json.dumps(questions))
     damage_packet(write_numbered_video(folder / "ego4d" / "v.mp4", 30), 1)
     ego4d = ("--ego4d", folder / "ego4d")
@@ -153,7 +169,11 @@ def test_status_without_data_says_what_to_run(folder):
 
 def test_prepares_egothink_and_compares_with_the_paper(folder):
     source = write_source(folder / "egothink")
-    record = {"image_path": ["1.jpg"], "question": "What am I doing?", "answer": "tightening screws"}
+    record = {
+        "image_path": ["1.jpg"],
+        "question": "What am I doing?",
+        "answer": "tightening screws",
+    }
     (source / "Activity" / "annotations.json").write_text(json.dumps([record] * 100))
     result = run("prepare", "egothink", source)
     assert result.exit_code == 0, result.output
@@ -165,18 +185,33 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     assert ["existence", "2 (50)", "6.00 (6.82)", "3.00 (1.60)", "1 (2)"] in numbers
     assert ["activity", "100 (100)", "4.00 (4.71)", "2.00 (2.42)", "1 (2)"] in numbers
     assert all(row[5].startswith("no") for row in table if row[0] in ("existence", "activity"))
-    facts = ("Table 4", "0.2", "122 questions", str(source.resolve()), str(split_dir("egothink", "activity").parent))
+    facts = (
+        "Table 4",
+        "0.2",
+        "122 questions",
+        str(source.resolve()),
+        str(split_dir("egothink", "activity").parent),
+    )
     assert all(fact in result.stdout for fact in facts)
 
     result = run("status")
     splits = status_rows(result)
-    assert splits[0][:6] == ["egothink", "activity", "100", "100", "0", "n/a"]  # not the published questions
+    assert splits[0][:6] == [
+        "egothink",
+        "activity",
+        "100",
+        "100",
+        "0",
+        "n/a",
+    ]  # not the published questions
     assert len(splits) == 12
 
 
 def test_prepares_egointent_and_compares_with_the_paper(folder):
     videos = write_egointent_videos(folder / "videos")
-    annotations = write_annotations(folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")])
+    annotations = write_annotations(
+        folder / "steps.jsonl", [*raw_records(), raw_record(9, video_id="absent")]
+    )
     result = run("prepare", "egointent", annotations, "--videos", videos)
     assert result.exit_code == 1
     assert "1 of 7" in result.stderr
@@ -198,7 +233,12 @@ def test_prepares_egointent_and_compares_with_the_paper(folder):
 
 def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
     assert prepare(folder, "--skip-missing").exit_code == 0
-    private = FIRST_STEP | {"golden_choice_idx": None, "answer": None, "choice_a": "dry the spoon", "task_goal": "dry"}
+    private = FIRST_STEP | {
+        "golden_choice_idx": None,
+        "answer": None,
+        "choice_a": "dry the spoon",
+        "task_goal": "dry",
+    }
     (folder / "a.json").write_text(json.dumps([private]))
     result = run(
         "prepare", "egoplan", folder / "a.json", "--split", "test", "--epic-kitchens", folder / "epic", "--figures"
@@ -206,17 +246,43 @@ def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
     assert result.exit_code == 0, result.output
     figures = split_dir("egoplan", "test") / "figures"
     assert str(figures) in result.stdout
-    table = [line.split(",") for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()]
+    table = [
+        line.split(",")
+        for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()
+    ]
     assert (table[1][1], table[3][0]) == (" counted", "EgoPlan-Val")
-    assert "questions of val were skipped" in result.stdout  # They would lack in the numbers of both splits.
+    assert (
+        "questions of val were skipped" in result.stdout
+    )  # They would lack in the numbers of both splits.
     (folder / "b.json").write_text(json.dumps([FIRST_STEP]))
     for file, *options in (("b.json", "val"), ("a.json", "test", "--figures")):
-        result = run("prepare", "egoplan", folder / file, "--epic-kitchens", folder / "epic", "--split", *options)
+        result = run(
+            "prepare",
+            "egoplan",
+            folder / file,
+            "--epic-kitchens",
+            folder / "epic",
+            "--split",
+            *options,
+        )
         assert result.exit_code == 0, result.output
-    table = [line.split(",") for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()]
+    table = [
+        line.split(",")
+        for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()
+    ]
     names = [row[0] + row[1] * (row[1] == " counted") for row in table[1:5]]
-    assert names == ["EgoPlan-Test counted", "difference from the paper", "EgoPlan-Bench counted", names[1]]
-    assert [row[-6:-4] for row in table[1:5]] == [["1", "1"], ["-1583", "-901"], ["2", "2"], ["-4937", "-3267"]]
+    assert names == [
+        "EgoPlan-Test counted",
+        "difference from the paper",
+        "EgoPlan-Bench counted",
+        names[1],
+    ]
+    assert [row[-6:-4] for row in table[1:5]] == [
+        ["1", "1"],
+        ["-1583", "-901"],
+        ["2", "2"],
+        ["-4937", "-3267"],
+    ]
     videos = write_egointent_videos(folder / "videos")
     annotations = write_annotations(folder / "steps.jsonl", raw_records())
     result = run("prepare", "egointent", annotations, "--videos", videos, "--figures")
@@ -224,7 +290,9 @@ def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
     names = {path.name for path in (split_dir("egointent", "test") / "figures").iterdir()}
     assert names == {f"figure_{number}.{end}" for number in (3, 4, 6) for end in ("csv", "png")}
     assert run("prepare", "egointent", annotations, "--videos", videos).exit_code == 0
-    assert not (split_dir("egointent", "test") / "figures").exists()  # Figures of earlier data are not left.
+    assert not (
+        split_dir("egointent", "test") / "figures"
+    ).exists()  # Figures of earlier data are not left.
 
 
 def test_prepares_actplan_and_compares_with_the_paper(folder):
@@ -248,7 +316,16 @@ def test_prepares_actplan_and_compares_with_the_paper(folder):
     assert ["normal activities", "19", "19", "100", "no, -81"] in table
     assert ["normal instances", "20", "21", "825", "no, -804"] in table
     assert ["counterfactual instances", "19", "19", "362", "no, -343"] in table
-    steps = str(round(fmean(3 + 7 * n % 58 for n, instance in enumerate(instance_ids(40)) if instance.description), 2))
+    steps = str(
+        round(
+            fmean(
+                3 + 7 * n % 58
+                for n, instance in enumerate(instance_ids(40))
+                if instance.description
+            ),
+            2,
+        )
+    )
     assert ["mean steps, counterfactual", steps, steps, "31.93", "no, -0.82"] in table
     assert ["instances, putting away", "6", "6", "", ""] in table
     assert re.search(r"0 of 39.*\b4\b", result.stdout)
@@ -291,7 +368,13 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
     result = run("status")
     assert result.exit_code == 1
     assert status_rows(result)[0][:4] == ["egoplan", "val", "1", "2"]
-    facts = ("val", str(path.parent), str(folder / "a.json"), f"format {data_format}", f"format {EGOPLAN.data_format}")
+    facts = (
+        "val",
+        str(path.parent),
+        str(folder / "a.json"),
+        f"format {data_format}",
+        f"format {EGOPLAN.data_format}",
+    )
     assert all(fact in result.stderr for fact in facts)
     assert "lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val " in result.stderr
     assert prepare(folder, "--skip-missing").exit_code == 0

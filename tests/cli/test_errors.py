@@ -14,7 +14,10 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 @pytest.fixture
 def ending(monkeypatch):
-    """Return a function that runs a command that raises an error. Default: `data status`, which is in a group."""
+    """Return a function that runs a command that raises an error.
+
+    Default: `data status`, which is in a group.
+    """
 
     def ending(error, module="cli.data", function="status", path=("data", "status")):
         def fail():
@@ -26,7 +29,9 @@ def ending(monkeypatch):
     return ending
 
 
-@pytest.mark.parametrize("error", [LmmsEgoplanError("a.json: no list"), OSError(28, "No space left", "a.json")])
+@pytest.mark.parametrize(
+    "error", [LmmsEgoplanError("a.json: no list"), OSError(28, "No space left", "a.json")]
+)
 def test_an_error_that_the_user_can_correct_is_one_line(ending, error):
     result = ending(error)
     assert (result.exit_code, result.stderr) == (1, f"lmms-egoplan: {error}\n")
@@ -47,7 +52,10 @@ def test_wrong_usage_prints_the_usage(ending):
 
 
 def test_lm_eval_prints_its_own_errors(ending):
-    error, command = FileNotFoundError("a.yaml"), ("harnesses.lm_eval.command", "lm_eval", ["lm-eval"])
+    error, command = (
+        FileNotFoundError("a.yaml"),
+        ("harnesses.lm_eval.command", "lm_eval", ["lm-eval"]),
+    )
     assert ending(error, *command).exception is error
     assert ending(LmmsEgoplanError("wrong"), *command).stderr == "lmms-egoplan: wrong\n"
 
@@ -66,7 +74,9 @@ def test_a_broken_pipe_is_silent(tmp_path):
     command = [sys.executable, "-m", "lmms_egoplan", "data", "status"]
     environment = os.environ | {"LMMS_EGOPLAN_DATA": str(tmp_path)}
     try:
-        ran = subprocess.run(command, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        ran = subprocess.run(
+            command, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
     finally:
         os.close(writing)
     assert ran.returncode == 1

@@ -46,7 +46,11 @@ def test_every_command_names_a_function_with_help():
         group = CommandGroup(name=parent)
         group.path = parent
         summary = load_command(path).help.partition("\n\n")[0]
-        if name not in group.list_commands(None) or not summary or group.get_command(None, name).help != summary:
+        if (
+            name not in group.list_commands(None)
+            or not summary
+            or group.get_command(None, name).help != summary
+        ):
             failures.append(path)
     assert failures == []
 
@@ -56,13 +60,24 @@ def missing_in_help(path):
     result = run(*path.split(), "-h")
     if result.exit_code != 0:
         return [result.output]
-    texts = [GROUPS[path]] if path in GROUPS else [app.registered_callback.callback.__doc__] if not path else []
+    texts = (
+        [GROUPS[path]]
+        if path in GROUPS
+        else [app.registered_callback.callback.__doc__]
+        if not path
+        else []
+    )
     if path in COMMANDS:
         command = load_command(path)
-        texts = [command.help, *(param.help for param in command.params if param.help and not param.hidden)]
+        texts = [
+            command.help,
+            *(param.help for param in command.params if param.help and not param.hidden),
+        ]
     printed_words = words(result.stdout)
     # A list's dashes are printed as bullets.
-    missing = [word for word in words("\n".join(texts)) if word != "-" and word not in printed_words]
+    missing = [
+        word for word in words("\n".join(texts)) if word != "-" and word not in printed_words
+    ]
     too_long = [line for line in result.stdout.splitlines() if len(line) > COLUMNS]
     cut = [sign for sign in ("<bool>", "…") if sign in result.stdout]
     no_example = [] if "Example:" in printed_words else ["no example"]
@@ -78,7 +93,10 @@ def test_examples_are_commands_with_their_options():
     failures = []
     for path in (*GROUPS, *COMMANDS):
         text = GROUPS[path] if path in GROUPS else load_command(path).help
-        examples = [re.split(r"\s+", example) for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)]
+        examples = [
+            re.split(r"\s+", example)
+            for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)
+        ]
         for _, *typed in examples:
             commands = [path_ for path_ in COMMANDS if typed[: len(path_.split())] == path_.split()]
             if len(commands) != 1:
@@ -86,7 +104,9 @@ def test_examples_are_commands_with_their_options():
                 continue
             (command,) = commands
             options = {option for param in load_command(command).params for option in param.opts}
-            typed = typed[: typed.index("--")] if "--" in typed else typed  # options of a harness follow
+            typed = (
+                typed[: typed.index("--")] if "--" in typed else typed
+            )  # options of a harness follow
             unknown = {word for word in typed if word.startswith("--")} - options
             if unknown and command != "lm-eval":
                 failures.append((path, typed, unknown))

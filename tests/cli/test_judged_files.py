@@ -38,7 +38,9 @@ def judge(prepared, tmp_path, monkeypatch):
     def reply(prompt, _):
         rating = re.findall(r"r(\d+)\b", prompt)
         scale = 1 if "Rating: [[" in prompt and "[[0.5]]" in prompt else 100
-        return Reply("ready" if not rating else f"[[{int(rating[-1]) * scale / 100:g}]]", model="org/judge")
+        return Reply(
+            "ready" if not rating else f"[[{int(rating[-1]) * scale / 100:g}]]", model="org/judge"
+        )
 
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepared))
     monkeypatch.setenv("COLUMNS", "200")
@@ -57,19 +59,31 @@ def command(*arguments):
 
 
 def of_records(answers, change):
-    """Return the answers with `change` applied to each record. Their question set is that of `prepared`."""
+    """Return the answers with `change` applied to each record.
+
+    Their question set is that of `prepared`.
+    """
     docs = [doc | {"question_set": OWN} for doc in answers.docs]
     return Answers(docs, [[json.dumps(change(json.loads(text)))] for (text,) in answers.responses])
 
 
 def rated_answers(judged):
-    """Return answers whose text is their rating, for the judge. If not `judged`, they have no ratings."""
+    """Return answers whose text is their rating, for the judge.
+
+    If not `judged`, they have no ratings.
+    """
 
     def change(record):
         rating = record["rating"]
-        return record | {"answer": f"r{100 * rating:g}" if rating is not None else "r0"} | ({} if judged else UNRATED)
+        return (
+            record
+            | {"answer": f"r{100 * rating:g}" if rating is not None else "r0"}
+            | ({} if judged else UNRATED)
+        )
 
-    return {task: of_records(answers, change) for task, answers in egothink_bench(COUNT, 0.6, 1).items()}
+    return {
+        task: of_records(answers, change) for task, answers in egothink_bench(COUNT, 0.6, 1).items()
+    }
 
 
 def rated_steps(judged):
@@ -79,7 +93,11 @@ def rated_steps(judged):
         if not judged:
             changes |= {"ratings": {field: None if field in fields else 0.0 for field in FIELDS}}
             changes |= {name: dict.fromkeys(FIELDS) for name in ("judgements", "judges")}
-            changes |= {"errors": {field: "no judge is set" if field in fields else None for field in FIELDS}}
+            changes |= {
+                "errors": {
+                    field: "no judge is set" if field in fields else None for field in FIELDS
+                }
+            }
         return record | changes
 
     return {"egointent": of_records(egointent_answers(STEPS, 60, 2), change)}
@@ -112,7 +130,9 @@ def numbers(benchmark):
         pytest.param("egointent", rated_steps, "lmms-eval", marks=pytest.mark.nightly),
     ],
 )
-def test_judged_files_have_the_same_numbers_as_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
+def test_judged_files_have_the_same_numbers_as_a_run(
+    judge, tmp_path, monkeypatch, benchmark, answers, harness
+):
     monkeypatch.setitem(synthetic._PROMPTS, "judge_prompt", RELEASE_JUDGE_VERSION)
     write_run(tmp_path / "judged", harness, "org/Model", answers(True))
     write_run(tmp_path / "later", harness, "org/Model", answers(False))
@@ -136,8 +156,13 @@ def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark
     """Answers of another framework have no run: unknown version, partial coverage, no comparison."""
     samples = tmp_path / "answers.jsonl"
     lines = {
-        "egothink": [{"id": f"existence/{number}", "answer": f"r{50 * (number % 3)}"} for number in (1, 2, 3)],
-        "egointent": [{"step_id": f"step-{n}", "answer": json.dumps(dict.fromkeys(FIELDS, "r40"))} for n in (1, 2)],
+        "egothink": [
+            {"id": f"existence/{number}", "answer": f"r{50 * (number % 3)}"} for number in (1, 2, 3)
+        ],
+        "egointent": [
+            {"step_id": f"step-{n}", "answer": json.dumps(dict.fromkeys(FIELDS, "r40"))}
+            for n in (1, 2)
+        ],
     }[benchmark]
     samples.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     out = tmp_path / "mine.jsonl"
@@ -157,17 +182,26 @@ def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark
 
 
 def amounts(output, word):
-    """Return the numbers of prompt and reply tokens of the total, and the prices in a command's output."""
+    """Return the numbers of prompt and reply tokens of the total, and the prices in a command's
+    output.
+    """
     (total,) = re.findall(r"^Total: .*", output, re.MULTILINE)
-    tokens = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:prompt|reply) tokens", total)]
+    tokens = [
+        int(number.replace(",", ""))
+        for number in re.findall(r"([\d,]+) (?:prompt|reply) tokens", total)
+    ]
     (price,) = re.findall(r"^Price: .*", output, re.MULTILINE)
     assert word in price
-    return tokens, [float(number.replace(",", "")) for number in re.findall(r"([\d,]+\.\d\d) for", price)]
+    return tokens, [
+        float(number.replace(",", "")) for number in re.findall(r"([\d,]+\.\d\d) for", price)
+    ]
 
 
 @pytest.mark.nightly
 @BENCHMARKS
-def test_batches_give_the_same_file_for_half_the_price(judge, prepared, tmp_path, monkeypatch, benchmark, answers):
+def test_batches_give_the_same_file_for_half_the_price(
+    judge, prepared, tmp_path, monkeypatch, benchmark, answers
+):
     monkeypatch.setattr("lmms_egoplan.judging.batches._FIRST_POLL_S", 0.02)
     monkeypatch.setattr("lmms_egoplan.judging.batches._LONGEST_POLL_S", 0.05)
     write_run(tmp_path / "later", "lmms-eval", "org/Model", answers(False))
@@ -198,7 +232,13 @@ def test_prices_without_the_judge_are_an_error_before_anything_is_sent(judge, tm
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     (tmp_path / "prices.json").write_text('{"other": {"input": 1, "output": 1}}')
     result = command(
-        "judge", "egothink", tmp_path / "later", "--out", tmp_path / "x.jsonl", "--prices", tmp_path / "prices.json"
+        "judge",
+        "egothink",
+        tmp_path / "later",
+        "--out",
+        tmp_path / "x.jsonl",
+        "--prices",
+        tmp_path / "prices.json",
     )
     assert result.exit_code == 1
     assert all(fact in result.stderr for fact in ("prices.json", "judge", "other"))
@@ -209,7 +249,9 @@ def test_unrated_answers_are_counted(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     usual_reply = judge.reply
     question = "thing 1 of existence"
-    judge.reply = lambda prompt, n: Reply("no", status=400) if question in prompt else usual_reply(prompt, n)
+    judge.reply = lambda prompt, n: (
+        Reply("no", status=400) if question in prompt else usual_reply(prompt, n)
+    )
     out = tmp_path / "judged.jsonl"
     assert command("judge", "egothink", tmp_path / "later", "--out", out).exit_code == 1
     (section,) = report(tmp_path, out)
@@ -220,7 +262,10 @@ def test_unrated_answers_are_counted(judge, tmp_path):
 def test_incomplete_repeats_have_no_rating(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     out = tmp_path / "judged.jsonl"
-    assert command("judge", "egothink", tmp_path / "later", "--out", out, "--repeats", 2).exit_code == 0
+    assert (
+        command("judge", "egothink", tmp_path / "later", "--out", out, "--repeats", 2).exit_code
+        == 0
+    )
     complete = report(tmp_path, out)[0]
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     lines[0]["repeats"][1]["rating"] = None
@@ -247,8 +292,14 @@ def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
         ({"id": "a", "judge_model": "gpt", "judge": {}}, ["judge actplan"]),
         ({"question": "?"}, ["question"]),
         (7, []),
-        ({"id": "existence/1", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "truncated"]),
-        ({"id": "existence/99", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "existence/99"]),
+        (
+            {"id": "existence/1", "rating": 1.0, "judge": "gpt", "answer": "Yes."},
+            ["line 1", "truncated"],
+        ),
+        (
+            {"id": "existence/99", "rating": 1.0, "judge": "gpt", "answer": "Yes."},
+            ["line 1", "existence/99"],
+        ),
     ],
 )
 def test_other_files_are_reported(judge, tmp_path, line, facts):
@@ -266,7 +317,12 @@ def test_answers_of_two_runs_are_refused(judge, tmp_path):
     out = tmp_path / "judged.jsonl"
     for model in ("A", "B"):
         write_run(tmp_path / model, "lmms-eval", f"org/{model}", rated_answers(False))
-        assert command("judge", "egothink", tmp_path / model, "--out", tmp_path / f"{model}.jsonl").exit_code == 0
+        assert (
+            command(
+                "judge", "egothink", tmp_path / model, "--out", tmp_path / f"{model}.jsonl"
+            ).exit_code
+            == 0
+        )
     first, second = ((tmp_path / f"{model}.jsonl").read_text().splitlines() for model in "AB")
     out.write_text("\n".join([*first[:COUNT], *second[COUNT:]]))
     result = command("show", out)
@@ -278,7 +334,13 @@ def test_answers_of_two_runs_are_refused(judge, tmp_path):
 def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     """The samples name the task. Diagnostics are refused, because their judge needs the frames."""
     reply = json.dumps(dict.fromkeys(FIELDS, "r40"))
-    record = {"step_id": "step-1", "reply": reply, "truncated": False, "frames_shown": 2, "media": "images"}
+    record = {
+        "step_id": "step-1",
+        "reply": reply,
+        "truncated": False,
+        "frames_shown": 2,
+        "media": "images",
+    }
     run = tmp_path / "run"
     run.mkdir()
     samples = {
@@ -287,7 +349,9 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
         "egointent_diagnostics": {"diagnostics": record},
     }
     for task, sample in samples.items():
-        (run / f"20260101_120000_samples_{task}.jsonl").write_text(json.dumps({"doc_id": 0} | sample))
+        (run / f"20260101_120000_samples_{task}.jsonl").write_text(
+            json.dumps({"doc_id": 0} | sample)
+        )
     out = tmp_path / "judged.jsonl"
     refused = command("judge", "egointent", run, "--out", out)
     assert refused.exit_code == 1
@@ -297,7 +361,11 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     result = command("judge", "egointent", run, "--out", out)
     assert result.exit_code == 0, result.output
     lines = {line["kind"]: line for line in map(json.loads, out.read_text().splitlines())}
-    assert lines["egointent"]["ratings"] == lines["egointent_v1"]["ratings"] == dict.fromkeys(FIELDS, 40.0)
+    assert (
+        lines["egointent"]["ratings"]
+        == lines["egointent_v1"]["ratings"]
+        == dict.fromkeys(FIELDS, 40.0)
+    )
     assert lines["egointent"]["judge_prompt"] != lines["egointent_v1"]["judge_prompt"]
     assert "40.00" in result.stdout
     table = command("show", out).stdout

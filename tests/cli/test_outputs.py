@@ -1,4 +1,6 @@
-"""`--out` of all commands is checked before any work, and foreign files are neither replaced nor deleted."""
+"""`--out` of all commands is checked before any work, and foreign files are neither replaced nor
+deleted.
+"""
 
 import inspect
 import json
@@ -25,7 +27,11 @@ from volumes import volume_of
 def commands_with_out():
     """Return the function of each command that has `--out`, by path."""
     functions = {path: function_of(name) for path, name in command_tree()[1].items()}
-    return {path: function for path, function in functions.items() if "out" in inspect.signature(function).parameters}
+    return {
+        path: function
+        for path, function in functions.items()
+        if "out" in inspect.signature(function).parameters
+    }
 
 
 def function_of(name):
@@ -58,14 +64,21 @@ def run(path, function, out, inputs):
         is_input = name != "out" and parameter.annotation is not typer.Context
         if is_input and parameter.default is inspect.Parameter.empty:
             (_, option) = get_args(parameter.annotation)
-            names = [] if isinstance(option, ArgumentInfo) else [next(iter(option.param_decls or []), f"--{name}")]
+            names = (
+                []
+                if isinstance(option, ArgumentInfo)
+                else [next(iter(option.param_decls or []), f"--{name}")]
+            )
             arguments += [*names, value_of(parameter.annotation, inputs)]
     return CliRunner().invoke(app, [*path.split(), *map(str, arguments), "--out", str(out)])
 
 
 def contents(folder):
     return {
-        str(path.relative_to(folder)): (path.read_bytes() if path.is_file() else None, path.stat().st_mtime_ns)
+        str(path.relative_to(folder)): (
+            path.read_bytes() if path.is_file() else None,
+            path.stat().st_mtime_ns,
+        )
         for path in folder.rglob("*")
     }
 

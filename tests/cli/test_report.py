@@ -44,7 +44,12 @@ def environment(data, monkeypatch):
 def write_runs(folder):
     """Write one run of each harness."""
     for seed, harness in enumerate(("lmms-eval", "lm-eval")):
-        write_run(folder / harness, harness, f"org/Model-{seed}", {"actplan": actplan_answers(COUNT, 0.7, seed)})
+        write_run(
+            folder / harness,
+            harness,
+            f"org/Model-{seed}",
+            {"actplan": actplan_answers(COUNT, 0.7, seed)},
+        )
     return folder
 
 
@@ -65,18 +70,29 @@ def page_of(out):
 
 
 def strips_of(out):
-    return {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (out / "gallery/images").iterdir()}
+    return {
+        path.name: (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in (out / "gallery/images").iterdir()
+    }
 
 
 STALE = ("tables/old.csv", "tables/old.md", "figures/old.svg", "figures/old.png")
-MINE = ("tables/mine.txt", "tables/mine.csv", "tables/mine.md", "figures/mine.svg", "figures/mine.png")
+MINE = (
+    "tables/mine.txt",
+    "tables/mine.csv",
+    "tables/mine.md",
+    "figures/mine.svg",
+    "figures/mine.png",
+)
 
 
 @pytest.fixture(scope="module")
 def twice(data, tmp_path_factory):
-    """Return the folder, the outputs of a report on one run and then on both, and the first report's pictures.
+    """Return the folder, the outputs of a report on one run and then on both, and the first
+    report's pictures.
 
-    Before the second report, foreign files are added. The manifest lists one file of each kind as the first report's.
+    Before the second report, foreign files are added. The manifest lists one file of each kind as
+    the first report's.
     """
     folder = write_runs(tmp_path_factory.mktemp("twice"))
     out = folder / "out"
@@ -96,9 +112,17 @@ def twice(data, tmp_path_factory):
 def test_one_line_has_the_counts_and_one_the_path_of_the_page(twice):
     out, *_, result = twice
     assert result.exit_code == 0, result.output
-    tables, figures = (len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures"))
+    tables, figures = (
+        len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures")
+    )
     head, scores = result.stdout.split("\n\n", 1)
-    for fact in ("2 runs", "1 benchmark", f"{tables} tables", f"{figures} figures", f"{COUNT} questions"):
+    for fact in (
+        "2 runs",
+        "1 benchmark",
+        f"{tables} tables",
+        f"{figures} figures",
+        f"{COUNT} questions",
+    ):
         assert fact in head
     assert str(out / "index.html") in head
     assert "ActPlan-1K" in scores
@@ -183,7 +207,9 @@ def write_settings(path, task, **settings):
     path.write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(("backend", "limit"), [("hf_vlm", "up to 32,768"), ("vllm", "32,768 or more")])
+@pytest.mark.parametrize(
+    ("backend", "limit"), [("hf_vlm", "up to 32,768"), ("vllm", "32,768 or more")]
+)
 def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend, limit):
     tasks = {
         "egoplan_val": egoplan_answers(30, 0.6, 1),
@@ -194,7 +220,12 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend,
     write_settings(
         path,
         "egoplan_val_generate",
-        lmms_eval_specific_kwargs={"default": {"num_frames": 8}, "media": "frames", "fps": 2, "max_frames": 256},
+        lmms_eval_specific_kwargs={
+            "default": {"num_frames": 8},
+            "media": "frames",
+            "fps": 2,
+            "max_frames": 256,
+        },
         generation_kwargs={"max_new_tokens": 32768},
     )
     content = json.loads(path.read_text())
@@ -205,11 +236,20 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend,
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
     (letters,) = (line for line in lines if limit in line)
     assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", letters)
-    (head,) = (index for index, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
+    (head,) = (
+        index
+        for index, line in enumerate(lines)
+        if line.startswith("| Model | EgoPlan: egoplan_val |")
+    )
     columns = [cell.strip() for cell in lines[head].split("|")]
     published = [[cell.strip() for cell in line.split("|")] for line in lines[head + 3 :]]
     assert published == []  # No published row covers two of these benchmarks.
-    assert columns[1:-1] == ["Model", "EgoPlan: egoplan_val", "EgoPlan: egoplan_val_generate", "ActPlan-1K: actplan"]
+    assert columns[1:-1] == [
+        "Model",
+        "EgoPlan: egoplan_val",
+        "EgoPlan: egoplan_val_generate",
+        "ActPlan-1K: actplan",
+    ]
 
 
 def test_published_rows_are_in_columns_of_generated_answers():
@@ -217,7 +257,8 @@ def test_published_rows_are_in_columns_of_generated_answers():
     lines = (line, replace(line, task="letters", is_generated=True))
     sections = [Section(key, key, "", lines) for key in ("a", "b")]
     table = model_card(
-        sections, [{"model": "M", "a": "41.30", "b": "38.63", "source": "P, Table 2", "link": "http://p"}]
+        sections,
+        [{"model": "M", "a": "41.30", "b": "38.63", "source": "P, Table 2", "link": "http://p"}],
     )
     assert [row.values for row in table.rows] == [
         ("Own", *["40.00 (30.00 to 50.00)"] * 4),
@@ -266,7 +307,9 @@ def test_a_killed_report_can_be_repeated_and_does_not_change_other_files(tmp_pat
     assert "figures/mine.png" in manifest["left"]
     # Later runs do not delete the other files of a killed run.
     (out / "tables" / "left.csv").write_text("from the killed run")
-    (out / MANIFEST).write_text(json.dumps(manifest | {"theirs": [], "files": ["index.html"], "left": []}))
+    (out / MANIFEST).write_text(
+        json.dumps(manifest | {"theirs": [], "files": ["index.html"], "left": []})
+    )
     assert report(folder, "--out", out).exit_code == 0
     assert report(folder, "--out", out).exit_code == 0
     assert (out / "tables" / "left.csv").exists()

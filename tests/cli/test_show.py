@@ -63,8 +63,12 @@ def test_scores_of_all_benchmarks_are_printed_with_coverage(tmp_path, harness):
     )
     assert cells(result, "acc")[0] == [f"{100 * metrics['egoplan_val']['acc']:.2f} (0.9%)"]
     assert cells(result, "acc_sum")[0] == [f"{100 * metrics['egoplan_val']['acc_sum']:.2f} (0.9%)"]
-    assert cells(result, "existence") == [[f"{metrics['egothink_object_existence']['score']:.1f} (6.0%)"]]
-    assert cells(result, "average of the twelve") == [[f"{metrics['egothink_bench']['score']:.1f} (5.1%)"]]
+    assert cells(result, "existence") == [
+        [f"{metrics['egothink_object_existence']['score']:.1f} (6.0%)"]
+    ]
+    assert cells(result, "average of the twelve") == [
+        [f"{metrics['egothink_bench']['score']:.1f} (5.1%)"]
+    ]
     assert cells(result, "overall") == [[f"{metrics['egointent']['overall']:.2f} (0.3%)"]]
     assert cells(result, "Norm. LCS")[0] == [f"{metrics['actplan']['lcs_norm']:.3f} (1.0%)"]
     assert (["11.1%"] if harness == "lmms-eval" else ["n/a"]) in cells(result, "truncated")
@@ -73,13 +77,25 @@ def test_scores_of_all_benchmarks_are_printed_with_coverage(tmp_path, harness):
 
 def test_runs_that_do_not_fit_side_by_side_are_below(tmp_path):
     for number in range(9):
-        tasks = {"egoplan_val": egoplan_answers(10, 0.4, seed=number)} if number == 8 else egothink_bench(2, 0.5)
-        write_run(tmp_path / str(number), HARNESSES[number % 2], f"org/Model-{number}B", tasks, log_samples=False)
+        tasks = (
+            {"egoplan_val": egoplan_answers(10, 0.4, seed=number)}
+            if number == 8
+            else egothink_bench(2, 0.5)
+        )
+        write_run(
+            tmp_path / str(number),
+            HARNESSES[number % 2],
+            f"org/Model-{number}B",
+            tasks,
+            log_samples=False,
+        )
     result = show(tmp_path)
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
     names = [name for head in heads for name in head]
-    assert all(names.count(f"Model-{number}B") >= 2 for number in range(9))  # in the list of runs and in a table
+    assert all(
+        names.count(f"Model-{number}B") >= 2 for number in range(9)
+    )  # in the list of runs and in a table
     assert max(map(len, heads)) >= 3
     rows = cells(result, "existence")
     assert sum(map(len, rows)) == 8
@@ -105,8 +121,15 @@ def test_nan_is_not_a_score_and_paths_are_not_values(tmp_path):
     def edit(content):
         for task, entry in content["results"].items():
             if task.startswith("egothink_"):
-                entry |= {"score,judged": math.nan, "judge_coverage,judged": 0.0, "judge_model,judged": "/srv/judge"}
-        content["results"]["actplan"] |= {"encoder,scored": "/home/me/encoder", "bleurt_model,scored": "./bleurt"}
+                entry |= {
+                    "score,judged": math.nan,
+                    "judge_coverage,judged": 0.0,
+                    "judge_model,judged": "/srv/judge",
+                }
+        content["results"]["actplan"] |= {
+            "encoder,scored": "/home/me/encoder",
+            "bleurt_model,scored": "./bleurt",
+        }
 
     change(path, edit)
     result = show(tmp_path)
@@ -124,7 +147,10 @@ def test_the_judge_is_named(tmp_path):
         tmp_path,
         "lmms-eval",
         "org/m",
-        {**egothink_bench(2, 0.5, judge="demo"), "egointent": egointent_answers(10, 50, missing=1.0)},
+        {
+            **egothink_bench(2, 0.5, judge="demo"),
+            "egointent": egointent_answers(10, 50, missing=1.0),
+        },
     )
     result = show(path)
     assert cells(result, "judge") == [["demo"], ["not asked"]]
@@ -136,7 +162,12 @@ def test_goal_step_steps_have_a_separate_heading(tmp_path):
     answers = {"egointent": egointent_answers(10, 50)}
     write_run(tmp_path / "1", "lmms-eval", "org/one", answers, log_samples=False)
     other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
-    change(other, lambda content: content["results"]["egointent"].update({"category,judged": {"make bread": 50.0}}))
+    change(
+        other,
+        lambda content: content["results"]["egointent"].update(
+            {"category,judged": {"make bread": 50.0}}
+        ),
+    )
     result = show(tmp_path)
     assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
     assert cells(result, "overall")[1][-1].endswith("(100%)")
@@ -212,8 +243,12 @@ def test_an_interrupted_run_is_reported_and_the_other_runs_are_shown(tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": "many"}),
-        lambda content: content["results"]["egothink_object_existence"].update({"num_questions,judged": 1e400}),
+        lambda content: content["results"]["egothink_object_existence"].update(
+            {"num_questions,judged": "many"}
+        ),
+        lambda content: content["results"]["egothink_object_existence"].update(
+            {"num_questions,judged": 1e400}
+        ),
         lambda content: content["results"].update(egothink_object_existence=[]),
         lambda content: content["configs"].update(egothink_object_existence=[]),
         lambda content: content.update(config=None, versions=[], date={}),
@@ -237,15 +272,23 @@ def card(result):
 
 def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp_path):
     path = write_run(tmp_path / "1", "lmms-eval", "org/Model-7B", all_tasks())
-    write_run(tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(40, 0.9, seed=1)})
+    write_run(
+        tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(40, 0.9, seed=1)}
+    )
     (log,) = path.parent.glob("*_samples_egoplan_val.jsonl")
     scored = [json.loads(line)["acc"] for line in log.read_text().splitlines()]
     result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (0, "")
     rows = card(result)
     counts = {"EgoPlan": 4, "EgoThink": 7, "EgoIntent": 1, "ActPlan-1K": 2}
-    assert [row["Benchmark"] for row in rows] == [name for name, count in counts.items() for _ in range(count)]
-    (row,) = (row for row in rows if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, "))
+    assert [row["Benchmark"] for row in rows] == [
+        name for name, count in counts.items() for _ in range(count)
+    ]
+    (row,) = (
+        row
+        for row in rows
+        if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, ")
+    )
     value = 100 * sum(sample["score"] for sample in scored) / len(scored)
     videos = len({sample["video_id"] for sample in scored})
     assert row["Score (95 % interval)"].startswith(f"{value:.2f} (")
@@ -253,7 +296,9 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
     assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
     assert row["Protocol"].startswith("egoplan_val, version ")
     thought = rows[4]
-    low, high = re.fullmatch(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", thought["Score (95 % interval)"]).groups()
+    low, high = re.fullmatch(
+        r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", thought["Score (95 % interval)"]
+    ).groups()
     assert float(low) < float(thought["Score (95 % interval)"].split()[0]) < float(high)
     assert "judge org/judge" in thought["Protocol"]
     assert not list(tmp_path.glob("*.html"))
@@ -261,7 +306,9 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
 
 def test_a_csv_has_one_row_per_task_with_plain_numbers(tmp_path):
     write_run(tmp_path / "1", "lmms-eval", "org/=Model-7B", all_tasks())
-    write_run(tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(90, 0.4, seed=1)})
+    write_run(
+        tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(90, 0.4, seed=1)}
+    )
     (tmp_path / "2" / "notes.json").write_text("[]")
     result = CliRunner().invoke(app, ["show", "--format", "csv", str(tmp_path)])
     assert result.exit_code == 0
@@ -275,7 +322,9 @@ def test_a_csv_has_one_row_per_task_with_plain_numbers(tmp_path):
     for row in rows:
         score, n = float(row["score"]), int(row["n"])
         assert n > 0
-        assert float(row["low"]) <= score <= float(row["high"]) if row["low"] else row["no_interval"]
+        assert (
+            float(row["low"]) <= score <= float(row["high"]) if row["low"] else row["no_interval"]
+        )
     assert {row["run"] for row in rows} == {"'=Model-7B", "Other-7B"}  # no formula in a spreadsheet
     assert not re.search(r"\b(None|True|False|nan)\b|[\[{]", result.stdout)
 
@@ -286,14 +335,21 @@ def test_a_latex_table_is_escaped_and_alone_on_standard_output(tmp_path):
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     (row,) = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
-    assert row.startswith(r"a\_b 50\% \& \textbackslash{}x {[}2{]} & EgoPlan & egoplan\_val, version ")
+    assert row.startswith(
+        r"a\_b 50\% \& \textbackslash{}x {[}2{]} & EgoPlan & egoplan\_val, version "
+    )
     assert row.endswith(r" \\")
     assert lines[-2:] == [r"\end{table}", ""] or lines[-1] == r"\end{table}"
 
 
 def test_sentences_and_intervals_follow_the_scores(tmp_path):
     for seed, name in enumerate(("One-7B", "Two-7B")):
-        write_run(tmp_path / name, "lmms-eval", f"org/{name}", {"egoplan_val": egoplan_answers(90, 0.4, seed)})
+        write_run(
+            tmp_path / name,
+            "lmms-eval",
+            f"org/{name}",
+            {"egoplan_val": egoplan_answers(90, 0.4, seed)},
+        )
     result = show(tmp_path)
     assert result.exit_code == 0
     text = " ".join(result.stdout.replace("\u202f", " ").split())

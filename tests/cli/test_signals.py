@@ -42,11 +42,16 @@ class Command:
         return self.process.returncode, error
 
     def processes(self, *words):
-        """Return running processes of the command and its descendants, by words on the command line."""
+        """Return running processes of the command and its descendants, by words on the command
+        line.
+        """
         processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                is_own = process.environ().get("MARK") == self.mark and process.status() != psutil.STATUS_ZOMBIE
+                is_own = (
+                    process.environ().get("MARK") == self.mark
+                    and process.status() != psutil.STATUS_ZOMBIE
+                )
                 if is_own and all(word in " ".join(process.cmdline()) for word in words):
                     processes.append(process)
         return processes
@@ -78,12 +83,20 @@ WHOLE, NIGHTLY = {"marks": pytest.mark.whole}, {"marks": pytest.mark.nightly}
     [
         pytest.param(signal.SIGINT, WAITING, True, id="Ctrl-C, group", **WHOLE),
         pytest.param(signal.SIGTERM, WAITING, False, id="SIGTERM, parent", **WHOLE),
-        pytest.param(signal.SIGINT, BLOCKED, True, id="Ctrl-C, group, blocked main thread", **WHOLE),
+        pytest.param(
+            signal.SIGINT, BLOCKED, True, id="Ctrl-C, group, blocked main thread", **WHOLE
+        ),
         pytest.param(signal.SIGINT, WAITING, False, id="Ctrl-C, parent", **NIGHTLY),
         pytest.param(signal.SIGTERM, WAITING, True, id="SIGTERM, group", **NIGHTLY),
-        pytest.param(signal.SIGINT, BLOCKED, False, id="Ctrl-C, parent, blocked main thread", **NIGHTLY),
-        pytest.param(signal.SIGTERM, BLOCKED, True, id="SIGTERM, group, blocked main thread", **NIGHTLY),
-        pytest.param(signal.SIGTERM, BLOCKED, False, id="SIGTERM, parent, blocked main thread", **NIGHTLY),
+        pytest.param(
+            signal.SIGINT, BLOCKED, False, id="Ctrl-C, parent, blocked main thread", **NIGHTLY
+        ),
+        pytest.param(
+            signal.SIGTERM, BLOCKED, True, id="SIGTERM, group, blocked main thread", **NIGHTLY
+        ),
+        pytest.param(
+            signal.SIGTERM, BLOCKED, False, id="SIGTERM, parent, blocked main thread", **NIGHTLY
+        ),
     ],
 )
 def test_nothing_outlives_the_last_signal(number, wait, to_group):
@@ -126,7 +139,9 @@ def data(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", egoplan=2)
         prepare_egothink(write_source(folder / "source"))
-    write_run(folder / "runs", "lm-eval", "org/model", {"egoplan_val": egoplan_answers(3000, 0.6, 1)})
+    write_run(
+        folder / "runs", "lm-eval", "org/model", {"egoplan_val": egoplan_answers(3000, 0.6, 1)}
+    )
     return folder
 
 
@@ -135,11 +150,21 @@ def environment(data):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("delay", "to_group"), [(0.0, True), (0.05, False), (0.5, True), (1.5, False)])
+@pytest.mark.parametrize(
+    ("delay", "to_group"), [(0.0, True), (0.05, False), (0.5, True), (1.5, False)]
+)
 def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
     """The encoder runs in a separate process."""
     command = Command(
-        *(sys.executable, "-m", "lmms_egoplan", "report", data / "runs", "--out", tmp_path / "report"),
+        *(
+            sys.executable,
+            "-m",
+            "lmms_egoplan",
+            "report",
+            data / "runs",
+            "--out",
+            tmp_path / "report",
+        ),
         environment=environment(data),
     )
     wait_until(lambda: command.processes("import _compute"), command.is_running)
@@ -157,9 +182,20 @@ def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
 def test_a_judge_that_never_answers(data, tmp_path, number):
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"id": "existence/1", "answer": "Yes."}\n')
-    with JudgeServer(lambda prompt, _: Reply("ready") if "ready" in prompt else Reply(delay=600)) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply("ready") if "ready" in prompt else Reply(delay=600)
+    ) as server:
         command = Command(
-            *(sys.executable, "-m", "lmms_egoplan", "judge", "egothink", answers, "--out", tmp_path / "judged.jsonl"),
+            *(
+                sys.executable,
+                "-m",
+                "lmms_egoplan",
+                "judge",
+                "egothink",
+                answers,
+                "--out",
+                tmp_path / "judged.jsonl",
+            ),
             environment=environment(data) | {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url},
         )
         wait_until(lambda: len(server.prompts) > 1)

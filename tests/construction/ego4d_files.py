@@ -15,7 +15,9 @@ def narrated(*narrations, summaries=("C makes tea in the kitchen",)):
             }
             for number, (seconds, text) in enumerate(narrations)
         ],
-        "summaries": [{"start_sec": 0, "end_sec": 4, "summary_text": f"#Summary {text}"} for text in summaries],
+        "summaries": [
+            {"start_sec": 0, "end_sec": 4, "summary_text": f"#Summary {text}"} for text in summaries
+        ],
     }
 
 

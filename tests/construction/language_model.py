@@ -22,7 +22,9 @@ KEY = "sk-very-secret-key-456"
 def environment(tmp_path, monkeypatch):
     """Set an empty data root, a wide terminal, and no language model."""
     for name in list(os.environ):
-        if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
+        if name.startswith(
+            ("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "300")
@@ -69,7 +71,9 @@ class Metered:
         return paid
 
 
-def start_build(server: JudgeServer, data: Path, concurrency: int, *arguments: object) -> subprocess.Popen[bytes]:
+def start_build(
+    server: JudgeServer, data: Path, concurrency: int, *arguments: object
+) -> subprocess.Popen[bytes]:
     """Start ``data build`` in another process, with a language model and a data root."""
     environment = os.environ | {
         "LMMS_EGOPLAN_DATA": str(data),
@@ -90,7 +94,8 @@ def spoiled(text: str, fault: str, before: int, **options: Any) -> Reply:
     """Return a reply with this fault.
 
     Args:
-        before: Number of earlier requests with this prompt. The fault "twice 500" ends after two of them.
+        before: Number of earlier requests with this prompt. The fault "twice 500" ends after two of
+            them.
     """
     if fault == "cut off":
         return Reply(text[: len(text) // 2], finish="length", **options)

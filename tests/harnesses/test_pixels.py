@@ -1,4 +1,6 @@
-"""Limits on pixels have one unit for all processors, and the model gets the tokens that follow from them."""
+"""Limits on pixels have one unit for all processors, and the model gets the tokens that follow from
+them.
+"""
 
 import math
 from copy import deepcopy
@@ -32,7 +34,8 @@ from zoo import build, save
 
 # The side of a token, in pixels.
 SIDES = {"qwen2_vl": 28, "qwen2_5_vl": 28, "qwen3_vl": 32, "qwen3_5": 32}
-# Tokens of pictures of different shapes, in tokens, under limits of 6 and 40 tokens: scaled down, scaled up, unchanged.
+# Tokens of pictures of different shapes, in tokens, under limits of 6 and 40 tokens: scaled down,
+# scaled up, unchanged.
 LEAST, MOST = 6, 40
 EXPECTED = {(16, 9): 8 * 4, (2, 1): 4 * 2, (6, 5): 6 * 5}
 WITHOUT_LIMITS = [
@@ -66,7 +69,9 @@ def visual_tokens(processor, *items):
     content = [{"type": kind, kind: medium} for kind, medium in items]
     messages = [{"role": "user", "content": [*content, {"type": "text", "text": "Next?"}]}]
     ids = QuestionEncoder(processor).generation_inputs([messages])["input_ids"]
-    return [int((ids == token).sum()) for token in (processor.image_token_id, processor.video_token_id)]
+    return [
+        int((ids == token).sum()) for token in (processor.image_token_id, processor.video_token_id)
+    ]
 
 
 def test_one_budget_gives_the_same_visual_tokens_to_each_processor():
@@ -78,9 +83,13 @@ def test_one_budget_gives_the_same_visual_tokens_to_each_processor():
         for (width, height), expected in EXPECTED.items():
             image = picture(width * side, height * side)
             clips = {count: Clip([image] * count, 2.0) for count in (3, 8)}
-            counts = {count: visual_tokens(processor, ("video", clip)) for count, clip in clips.items()}
+            counts = {
+                count: visual_tokens(processor, ("video", clip)) for count, clip in clips.items()
+            }
             counts["image"] = visual_tokens(processor, ("image", image))
-            counts["both"] = visual_tokens(processor, ("video", clips[3]), ("image", image), ("video", clips[8]))
+            counts["both"] = visual_tokens(
+                processor, ("video", clips[3]), ("image", image), ("video", clips[8])
+            )
             wanted = {count: [0, math.ceil(count / 2) * expected] for count in clips}
             wanted |= {"image": [expected, 0], "both": [expected, 6 * expected]}
             failures += [(family, width, height, counts)] if counts != wanted else []
@@ -99,25 +108,43 @@ def test_the_model_reads_what_a_limited_processor_encodes(family):
     with torch.no_grad():
         assert build(family)[0](**inputs).logits.isfinite().all()
     least, most = LEAST * side**2, MOST * side**2
-    expected = {"image": {"min": least, "max": most}, "video": {"min_frame": least, "max_frame": most}}
+    expected = {
+        "image": {"min": least, "max": most},
+        "video": {"min_frame": least, "max_frame": most},
+    }
     assert pixels == expected | {"requested": limits(side)}
 
 
-@pytest.mark.parametrize(("image", "video"), [("Qwen2VL", "Qwen2VL"), ("Qwen2VL", "Qwen3VL"), ("Glm4v", "Glm4v")])
+@pytest.mark.parametrize(
+    ("image", "video"), [("Qwen2VL", "Qwen2VL"), ("Qwen2VL", "Qwen3VL"), ("Glm4v", "Glm4v")]
+)
 def test_processors_that_count_differently_give_the_same_sizes(image, video):
     """GLM takes an image for two frames; it and Qwen3-VL count all frames of a video together."""
     processor = SimpleNamespace(
-        image_processor=getattr(hf, f"{image}ImageProcessor")(), video_processor=getattr(hf, f"{video}VideoProcessor")()
+        image_processor=getattr(hf, f"{image}ImageProcessor")(),
+        video_processor=getattr(hf, f"{video}VideoProcessor")(),
     )
-    sides = [part.patch_size * part.merge_size for part in (processor.image_processor, processor.video_processor)]
-    pixels = set_budget("hf_vlm", processor, limits(sides[0]) | dict([*limits(sides[1]).items()][2:]))
+    sides = [
+        part.patch_size * part.merge_size
+        for part in (processor.image_processor, processor.video_processor)
+    ]
+    pixels = set_budget(
+        "hf_vlm", processor, limits(sides[0]) | dict([*limits(sides[1]).items()][2:])
+    )
     assert pixels["image"] == {"min": LEAST * sides[0] ** 2, "max": MOST * sides[0] ** 2}
-    assert pixels["video"] == {"min_frame": LEAST * sides[1] ** 2, "max_frame": MOST * sides[1] ** 2}
+    assert pixels["video"] == {
+        "min_frame": LEAST * sides[1] ** 2,
+        "max_frame": MOST * sides[1] ** 2,
+    }
     for (width, height), expected in EXPECTED.items():
-        one = processor.image_processor(images=[picture(width * sides[0], height * sides[0])], return_tensors="pt")
+        one = processor.image_processor(
+            images=[picture(width * sides[0], height * sides[0])], return_tensors="pt"
+        )
         assert one["image_grid_thw"].prod() // 4 == expected
         clips = [[picture(width * sides[1], height * sides[1])] * count for count in (2, 7)]
-        grids = processor.video_processor(clips, do_sample_frames=False, return_tensors="pt")["video_grid_thw"]
+        grids = processor.video_processor(clips, do_sample_frames=False, return_tensors="pt")[
+            "video_grid_thw"
+        ]
         assert (grids.prod(dim=1) // 4).tolist() == [expected, 4 * expected]
 
 
@@ -126,7 +153,9 @@ CAPPED = [(name, cap) for name in ("Qwen2VL", "Qwen3VL") for cap in (None, False
 
 @pytest.mark.parametrize(("name", "cap"), CAPPED)
 def test_the_stated_default_is_what_the_processor_does(name, cap):
-    """Also with the limit per frame that transformers applies only if asked, and will apply by default."""
+    """Also with the limit per frame that transformers applies only if asked, and will apply by
+    default.
+    """
     kind = getattr(hf, f"{name}VideoProcessor")
     side = kind.patch_size * kind.merge_size
     most, tokens = (16, 40) if name == "Qwen2VL" else (128, 9)
@@ -149,7 +178,9 @@ def test_the_stated_default_is_what_the_processor_does(name, cap):
 def test_limits_are_refused_where_the_processor_has_none(family):
     assert loaded(family)[1]["image"] == NO_LIMITS
     for name in PIXEL_ARGUMENTS:
-        with pytest.raises(LmmsEgoplanError, match=rf"^hf_vlm: {name}: {type(build(family)[1]).__name__} "):
+        with pytest.raises(
+            LmmsEgoplanError, match=rf"^hf_vlm: {name}: {type(build(family)[1]).__name__} "
+        ):
             loaded(family, **{name: 100_000})
 
 
@@ -161,7 +192,10 @@ WRONG = [
     ({"max_pixels": 783}, "max_pixels=783 .* 784 "),
     ({"min_pixels": 8000, "max_pixels": 7999}, "min_pixels .8000. .*max_pixels .7999."),
     ({"min_pixels": 20_000}, "min_pixels .20000. .*max_pixels .12544 by default."),
-    ({"video_min_pixels": 20_000}, "video_min_pixels .20000. .*video_max_pixels .12544 by default."),
+    (
+        {"video_min_pixels": 20_000},
+        "video_min_pixels .20000. .*video_max_pixels .12544 by default.",
+    ),
 ]
 
 
@@ -194,7 +228,9 @@ def test_both_harnesses_record_the_limits_and_bind_the_cache_to_them(checkpoint)
         assert recorded[0].keys() == {"image", "video", "requested"}
     for position in range(2):
         assert len({pair[position]._identity for pair in made}) == len(budgets)
-    question = [{"role": "user", "content": [{"type": "image", "image": picture(16 * side, 9 * side)}]}]
+    question = [
+        {"role": "user", "content": [{"type": "image", "image": picture(16 * side, 9 * side)}]}
+    ]
     for backend in made[1]:
         ranker = getattr(backend, "_ranker", None) or backend._rankers[True]
         encoded = ranker.encode(question, ["wash the cup"])
@@ -229,16 +265,23 @@ def test_the_estimate_before_a_run_counts_the_tokens_of_the_limits(checkpoint, t
         counts.append(measure(encoder, loader, text, visuals)[1])
         print_estimate([], [], None, pixels)
         texts.append(capsys.readouterr().out.replace("\n", " "))
-    encoders = [QuestionEncoder(loaded("qwen3_vl")[0]), QuestionEncoder(loaded("qwen3_vl", **limits(side, 1, 4))[0])]
+    encoders = [
+        QuestionEncoder(loaded("qwen3_vl")[0]),
+        QuestionEncoder(loaded("qwen3_vl", **limits(side, 1, 4))[0]),
+    ]
     messages = MediaLoader(8, takes_video=True).messages(text, visuals)
-    assert counts == [encoder.generation_inputs([messages])["input_ids"].shape[1] for encoder in encoders]
+    assert counts == [
+        encoder.generation_inputs([messages])["input_ids"].shape[1] for encoder in encoders
+    ]
     assert counts[0] > counts[1]
     assert "at most 4,096 per frame" not in texts[0]
     assert "1,024 to 4,096 per image; 1,024 to 4,096 per frame of a video" in texts[1]
 
 
 def test_an_engine_gets_the_limits_in_its_processors_units():
-    glm = SimpleNamespace(image_processor=hf.Glm4vImageProcessor(), video_processor=hf.Glm4vVideoProcessor())
+    glm = SimpleNamespace(
+        image_processor=hf.Glm4vImageProcessor(), video_processor=hf.Glm4vVideoProcessor()
+    )
     limits = {"min_pixels": 7840, "max_pixels": 78400}
     for processor, times in ((deepcopy(build("qwen2_5_vl")[1]), 1), (glm, 2)):
         pixels, arguments = set_engine_budget("vllm_ranker", processor, limits, {"seed": 1})
@@ -247,12 +290,19 @@ def test_an_engine_gets_the_limits_in_its_processors_units():
         assert pixels == {"image": {"min": 7840, "max": 78400}, "requested": limits}
     none, processor = dict.fromkeys(limits), build("qwen2_5_vl")[1]
     pixels, arguments = set_engine_budget("vllm_ranker", processor, none, {"seed": 1})
-    assert (pixels, arguments) == ({"image": {"min": 784, "max": 12544}, "requested": {}}, {"seed": 1})
+    assert (pixels, arguments) == (
+        {"image": {"min": 784, "max": 12544}, "requested": {}},
+        {"seed": 1},
+    )
     chosen = {"mm_processor_kwargs": {"max_pixels": 7840}}
     assert set_engine_budget("vllm_ranker", processor, none, chosen) == (NOT_KNOWN, chosen)
-    with pytest.raises(LmmsEgoplanError, match=r"^vllm_ranker: .*min_pixels, max_pixels .*mm_processor_kwargs"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"^vllm_ranker: .*min_pixels, max_pixels .*mm_processor_kwargs"
+    ):
         set_engine_budget("vllm_ranker", processor, limits, chosen)
-    with pytest.raises(LmmsEgoplanError, match=r"^vllm_ranker: min_pixels, max_pixels: LlavaProcessor "):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"^vllm_ranker: min_pixels, max_pixels: LlavaProcessor "
+    ):
         set_engine_budget("vllm_ranker", build("llava")[1], limits, {})
 
 
@@ -275,7 +325,14 @@ def test_a_preset_sets_the_limits_that_it_states(monkeypatch):
     processor, pixels = loaded("qwen2_5_vl")
     assert pixels["image"] == {"min": 4 * 28**2, "max": 16384 * 28**2}
     frames = QuestionEncoder(processor).generation_inputs(
-        [[{"role": "user", "content": [{"type": "video", "video": Clip([picture(252, 252)] * 4, 2.0)}]}]]
+        [
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "video", "video": Clip([picture(252, 252)] * 4, 2.0)}],
+                }
+            ]
+        ]
     )
     assert frames["video_grid_thw"].tolist() == [[2, 18, 18]]  # unchanged
     assert recorded_fields(pixels) == "none"

@@ -1,4 +1,6 @@
-"""`prefetch` keeps the order, looks a bounded number of items and bytes ahead, and works while its consumer does."""
+"""`prefetch` keeps the order, looks a bounded number of items and bytes ahead, and works while its
+consumer does.
+"""
 
 import json
 import os
@@ -18,7 +20,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, Batching, num_workers, prefetch, processes_here
+from lmms_egoplan.harnesses.prefetch import (
+    MOST_WORKERS,
+    Batching,
+    num_workers,
+    prefetch,
+    processes_here,
+)
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 from patience import FOREVER_S
 
@@ -102,9 +110,13 @@ class Held(Memory):
 
 
 def peak_of(sizes, workers, **options):
-    """Return the largest number of bytes that are ahead while items of these sizes are read, with a limit of 1000."""
+    """Return the largest number of bytes that are ahead while items of these sizes are read, with a
+    limit of 1000.
+    """
     held = Held(sizes)
-    for item, _ in prefetch(range(len(sizes)), held.load, workers, size=itemgetter(1), limit=1000, **options):
+    for item, _ in prefetch(
+        range(len(sizes)), held.load, workers, size=itemgetter(1), limit=1000, **options
+    ):
         held.add(-sizes[item])
     return held.peak
 
@@ -169,7 +181,9 @@ def test_order_memory_and_errors_of_any_run(run):
     if run.batch_size:
         results = batched(items, load, run.batch_size, encode, run.workers, weight=size)
     else:
-        results = prefetch(items, lambda item: encode([(item, load(item))]), run.workers, size=size, limit=1000)
+        results = prefetch(
+            items, lambda item: encode([(item, load(item))]), run.workers, size=size, limit=1000
+        )
     try:
         while (result := next(results, None)) is not None:
             seen += result[0] if run.batch_size else result[1][0]
@@ -213,13 +227,24 @@ def batched(items, load, size, encode=tuple, workers=3, limit=1000, weight=len):
 def test_batches_are_of_consecutive_items_that_are_alike():
     kinds = "aaaabbabbbbb"
     batches = batched(enumerate(kinds), lambda item: (item[1],), 3)
-    assert ["".join(kind for (_, kind), _ in batch) for batch in batches] == ["aaa", "a", "bb", "a", "bbb", "bb"]
+    assert ["".join(kind for (_, kind), _ in batch) for batch in batches] == [
+        "aaa",
+        "a",
+        "bb",
+        "a",
+        "bbb",
+        "bb",
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, 10, 10**6])
 def test_a_batch_may_be_larger_than_what_fits_ahead(limit):
     batches = list(batched(range(20), lambda item: ("a", item), 8, limit=limit))
-    assert [[item for item, _ in batch] for batch in batches] == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
+    assert [[item for item, _ in batch] for batch in batches] == [
+        [*range(8)],
+        [*range(8, 16)],
+        [*range(16, 20)],
+    ]
 
 
 @pytest.mark.parametrize("stage", ["load", "encode"])
@@ -238,7 +263,9 @@ def test_an_error_of_a_batch_comes_after_what_was_before_it(stage):
     batches = batched(range(12), load, 2, encode)
     assert [next(batches), next(batches)] == [[0, 1], [2, 3]]
     if stage == "load":
-        assert next(batches) == [4]  # the items of its batch that were loaded are answered, and therefore stored
+        assert next(batches) == [
+            4
+        ]  # the items of its batch that were loaded are answered, and therefore stored
     with pytest.raises(ValueError, match="no item 5"):
         next(batches)
 
@@ -293,23 +320,37 @@ raise KeyboardInterrupt
 
 @pytest.mark.nightly
 def test_an_interrupted_process_ends():
-    process = subprocess.run([sys.executable, "-c", INTERRUPTED], stderr=subprocess.DEVNULL, timeout=FOREVER_S)
+    process = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], stderr=subprocess.DEVNULL, timeout=FOREVER_S
+    )
     assert process.returncode == -signal.SIGINT
 
 
 READING = [sys.executable, Path(__file__).parents[2] / "perf" / "reading_ahead.py"]
 # Otherwise the allocator keeps some of the freed memory.
-EXACT = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1", "LOCAL_WORLD_SIZE": "1"}
+EXACT = os.environ | {
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "OMP_NUM_THREADS": "1",
+    "LOCAL_WORLD_SIZE": "1",
+}
 
 
 @pytest.mark.nightly
 # None of the larger items fits into 8 MiB.
-@pytest.mark.parametrize(("seed", "batch_size", "limit"), [(1, 0, 256), (2, 4, 256), (3, 0, 8), (1, 4, 8)])
-def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(seed, batch_size, limit):
+@pytest.mark.parametrize(
+    ("seed", "batch_size", "limit"), [(1, 0, 256), (2, 4, 256), (3, 0, 8), (1, 4, 8)]
+)
+def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(
+    seed, batch_size, limit
+):
     options = ["--seed", str(seed), "--batch-size", str(batch_size), "--limit", str(limit)]
-    figures = json.loads(subprocess.check_output([*READING, *options], env=EXACT, timeout=FOREVER_S))
+    figures = json.loads(
+        subprocess.check_output([*READING, *options], env=EXACT, timeout=FOREVER_S)
+    )
     assert figures["resident"] <= limit + 2 * figures["largest"]
-    assert 0 < figures["accounted"] <= limit + 3 * figures["largest"]  # an item counts twice while it is decoded
+    assert (
+        0 < figures["accounted"] <= limit + 3 * figures["largest"]
+    )  # an item counts twice while it is decoded
     if limit > 3 * figures["largest"]:
         assert figures["accounted"] <= limit
         assert figures["resident"] <= limit
@@ -324,7 +365,9 @@ def test_each_process_of_a_machine_keeps_to_its_share_though_another_one_ends(se
         stdout=PIPE,
         stderr=PIPE,
         text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+        preexec_fn=partial(
+            signal.signal, signal.SIGINT, signal.SIG_DFL
+        ),  # a shell's background jobs ignore it
     )
     processes = [start([*READING, "--seed", str(seed)]) for seed in (1, 2)]
     assert processes[0].stderr.readline() == "reading\n"

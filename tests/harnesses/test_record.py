@@ -26,21 +26,43 @@ from zoo import build, save
 # Settings that the zoo gives to the processors of its families.
 SETTINGS = {
     "qwen2_5_vl": {
-        "image_processor": {"size": {"shortest_edge": 28**2, "longest_edge": 16 * 28**2}, "merge_size": 2},
-        "video_processor": {"size": {"shortest_edge": 28**2, "longest_edge": 16 * 28**2}, "cap_pixels_per_frame": True},
+        "image_processor": {
+            "size": {"shortest_edge": 28**2, "longest_edge": 16 * 28**2},
+            "merge_size": 2,
+        },
+        "video_processor": {
+            "size": {"shortest_edge": 28**2, "longest_edge": 16 * 28**2},
+            "cap_pixels_per_frame": True,
+        },
     },
     "qwen3_vl": {
-        "image_processor": {"patch_size": 16, "temporal_patch_size": 2, "rescale_factor": pytest.approx(1 / 255)},
+        "image_processor": {
+            "patch_size": 16,
+            "temporal_patch_size": 2,
+            "rescale_factor": pytest.approx(1 / 255),
+        },
         "video_processor": {"fps": 2, "max_frames": 768, "patch_size": 16},
     },
     "llava": {
-        "image_processor": {"size": {"shortest_edge": 56}, "crop_size": {"height": 56, "width": 56}, "resample": 3},
+        "image_processor": {
+            "size": {"shortest_edge": 56},
+            "crop_size": {"height": 56, "width": 56},
+            "resample": 3,
+        },
         "patch_size": 14,
         "vision_feature_select_strategy": "default",
     },
-    "llava_onevision": {"video_processor": {"size": {"height": 56, "width": 56}}, "num_image_tokens": 16},
-    "idefics3": {"image_processor": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}}},
-    "internvl": {"image_processor": {"crop_to_patches": True, "max_patches": 4}, "image_seq_length": 4},
+    "llava_onevision": {
+        "video_processor": {"size": {"height": 56, "width": 56}},
+        "num_image_tokens": 16,
+    },
+    "idefics3": {
+        "image_processor": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}}
+    },
+    "internvl": {
+        "image_processor": {"crop_to_patches": True, "max_patches": 4},
+        "image_seq_length": 4,
+    },
     "instructblip": {"num_query_tokens": 4},
 }
 IMAGE = Image.effect_mandelbrot((300, 200), (-2, -1.5, 1, 1.5), 60).convert("RGB")
@@ -54,7 +76,9 @@ def request(doc_id, task="task"):
 
 def evaluated(questions, logged=None, backend=None, configs=None, **arguments):
     """Return results with the record. `questions` contains pairs of a request and its counts."""
-    plain = {"results": {}, "configs": deepcopy(configs or {})} | ({} if logged is None else {"samples": logged})
+    plain = {"results": {}, "configs": deepcopy(configs or {})} | (
+        {} if logged is None else {"samples": logged}
+    )
 
     def evaluate(lm, **_):
         for asked, counts in questions:
@@ -73,7 +97,9 @@ def test_settings_are_those_of_the_loaded_objects(family):
     assert recorded["processor_class"] == type(processor).__name__
     for name, value in SETTINGS[family].items():
         part = recorded[name]
-        assert ({key: part[key] for key in value} if isinstance(value, dict) else part) == value, name
+        assert ({key: part[key] for key in value} if isinstance(value, dict) else part) == value, (
+            name
+        )
     for name in ("image_processor", "video_processor"):
         if (part := getattr(processor, name, None)) is not None:
             assert recorded[name][f"{name}_type"] == type(part).__name__
@@ -115,7 +141,9 @@ def test_another_chat_template_changes_the_record():
 def test_counts_are_summarised_by_task():
     lengths = [7, 11, 31]
     questions = [(request(number), {"tokens": tokens}) for number, tokens in enumerate(lengths)]
-    questions += [(request(number), {}) for number in range(5)]  # answers from a cache have no counts
+    questions += [
+        (request(number), {}) for number in range(5)
+    ]  # answers from a cache have no counts
     questions += [(request(0, "other"), {"tokens": 5, "images": 8})]
     tasks = evaluated(questions)["record"]["tasks"]
     mean = math.fsum(lengths) / 3
@@ -194,26 +222,36 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
         done = rank(
             requests,
             ranker,
-            RequestReader(load, by_document, by_document, candidate_of=lambda asked: candidates[id(asked)]),
+            RequestReader(
+                load, by_document, by_document, candidate_of=lambda asked: candidates[id(asked)]
+            ),
             workers=1,
             ledger=None,
         )
         assert len(list(done)) == len(requests)
-        return {"results": {}, "samples": {"task": [{"doc_id": number} for number in range(len(counts))]}}
+        return {
+            "results": {},
+            "samples": {"task": [{"doc_id": number} for number in range(len(counts))]},
+        }
 
     samples = record.recorded(evaluate)(None)["samples"]["task"]
     for sample, count in zip(samples, counts, strict=True):
         messages = user_turn("Next?", [IMAGE] * count)
         text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         prefix = len(processor.tokenizer(text)["input_ids"])
-        assert abs(sample["record"]["tokens"] - prefix - MEDIA_TOKENS * count) <= 1  # the answer's space
+        assert (
+            abs(sample["record"]["tokens"] - prefix - MEDIA_TOKENS * count) <= 1
+        )  # the answer's space
 
 
 def test_a_run_without_a_chat_template_is_marked_in_the_metadata_of_its_tasks():
     configs = {"task": {"metadata": {"version": 1.0}}, "foreign": {}}
     noted = [(request(0), {})]
     marked = evaluated(noted, backend=SimpleNamespace(plain_text="not applied"), configs=configs)
-    assert marked["configs"] == {"task": {"metadata": {"version": 1.0, "chat_template": "not applied"}}, "foreign": {}}
+    assert marked["configs"] == {
+        "task": {"metadata": {"version": 1.0, "chat_template": "not applied"}},
+        "foreign": {},
+    }
     for backend in (SimpleNamespace(plain_text=None), object()):
         assert evaluated(noted, backend=backend, configs=configs)["configs"] == configs
 
@@ -228,7 +266,12 @@ def test_a_compact_run_is_marked_without_samples_and_has_no_standard_errors(tmp_
         results = {
             "results": {"egoplan_val": dict(values), "group": {}},
             "versions": {"egoplan_val": 1.4},
-            "configs": {"egoplan_val": {"test_split": "val", "metadata": {"version": 1.4, "benchmark": "egoplan"}}},
+            "configs": {
+                "egoplan_val": {
+                    "test_split": "val",
+                    "metadata": {"version": 1.4, "benchmark": "egoplan"},
+                }
+            },
             "n-samples": {"egoplan_val": {"original": 13, "effective": effective}},
         }
         return record.recorded(lambda _: results)(None)

@@ -43,7 +43,9 @@ def prepared(unprepared, data, monkeypatch):
 
 
 def in_lmms_eval(*names):
-    manager = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="hf_vlm")
+    manager = LMMSTaskManager(
+        "ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="hf_vlm"
+    )
     loaded = []
     for name in names:
         ((_, groups),) = manager.load_task_or_group([name]).items()
@@ -66,7 +68,9 @@ def test_prepared_benchmarks_run_and_each_skipped_one_is_logged_once(prepared, w
     assert len(skipped) == len(BENCHMARKS) - 1
     assert all(len(line.splitlines()) == 1 for line in skipped)
     for benchmark in BENCHMARKS:
-        assert any(f" {benchmark.title}: " in line for line in skipped) is (benchmark.name != "egoplan_bench2")
+        assert any(f" {benchmark.title}: " in line for line in skipped) is (
+            benchmark.name != "egoplan_bench2"
+        )
 
 
 @pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
@@ -86,7 +90,11 @@ def test_damaged_data_raise_instead_of_being_skipped(data, tmp_path, warned):
 
 
 def test_both_harnesses_have_all_tasks_of_the_suite():
-    task_names = set(LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False).all_tasks)
+    task_names = set(
+        LMMSTaskManager(
+            "ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False
+        ).all_tasks
+    )
     theirs = set(TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).all_tasks)
     for benchmark in BENCHMARKS:
         assert benchmark.suite

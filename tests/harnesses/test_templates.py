@@ -28,7 +28,8 @@ TEMPLATE = "chat_template.jinja"
 TURNS = "{% for message in messages %}{{ message['role'] + ': ' }}"
 # Templates of text models, which a checkpoint may have got with a tokenizer.
 OF_TEXT_MODELS = {
-    "reads only texts": TURNS + "{% for item in message['content'] %}{{ item['text'] }}{% endfor %}{% endfor %}",
+    "reads only texts": TURNS
+    + "{% for item in message['content'] %}{{ item['text'] }}{% endfor %}{% endfor %}",
     "reads one text": TURNS + "{{ message['content'][0]['text'] }}{% endfor %}",
     "joins strings": TURNS + "{{ message['content'] + '\n' }}{% endfor %}",
     "prints the content": TURNS + "{{ message['content'] }}{% endfor %}",
@@ -48,7 +49,9 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def copied(folders, tmp_path):
-    """Return a function that copies a checkpoint with another chat template, or none; and without its weights."""
+    """Return a function that copies a checkpoint with another chat template, or none; and without
+    its weights.
+    """
 
     def copy(name, template=None, weights=True):
         folder = tmp_path / f"{name}-{len([*tmp_path.iterdir()])}"
@@ -64,8 +67,15 @@ def copied(folders, tmp_path):
 
 
 def losses(model, images=1):
-    doc = {"text": QUESTION, "visuals": [picture(number) for number in range(images)], "choices": CHOICES}
-    return [parse_loglikelihood(result.text).loss for result in model.loglikelihood(ranking_requests(model, [doc]))]
+    doc = {
+        "text": QUESTION,
+        "visuals": [picture(number) for number in range(images)],
+        "choices": CHOICES,
+    }
+    return [
+        parse_loglikelihood(result.text).loss
+        for result in model.loglikelihood(ranking_requests(model, [doc]))
+    ]
 
 
 def error_of(call):
@@ -76,11 +86,15 @@ def error_of(call):
 
 
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "llava"])
-def test_a_chat_model_needs_a_template_that_shows_images_before_its_weights_are_loaded(copied, tmp_path, name):
+def test_a_chat_model_needs_a_template_that_shows_images_before_its_weights_are_loaded(
+    copied, tmp_path, name
+):
     """``run --check`` says the same as the backend."""
     for template in (None, *OF_TEXT_MODELS.values()):
         folder = copied(name, template, weights=False)
-        (check,) = [line for line in find_problems(plan(tmp_path, model=str(folder))) if "template" in line]
+        (check,) = [
+            line for line in find_problems(plan(tmp_path, model=str(folder))) if "template" in line
+        ]
         for backend in (HFVLM, Llava):
             message = error_of(partial(backend, str(folder), **ON_CPU))
             assert message == f"{backend.NAME}: {check}"
@@ -88,8 +102,13 @@ def test_a_chat_model_needs_a_template_that_shows_images_before_its_weights_are_
             assert "chat_template=none" in message
             assert (f"the chat template {TEMPLATE} " in message) == (template is not None)
         in_lm_eval = {"harness": "lm-eval", "backend_name": "hf-vlm-ranker", "model": str(folder)}
-        (line,) = [line for line in find_problems(plan(tmp_path, **in_lm_eval)) if "template" in line]
-        assert error_of(partial(_check_chat, HFVLMRanker.NAME, str(folder))) == f"{HFVLMRanker.NAME}: {line}"
+        (line,) = [
+            line for line in find_problems(plan(tmp_path, **in_lm_eval)) if "template" in line
+        ]
+        assert (
+            error_of(partial(_check_chat, HFVLMRanker.NAME, str(folder)))
+            == f"{HFVLMRanker.NAME}: {line}"
+        )
 
 
 def test_every_family_has_the_template_that_it_needs(tmp_path):
@@ -102,10 +121,14 @@ def test_every_family_has_the_template_that_it_needs(tmp_path):
         if stored is not None:
             assert template_problem(name, processor.apply_chat_template) is None
             turns = user_turn(QUESTION, [None])
-            assert stored.render(turns) == processor.apply_chat_template(turns, add_generation_prompt=True), name
+            assert stored.render(turns) == processor.apply_chat_template(
+                turns, add_generation_prompt=True
+            ), name
 
 
-@pytest.mark.parametrize("template", [None, *OF_TEXT_MODELS.values()], ids=["missing", *OF_TEXT_MODELS])
+@pytest.mark.parametrize(
+    "template", [None, *OF_TEXT_MODELS.values()], ids=["missing", *OF_TEXT_MODELS]
+)
 def test_rankers_and_encoders_of_training_need_a_template_too(copied, template):
     model, processor = build("llava")
     processor = type(processor).from_pretrained(copied("llava", template))
@@ -114,7 +137,9 @@ def test_rankers_and_encoders_of_training_need_a_template_too(copied, template):
 
 
 def test_plain_text_must_be_asked_for_and_is_marked(copied, folders):
-    """With or without a template, the prompt is the same: an image's placeholder, the text, a space, the candidate."""
+    """With or without a template, the prompt is the same: an image's placeholder, the text, a
+    space, the candidate.
+    """
     model, processor = build("llava")
     expected = [
         -CandidateRanker(model, processor, apply_chat_template=False, separate_candidates=False)
@@ -134,7 +159,9 @@ def test_plain_text_must_be_asked_for_and_is_marked(copied, folders):
     blip = HFVLM(str(folders["blip2_opt"]), **ON_CPU)
     assert blip.plain_text == NO_TEMPLATE
     assert losses(HFVLM(str(folders["blip2_opt"]), chat_template="none", **ON_CPU)) == losses(blip)
-    assert "chat_template" in error_of(partial(HFVLM, str(folders["llava"]), chat_template="plain", **ON_CPU))
+    assert "chat_template" in error_of(
+        partial(HFVLM, str(folders["llava"]), chat_template="plain", **ON_CPU)
+    )
 
 
 def test_several_images_in_plain_text_are_refused_if_the_model_takes_them_for_one(copied):
@@ -152,7 +179,9 @@ def test_the_template_of_the_tokenizer_alone_is_used(copied, folders):
     folder = copied("qwen2_5_vl")
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     template = (folders["qwen2_5_vl"] / TEMPLATE).read_text()
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": template}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(settings | {"chat_template": template})
+    )
     model, usual = (HFVLM(str(path), **ON_CPU) for path in (folder, folders["qwen2_5_vl"]))
     assert losses(model, 2) == losses(usual, 2)
     assert stored_template(str(folder)).name == "tokenizer_config.json"
@@ -160,10 +189,16 @@ def test_the_template_of_the_tokenizer_alone_is_used(copied, folders):
 
 def test_in_lm_eval_only_requests_in_chat_need_a_template(copied, folders):
     """``--apply_chat_template`` decides."""
-    base, tuned = (HFVLMRanker(str(folder), **ON_CPU) for folder in (copied("llava"), folders["llava"]))
+    base, tuned = (
+        HFVLMRanker(str(folder), **ON_CPU) for folder in (copied("llava"), folders["llava"])
+    )
     requests = [
         Instance(
-            "loglikelihood", {}, ("<image>" + QUESTION, f" {choice}", {"visual": [picture(0)]}), index, ("t", 0, 1)
+            "loglikelihood",
+            {},
+            ("<image>" + QUESTION, f" {choice}", {"visual": [picture(0)]}),
+            index,
+            ("t", 0, 1),
         )
         for index, choice in enumerate(CHOICES)
     ]

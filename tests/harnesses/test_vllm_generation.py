@@ -1,4 +1,7 @@
-"""Replies of both harnesses' vLLM models, compared with transformers. Requires vLLM or its CPU build."""
+"""Replies of both harnesses' vLLM models, compared with transformers.
+
+Requires vLLM or its CPU build.
+"""
 
 import gc
 import json
@@ -19,17 +22,27 @@ pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
 pytestmark = pytest.mark.nightly
 
 LENGTH = 512
-ENGINE = {"dtype": "float32", "enforce_eager": True, "max_model_len": LENGTH, "kv_cache_memory_bytes": 2**26}
+ENGINE = {
+    "dtype": "float32",
+    "enforce_eager": True,
+    "max_model_len": LENGTH,
+    "kv_cache_memory_bytes": 2**26,
+}
 LIMITS = [3, 40, 40, 7, 40, 40]
 DOCS = [
-    {"text": f"{'What now? ' * number}Next?", "visuals": [picture(3 * number + k, (84, 56)) for k in range(number % 3)]}
+    {
+        "text": f"{'What now? ' * number}Next?",
+        "visuals": [picture(3 * number + k, (84, 56)) for k in range(number % 3)],
+    }
     for number in range(len(LIMITS))
 ]
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Return a checkpoint for which one in 16 tokens ends a text, so that some replies end before their limit."""
+    """Return a checkpoint for which one in 16 tokens ends a text, so that some replies end before
+    their limit.
+    """
     folder = save("qwen2_5_vl", tmp_path_factory.mktemp("checkpoint"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     file = folder / "generation_config.json"
@@ -40,7 +53,10 @@ def checkpoint(tmp_path_factory):
 
 
 def assert_same(texts, expected):
-    """Compare texts. Those of transformers also have the text of the token that ends them, and parts of letters."""
+    """Compare texts.
+
+    Those of transformers also have the text of the token that ends them, and parts of letters.
+    """
     assert any(texts)
     for text, longer in zip(texts, expected, strict=True):
         assert longer.startswith(text)
@@ -57,11 +73,17 @@ def test_replies_and_tokens_in_lmms_eval_are_those_of_hf_vlm(checkpoint):
             for index, limit in enumerate(LIMITS)
         ]
         results = model.generate_until(requests)
-        counts = [(result.token_counts.input_tokens, result.token_counts.output_tokens) for result in results]
+        counts = [
+            (result.token_counts.input_tokens, result.token_counts.output_tokens)
+            for result in results
+        ]
         return [result.text for result in results], counts
 
     expected, counts = answered(HFVLM(checkpoint, dtype="float32", device="cpu"))
-    assert {output == limit for (_, output), limit in zip(counts, LIMITS, strict=True)} == {True, False}
+    assert {output == limit for (_, output), limit in zip(counts, LIMITS, strict=True)} == {
+        True,
+        False,
+    }
     for name in ("max_new_tokens", "max_frame_num"):
         with pytest.raises(LmmsEgoplanError, match=name):
             VLLMRanker(checkpoint, **ENGINE, **{name: 2000})
@@ -73,12 +95,19 @@ def test_replies_and_tokens_in_lmms_eval_are_those_of_hf_vlm(checkpoint):
     longest = max(range(len(DOCS)), key=lambda index: len(texts[index]))
     free = texts[longest]
     stop = free[len(free) // 2 :][:2]
-    (stopped,) = model.generate_until(generation_requests(model, [DOCS[longest]], max_new_tokens=40, until=[stop]))
+    (stopped,) = model.generate_until(
+        generation_requests(model, [DOCS[longest]], max_new_tokens=40, until=[stop])
+    )
     assert stopped.text == free.split(stop)[0]
     assert stopped.token_counts.output_tokens < 40
-    again = generation_requests(model, [DOCS[longest]], max_new_tokens=40, until=[], do_sample=None, num_beams=1)
+    again = generation_requests(
+        model, [DOCS[longest]], max_new_tokens=40, until=[], do_sample=None, num_beams=1
+    )
     assert [result.text for result in model.generate_until(again)] == [free]
-    for texts, facts in ((["Next? " * 300], f"{LENGTH}"), ([f"{k}" * 470 for k in range(8)], f"{LENGTH}.* limit")):
+    for texts, facts in (
+        (["Next? " * 300], f"{LENGTH}"),
+        ([f"{k}" * 470 for k in range(8)], f"{LENGTH}.* limit"),
+    ):
         docs = [{"text": text, "visuals": []} for text in texts]
         with pytest.raises(ContextTooLongError, match=rf"question small/\d: .*{facts}"):
             list(model.generate_until(generation_requests(model, docs, max_new_tokens=100)))

@@ -14,7 +14,13 @@ from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.judging import client
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError, ranking_arguments
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROCESSOR,
+    PROMPT_LOGPROBS,
+    EngineError,
+    ranking_arguments,
+)
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from patience import FOREVER_S, wait_until
 from ranking.engine.chat_server import MODEL, ChatServer, probe
@@ -39,12 +45,19 @@ def environment(monkeypatch):
 
 def question(number, images=2, mark=""):
     pixels = np.random.default_rng(number).integers(0, 255, (images, 56, 84, 3), dtype=np.uint8)
-    return user_turn(f"{number}: next?", map(Image.fromarray, pixels)), [c + mark for c in CANDIDATES], f"q{number}"
+    return (
+        user_turn(f"{number}: next?", map(Image.fromarray, pixels)),
+        [c + mark for c in CANDIDATES],
+        f"q{number}",
+    )
 
 
 def ranker(server, processor, method="auto", **settings):
     return EngineRanker(
-        ServedEngine(server.url.removesuffix("/v1"), MODEL, probe), processor, method=method, **settings
+        ServedEngine(server.url.removesuffix("/v1"), MODEL, probe),
+        processor,
+        method=method,
+        **settings,
     )
 
 
@@ -70,7 +83,9 @@ def test_scores_are_those_of_the_checkpoints_tokens(name, method, ending):
     with ChatServer(processor) as server:
         rows, right, ranked = rank(server, processor, method=method, **ending)
     assert rows == right
-    assert set(ranked.methods.values()) == {PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED}
+    assert set(ranked.methods.values()) == {
+        PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED
+    }
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
 
 
@@ -90,7 +105,10 @@ def test_text_only(processor):
 def test_a_server_without_the_logits_processor_uses_prompt_logprobs(processor):
     with ChatServer(processor, forces=False) as server:
         rows, right, ranked = rank(server, processor)
-        with pytest.raises(RankingError, match=r"method=forced: .*--logits-processors lmms_egoplan\.ranking\.engine"):
+        with pytest.raises(
+            RankingError,
+            match=r"method=forced: .*--logits-processors lmms_egoplan\.ranking\.engine",
+        ):
             ranker(server, processor, FORCED)
     assert rows == right
     assert ranked.methods == {"image": PROMPT_LOGPROBS}
@@ -111,7 +129,9 @@ def test_log_probabilities_from_after_forcing_are_not_used(processor):
     "fault",
     [
         pytest.param(Reply("down", status=500, headers=AT_ONCE), id="500"),
-        pytest.param(Reply("too fast", status=429, headers=AT_ONCE), id="429", marks=pytest.mark.nightly),
+        pytest.param(
+            Reply("too fast", status=429, headers=AT_ONCE), id="429", marks=pytest.mark.nightly
+        ),
         pytest.param(Reply(drop=True), id="dropped"),
         pytest.param(Reply(body=b'{"choices": [{"index": 0, "mess'), id="half a body"),
         pytest.param(Reply(body=b'{"choices": []}'), id="no choices", marks=pytest.mark.nightly),
@@ -131,7 +151,12 @@ def later(number, fault):
 @pytest.mark.parametrize(
     ("reply", "facts"),
     [
-        pytest.param(Reply("at most 40 images", status=400), "400: at most 40", id="400", marks=pytest.mark.nightly),
+        pytest.param(
+            Reply("at most 40 images", status=400),
+            "400: at most 40",
+            id="400",
+            marks=pytest.mark.nightly,
+        ),
         pytest.param(Reply(f"no key {KEY}", status=401), r"401: no key \[API key\]", id="401"),
         pytest.param(Reply(body=b"<html>busy</html>"), "", id="page"),
     ],
@@ -178,7 +203,14 @@ def forget(answer):
         (change, PROMPT_LOGPROBS, r"\b2\b.*--chat-template-content"),
         (change, FORCED, r"\b2\b.*--chat-template-content"),
     ],
-    ids=["no prompt_logprobs", "one too few", "no tokens", "no logprobs", "other template", "other template, forced"],
+    ids=[
+        "no prompt_logprobs",
+        "one too few",
+        "no tokens",
+        "no logprobs",
+        "other template",
+        "other template, forced",
+    ],
 )
 def test_incomplete_answers_are_rejected(processor, edit, method, facts):
     with ChatServer(processor) as server:
@@ -194,7 +226,12 @@ def test_images_resized_by_the_server_are_detected_by_token_counts(processor):
         smaller = ranked.encode(*question(0))
         small = ranked.encode(question(0)[0], CANDIDATES, "q0").messages
         image = Image.new("RGB", (200, 200))
-        larger = [{"role": "user", "content": [{"type": "image", "image": image}, *question(0)[0][0]["content"][1:]]}]
+        larger = [
+            {
+                "role": "user",
+                "content": [{"type": "image", "image": image}, *question(0)[0][0]["content"][1:]],
+            }
+        ]
         larger = ranked.encode(larger, CANDIDATES, "q0")
         assert len(larger.prefix) > len(smaller.prefix)
         mixed = type(smaller)(**(vars(larger) | {"messages": small}))
@@ -219,7 +256,9 @@ def test_an_unknown_model_is_named_in_the_error(processor):
 
 
 @pytest.mark.parametrize("key", [KEY, None])
-def test_the_servers_abilities_are_logged_and_only_its_key_is_sent(processor, monkeypatch, log, key):
+def test_the_servers_abilities_are_logged_and_only_its_key_is_sent(
+    processor, monkeypatch, log, key
+):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
     if key is None:
         monkeypatch.delenv("LMMS_EGOPLAN_SERVER_API_KEY")
@@ -238,7 +277,9 @@ def paths(server, processor, count=3, method="auto", edit=lambda: None):
     edit()
     questions = [ranked.encode(*question(number)) for number in range(count)]
     rows = [*ranked.scores(questions)]
-    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
+    assert [[score.token_logprobs for score in row] for row in rows] == list(
+        map(expected, questions)
+    )
     return [row[0].use.path for row in rows]
 
 
@@ -254,7 +295,9 @@ def paths(server, processor, count=3, method="auto", edit=lambda: None):
     ],
 )
 def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most, is_late, log):
-    longest = max(len(ids) for ids in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
+    longest = max(
+        len(ids) for ids in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"]
+    )
     assert longest > 5
     with ChatServer(processor, most=None if is_late else most) as server:
         limit = lambda: setattr(server, "most", most)  # noqa: E731
@@ -268,7 +311,9 @@ def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most
 def test_a_question_that_is_not_forced_uses_prompt_logprobs(processor, number, log):
     def fault(body, before):
         is_forced = "vllm_xargs" in body and f"{number}: next?" in json.dumps(body)
-        return Reply("forced_token_ids must be of the vocabulary", status=400) if is_forced else None
+        return (
+            Reply("forced_token_ids must be of the vocabulary", status=400) if is_forced else None
+        )
 
     with ChatServer(processor, fault) as server:
         right = [PROMPT_LOGPROBS if index == number else FORCED for index in range(4)]
@@ -297,14 +342,23 @@ def with_data(bodies):
 
 
 @pytest.mark.parametrize(
-    "method", ["auto", *(pytest.param(method, marks=pytest.mark.nightly) for method in (FORCED, PROMPT_LOGPROBS))]
+    "method",
+    [
+        "auto",
+        *(pytest.param(method, marks=pytest.mark.nightly) for method in (FORCED, PROMPT_LOGPROBS)),
+    ],
 )
 def test_each_image_is_sent_once(processor, method, log):
     with ChatServer(processor) as server:
         paths(server, processor, 3, method)
         assert len(with_data(server.bodies)) == 3
         paths(server, processor, 3, method)
-        names = {item["uuid"] for body in server.bodies for item in body["messages"][0]["content"] if "uuid" in item}
+        names = {
+            item["uuid"]
+            for body in server.bodies
+            for item in body["messages"][0]["content"]
+            if "uuid" in item
+        }
         assert len(names) == 6
     assert sum("MiB" in line for line in log) == 2
 
@@ -395,7 +449,9 @@ def test_a_run_waits_for_a_server_that_is_started_again(processor, impatient, lo
     rows += scores
     restarting.join()
     started[0].__exit__()
-    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
+    assert [[score.token_logprobs for score in row] for row in rows] == list(
+        map(expected, questions)
+    )
     (lost,) = about(first, log)
     assert "server_wait" in lost
     assert sum("answers again" in line for line in log) == 1
@@ -407,7 +463,9 @@ def test_a_run_ends_if_the_server_does_not_come_back(processor, impatient, log):
         ranked = EngineRanker(engine, processor, method=FORCED, in_flight=1)
         scores = ranked.scores([ranked.encode(*question(number)) for number in range(3)])
         next(scores)
-    with pytest.raises(EngineError, match=rf"question q1: .*{server.url}.*server_wait.*--use_cache"):
+    with pytest.raises(
+        EngineError, match=rf"question q1: .*{server.url}.*server_wait.*--use_cache"
+    ):
         next(scores)
     assert len(about(server, log)) == 1
     for value in ("soon", -1, "nan", "inf", None):

@@ -35,7 +35,9 @@ def test_an_added_or_changed_file_changes_the_version(folder, name):
 def test_an_adapters_version_includes_its_base(folder, tmp_path):
     adapter = tmp_path / "adapter"
     adapter.mkdir()
-    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    (adapter / "adapter_config.json").write_text(
+        json.dumps({"base_model_name_or_path": str(folder)})
+    )
     version = weights_version(str(adapter), None)
     (folder / "weights.bin").write_bytes(b"12345")
     assert weights_version(str(adapter), None) != version
@@ -43,7 +45,9 @@ def test_an_adapters_version_includes_its_base(folder, tmp_path):
 
 def test_a_hub_name_is_identified_by_its_commit():
     assert (
-        weights_version("org/model", "abc") == weights_version("org/model", "abc") != weights_version("org/model", "d")
+        weights_version("org/model", "abc")
+        == weights_version("org/model", "abc")
+        != weights_version("org/model", "d")
     )
     assert weights_version("org/model", None) != weights_version("org/model", None)
     assert folder_version("org/model") is folder_version(3) is folder_version(None) is None
@@ -53,5 +57,7 @@ def test_adapters_that_name_each_other_are_read_once(tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, other in zip(folders, folders[::-1], strict=True):
         folder.mkdir()
-        (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(other)}))
+        (folder / "adapter_config.json").write_text(
+            json.dumps({"base_model_name_or_path": str(other)})
+        )
     assert weights_version(str(folders[0]), None) != weights_version(str(folders[1]), None)

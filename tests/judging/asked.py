@@ -1,4 +1,7 @@
-"""Define a small judge's scale and requests. ``python asked.py URL FIRST LAST LEASE`` judges a range of them."""
+"""Define a small judge's scale and requests.
+
+``python asked.py URL FIRST LAST LEASE`` judges a range of them.
+"""
 
 import os
 import re
@@ -35,9 +38,16 @@ def request(prompt: str) -> JudgeRequest:
 
 
 def judge(
-    url: str, prompts: Iterable[str], concurrency: int = 8, *, scale: RatingScale = SCALE, **settings: Any
+    url: str,
+    prompts: Iterable[str],
+    concurrency: int = 8,
+    *,
+    scale: RatingScale = SCALE,
+    **settings: Any,
 ) -> list[Judgement]:
-    judge = JudgeSettings(**{"model": "judge", "base_url": url, "api_key": KEY, "concurrency": concurrency} | settings)
+    judge = JudgeSettings(
+        **{"model": "judge", "base_url": url, "api_key": KEY, "concurrency": concurrency} | settings
+    )
     return judge_all([request(prompt) for prompt in prompts], scale, judge)
 
 
@@ -48,14 +58,33 @@ def start(server: Any, first: int, last: int, lease: float = 30.0) -> subprocess
 
 
 def environment(server: Any, data: Path, **settings: Any) -> dict[str, str]:
-    """Return the environment of a process with this judge and data root. The tests' modules can be imported there."""
+    """Return the environment of a process with this judge and data root.
+
+    The tests' modules can be imported there.
+    """
     settings |= {"MODEL": "judge", "BASE_URL": server.url}
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")
+    }
     inherited |= {"LMMS_EGOPLAN_DATA": str(data), "PYTHONPATH": str(Path(__file__).parents[1])}
-    return inherited | {f"LMMS_EGOPLAN_JUDGE_{name}": str(value) for name, value in settings.items()}
+    return inherited | {
+        f"LMMS_EGOPLAN_JUDGE_{name}": str(value) for name, value in settings.items()
+    }
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, even if the parent ignores Ctrl-C
-    url, first, last, cache.LEASE_S = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    print(*(judgement.rating for judgement in judge(url, [f"prompt {n}" for n in range(first, last)], concurrency=4)))
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # as in a terminal, even if the parent ignores Ctrl-C
+    url, first, last, cache.LEASE_S = (
+        sys.argv[1],
+        int(sys.argv[2]),
+        int(sys.argv[3]),
+        float(sys.argv[4]),
+    )
+    print(
+        *(
+            judgement.rating
+            for judgement in judge(url, [f"prompt {n}" for n in range(first, last)], concurrency=4)
+        )
+    )

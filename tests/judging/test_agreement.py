@@ -1,4 +1,6 @@
-"""Compare coefficients with slow versions of their definitions, and intervals with a plain bootstrap."""
+"""Compare coefficients with slow versions of their definitions, and intervals with a plain
+bootstrap.
+"""
 
 import itertools
 import random
@@ -27,8 +29,13 @@ rating = st.sampled_from(LEVELS)
 
 def slow_pearson(first, second):
     mean_first, mean_second = fmean(first), fmean(second)
-    covariance = sum((a - mean_first) * (b - mean_second) for a, b in zip(first, second, strict=True))
-    spreads = [sum((a - mean) ** 2 for a in rated) for rated, mean in ((first, mean_first), (second, mean_second))]
+    covariance = sum(
+        (a - mean_first) * (b - mean_second) for a, b in zip(first, second, strict=True)
+    )
+    spreads = [
+        sum((a - mean) ** 2 for a in rated)
+        for rated, mean in ((first, mean_first), (second, mean_second))
+    ]
     return covariance / (spreads[0] * spreads[1]) ** 0.5
 
 
@@ -41,18 +48,25 @@ def unequal(a, b):
 
 
 def slow_kappa(first, second, disagreement=distance):
-    """Compute one minus observed over expected disagreement. The linear weight of two ratings is their distance."""
+    """Compute one minus observed over expected disagreement.
+
+    The linear weight of two ratings is their distance.
+    """
     observed = fmean(disagreement(a, b) for a, b in zip(first, second, strict=True))
     expected = fmean(disagreement(a, b) for a, b in itertools.product(first, second))
     return 1 - observed / expected
 
 
 def slow_alpha(units, disagreement):
-    """Compute one minus the mean disagreement within items over that of any two ratings. Each rating has weight 1."""
+    """Compute one minus the mean disagreement within items over that of any two ratings.
+
+    Each rating has weight 1.
+    """
     several = [unit for unit in units if len(unit) > 1]
     every = [rating for unit in several for rating in unit]
     observed = sum(
-        sum(disagreement(a, b) for a, b in itertools.permutations(unit, 2)) / (len(unit) - 1) for unit in several
+        sum(disagreement(a, b) for a, b in itertools.permutations(unit, 2)) / (len(unit) - 1)
+        for unit in several
     ) / len(every)
     expected = fmean(disagreement(a, b) for a, b in itertools.permutations(every, 2))
     return 1 - observed / expected
@@ -65,9 +79,14 @@ def correlated(count, seed=0, levels=LEVELS):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from([LEVELS, (0.0, 1.0), (0.0, 1.0, 2.0, 3.0), (0.0, 1.0, 2.0, 3.0, 4.0)]))
+@given(
+    st.data(),
+    st.sampled_from([LEVELS, (0.0, 1.0), (0.0, 1.0, 2.0, 3.0), (0.0, 1.0, 2.0, 3.0, 4.0)]),
+)
 def test_coefficients_match_slow_definitions(data, levels):
-    pairs = data.draw(st.lists(st.tuples(st.sampled_from(levels), st.sampled_from(levels)), max_size=25))
+    pairs = data.draw(
+        st.lists(st.tuples(st.sampled_from(levels), st.sampled_from(levels)), max_size=25)
+    )
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -78,7 +97,9 @@ def test_coefficients_match_slow_definitions(data, levels):
         return
     assert result.pearson.value == pytest.approx(slow_pearson(first, second), abs=1e-9)
     assert result.kappa_linear.value == pytest.approx(slow_kappa(first, second), abs=1e-9)
-    assert result.kappa_unweighted.value == pytest.approx(slow_kappa(first, second, unequal), abs=1e-9)
+    assert result.kappa_unweighted.value == pytest.approx(
+        slow_kappa(first, second, unequal), abs=1e-9
+    )
     for estimate in (result.pearson, result.kappa_unweighted, result.kappa_linear):
         assert -1 - 1e-9 <= estimate.low <= estimate.high <= 1 + 1e-9
     assert 0 <= result.undefined_resamples < RESAMPLES
@@ -98,7 +119,9 @@ def test_intervals_are_percentiles_of_a_paired_bootstrap():
     assert result.undefined_resamples == 0
     estimates = (result.pearson, result.kappa_linear, result.kappa_unweighted)
     for estimate, resampled in zip(estimates, (pearsons, kappas, unweighted), strict=True):
-        assert (estimate.low, estimate.high) == pytest.approx(np.percentile(resampled, (2.5, 97.5)), abs=0.03)
+        assert (estimate.low, estimate.high) == pytest.approx(
+            np.percentile(resampled, (2.5, 97.5)), abs=0.03
+        )
         assert estimate.low < estimate.value < estimate.high
 
 
@@ -128,9 +151,13 @@ def test_the_interval_does_not_depend_on_order():
     assert agreement(first[::-1], second[::-1], LEVELS) == expected
     means = [0.5 * (a + b) for a, b in zip(first, second, strict=True)]
     assert agreement(first, means, None) == agreement(means[::-1], first[::-1], None)
-    units = [[a, b, b][: 2 + number % 2] for number, (a, b) in enumerate(zip(first, second, strict=True))]
+    units = [
+        [a, b, b][: 2 + number % 2] for number, (a, b) in enumerate(zip(first, second, strict=True))
+    ]
     shuffled = [unit[::-1] for unit in reversed(units)]
-    assert krippendorff_alpha(units, LEVELS, is_ordered=True) == krippendorff_alpha(shuffled, LEVELS, is_ordered=True)
+    assert krippendorff_alpha(units, LEVELS, is_ordered=True) == krippendorff_alpha(
+        shuffled, LEVELS, is_ordered=True
+    )
 
 
 def test_wrong_ratings():
@@ -167,16 +194,30 @@ def test_several_raters_are_combined_into_one():
         "b": {"q1": 1.0, "q2": 0.5, "q3": 1.0},
         "c": {"q3": 1.0, "q2": 0.5, "q1": 0.5},
     }
-    assert pooled(ratings) == {"q1": pytest.approx(5 / 6), "q2": pytest.approx(1 / 3), "q3": 1.0, "q4": None}
+    assert pooled(ratings) == {
+        "q1": pytest.approx(5 / 6),
+        "q2": pytest.approx(1 / 3),
+        "q3": 1.0,
+        "q4": None,
+    }
 
 
-# Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C: four observers, twelve units.
-OBSERVERS = ("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .")
+# Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C: four observers,
+# twelve units.
+OBSERVERS = (
+    "1 2 3 3 2 1 4 1 2 . . .",
+    "1 2 3 3 2 2 4 1 2 5 . 3",
+    ". 3 3 3 2 3 4 2 2 5 1 .",
+    "1 2 3 3 2 4 4 1 2 5 1 .",
+)
 
 
 @pytest.mark.parametrize(("is_ordered", "value"), [(False, 0.743), (True, 0.849)])
 def test_krippendorffs_published_example(is_ordered, value):
-    units = [[int(cell) for cell in column if cell != "."] for column in zip(*map(str.split, OBSERVERS), strict=True)]
+    units = [
+        [int(cell) for cell in column if cell != "."]
+        for column in zip(*map(str.split, OBSERVERS), strict=True)
+    ]
     result = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered=is_ordered)
     assert result.value == pytest.approx(value, abs=5e-4)
     assert result.low < result.value <= result.high <= 1
@@ -197,7 +238,10 @@ def test_alpha_matches_a_slow_definition(units, is_ordered):
 
 def test_the_interval_of_alpha_is_a_bootstrap_over_items():
     source = random.Random(1)
-    units = [unit[: 2 + source.randrange(2)] for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)]
+    units = [
+        unit[: 2 + source.randrange(2)]
+        for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)
+    ]
     values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(250)]
     result = krippendorff_alpha(units, LEVELS, is_ordered=False)
     assert (result.low, result.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)

@@ -44,7 +44,9 @@ def pending():
 
 
 def mixed(prompt, before):
-    """Reply in all ways: rated, unclear and then rated, cut off and then rated, never rated, refused."""
+    """Reply in all ways: rated, unclear and then rated, cut off and then rated, never rated,
+    refused.
+    """
     number = int(re.search(r"\d+", prompt)[0])
     if number == 1:
         return Reply("The prompt is filtered.", status=400)
@@ -62,7 +64,9 @@ def outcomes(folder):
     with sqlite3.connect(folder / "judgements.sqlite") as database:
         names = "key, prompt, reply, rating, model, prompt_tokens, completion_tokens, finish"
         rows = database.execute(f"SELECT {names} FROM judgements ORDER BY key").fetchall()
-        failures = database.execute("SELECT key, error, reply, model, max_tokens, finish FROM failures ORDER BY key")
+        failures = database.execute(
+            "SELECT key, error, reply, model, max_tokens, finish FROM failures ORDER BY key"
+        )
         return rows, failures.fetchall()
 
 
@@ -78,7 +82,11 @@ def test_batches_and_live_requests_give_the_same_outcomes(tmp_path, monkeypatch,
             port = server.url.split(":")[2]
         stored.append(outcomes(folder))
         summaries.append(
-            re.sub(r".*Judging: | in [\d.]+ s:", "", next(line for line in reversed(log) if "not reached" in line))
+            re.sub(
+                r".*Judging: | in [\d.]+ s:",
+                "",
+                next(line for line in reversed(log) if "not reached" in line),
+            )
         )
         log.clear()
     live, batch = judged
@@ -125,9 +133,13 @@ def test_different_results_for_one_request_are_no_rating(monkeypatch):
     def repeated(line):
         """Return the lines of a result, or the result itself."""
         body = line["response"]["body"]
-        for text in lines_of.get(prompts[line["custom_id"]], [body["choices"][0]["message"]["content"]]):
+        for text in lines_of.get(
+            prompts[line["custom_id"]], [body["choices"][0]["message"]["content"]]
+        ):
             status = text if isinstance(text, int) else 200
-            message = {"error": {"message": "no"}} if status != 200 else json.loads(json.dumps(body))
+            message = (
+                {"error": {"message": "no"}} if status != 200 else json.loads(json.dumps(body))
+            )
             if status == 200:
                 message["choices"][0]["message"]["content"] = text
             yield json.dumps(line | {"response": {"status_code": status, "body": message}}).encode()
@@ -144,11 +156,31 @@ def test_different_results_for_one_request_are_no_rating(monkeypatch):
 
         server.on_batch = repeat
         judged = in_batches(server.url)
-        assert [judgement.rating for judgement in judged] == [None, 0, 0, 0, None, None, None, *[1] * 5]
-        assert {index for index, item in enumerate(judged) if "different results" in (item.error or "")} == {0, 4, 5, 6}
+        assert [judgement.rating for judgement in judged] == [
+            None,
+            0,
+            0,
+            0,
+            None,
+            None,
+            None,
+            *[1] * 5,
+        ]
+        assert {
+            index for index, item in enumerate(judged) if "different results" in (item.error or "")
+        } == {0, 4, 5, 6}
         assert "batch_1" in judged[0].error
         assert not pending()
-        assert [judgement.rating for judgement in in_batches(server.url)] == [1, 0, 0, 0, 1, 1, 1, *[1] * 5]
+        assert [judgement.rating for judgement in in_batches(server.url)] == [
+            1,
+            0,
+            0,
+            0,
+            1,
+            1,
+            1,
+            *[1] * 5,
+        ]
         assert len(server.batches) == 2
         assert len(server.prompts) == 12 + 4
 
@@ -157,7 +189,9 @@ def test_different_results_for_one_request_are_no_rating(monkeypatch):
 def test_an_endpoint_that_drops_metadata_is_named_and_not_paid_twice(monkeypatch, log, is_lost):
     with JudgeServer(lambda *_: Reply()) as server:
         create, lost = server.create_batch, []
-        monkeypatch.setattr(server, "create_batch", lambda request: create(request | {"metadata": None}))
+        monkeypatch.setattr(
+            server, "create_batch", lambda request: create(request | {"metadata": None})
+        )
 
         def drop_one(method, path):
             if method == "created" and is_lost and not lost:
@@ -180,7 +214,9 @@ def test_an_endpoint_that_drops_metadata_is_named_and_not_paid_twice(monkeypatch
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
 def test_errors_of_lines_are_no_refusals(status):
-    with JudgeServer(lambda prompt, _: Reply(status=status if prompt == PROMPTS[5] else 200)) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply(status=status if prompt == PROMPTS[5] else 200)
+    ) as server:
         judged = in_batches(server.url)
         assert [judgement.rating for judgement in judged].count(None) == 1
         assert f"HTTP {status}" in judged[5].error
@@ -191,7 +227,11 @@ def test_errors_of_lines_are_no_refusals(status):
 
 def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
     monkeypatch.setattr(batches, "_FILE_LINES", 5)
-    failure = {"code": "token_limit_exceeded", "message": f"Enqueued token limit reached for {KEY}.", "line": None}
+    failure = {
+        "code": "token_limit_exceeded",
+        "message": f"Enqueued token limit reached for {KEY}.",
+        "line": None,
+    }
 
     with JudgeServer(lambda *_: Reply()) as server:
 
@@ -201,11 +241,19 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
                 server.batches["batch_1"].update(status="failed", errors=errors)
 
         server.on_batch = fail_the_first
-        with pytest.raises(JudgeError, match="token_limit_exceeded: Enqueued token limit reached") as error:
+        with pytest.raises(
+            JudgeError, match="token_limit_exceeded: Enqueued token limit reached"
+        ) as error:
             in_batches(server.url)
         assert KEY not in str(error.value)
         assert len(server.batches) == 3
-        assert len(pending()) in (0, 2, 5, 7, 10)  # batches that were not read yet are collected later
+        assert len(pending()) in (
+            0,
+            2,
+            5,
+            7,
+            10,
+        )  # batches that were not read yet are collected later
         server.on_batch = lambda method, path: None
         assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
         assert sorted(server.prompts) == sorted(PROMPTS)
@@ -215,7 +263,9 @@ def test_a_batch_that_fails_is_one_error_and_the_others_are_kept(monkeypatch):
 def test_the_probe_finds_the_name_of_the_token_limit():
     def reply(prompt, _):
         if "max_tokens" in server.bodies[-1]:
-            return Reply("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", status=400)
+            return Reply(
+                "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", status=400
+            )
         return Reply()
 
     with JudgeServer(reply) as server:
@@ -263,10 +313,14 @@ def test_an_answer_nested_too_deeply_ends_the_run(monkeypatch):
             in_batches(server.url)
 
 
-@pytest.mark.parametrize("body", [b"[]", b'{"id": null}', b"<html>", b'{"status": 3, "request_counts": 1}'])
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"id": null}', b"<html>", b'{"status": 3, "request_counts": 1}']
+)
 def test_unexpected_answers_about_batches_are_one_error(monkeypatch, body):
     with JudgeServer(lambda *_: Reply()) as server:
-        monkeypatch.setattr(server, "create_batch", lambda _: json.loads(body) if body[:1] != b"<" else 3)
+        monkeypatch.setattr(
+            server, "create_batch", lambda _: json.loads(body) if body[:1] != b"<" else 3
+        )
         with pytest.raises(JudgeError):
             in_batches(server.url)
 
@@ -274,7 +328,9 @@ def test_unexpected_answers_about_batches_are_one_error(monkeypatch, body):
 def test_a_batch_that_the_endpoint_does_not_know_is_an_error_and_live_requests_are_the_way_out():
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None
-        server.on_batch = lambda method, path: server.batches.clear() if path.endswith("batch_1") else None
+        server.on_batch = lambda method, path: (
+            server.batches.clear() if path.endswith("batch_1") else None
+        )
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"batch_1.*--batch"):
                 in_batches(server.url)
@@ -288,7 +344,9 @@ def test_a_batch_that_the_endpoint_does_not_know_is_an_error_and_live_requests_a
 def test_a_batch_with_an_unknown_status_is_collected_later(status):
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None
-        server.on_batch = lambda method, path: path.endswith("_1") and server.batches["batch_1"].update(status=status)
+        server.on_batch = lambda method, path: (
+            path.endswith("_1") and server.batches["batch_1"].update(status=status)
+        )
         with pytest.raises(JudgeError, match=f"batch_1 .*{status}"):
             in_batches(server.url)
         assert len(pending()) == 12
@@ -336,7 +394,12 @@ def ratings_of(process):
         pytest.param("created", "/batches", marks=pytest.mark.whole),
         *(
             pytest.param(method, path, marks=pytest.mark.nightly)
-            for method, path in [("POST", "/files"), ("POST", "/batches"), ("GET", "_1"), ("GET", "/content")]
+            for method, path in [
+                ("POST", "/files"),
+                ("POST", "/batches"),
+                ("GET", "_1"),
+                ("GET", "/content"),
+            ]
         ),
     ],
 )
@@ -365,7 +428,9 @@ def test_two_processes_share_a_batch_and_ctrl_c_leaves_it(tmp_path):
     with JudgeServer(lambda *_: Reply()) as server:
         server.polls = None
         first = start(server, tmp_path)
-        wait_until(lambda: any(batch["polled"] for batch in server.batches.values()), running(first))
+        wait_until(
+            lambda: any(batch["polled"] for batch in server.batches.values()), running(first)
+        )
         second = start(server, tmp_path)
         first.send_signal(signal.SIGINT)
         _, err = first.communicate(timeout=FOREVER_S)
@@ -386,7 +451,9 @@ def test_a_live_run_says_how_many_prompts_are_in_batches(log):
         row = ["key", "gone 1 token", server.url, "judge", "batch_1", 0.0]
         keys = [cache_key("judge", {"temperature": 0}, Prompt(prompt)) for prompt in PROMPTS[:4]]
         with JudgementCache(default_cache_path()) as cache:
-            cache.write("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [[key, *row[1:]] for key in keys])
+            cache.write(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [[key, *row[1:]] for key in keys]
+            )
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
         assert any("4 prompts may be in batches" in line for line in log)
         assert len(server.prompts) == 12

@@ -19,7 +19,13 @@ _ENDPOINT = "http://host/v1"
 
 
 def _rated(prompt="prompt \N{SNOWMAN}", **judgement):
-    values = {"rating": 1.0, "reply": "Rating: [[1]]\0", "judge": "gpt", "prompt_tokens": 12, "seconds": 0.5}
+    values = {
+        "rating": 1.0,
+        "reply": "Rating: [[1]]\0",
+        "judge": "gpt",
+        "prompt_tokens": 12,
+        "seconds": 0.5,
+    }
     return Judgement(**values | judgement, endpoint=_ENDPOINT, prompt=prompt)
 
 
@@ -29,7 +35,9 @@ def _loaded(cache, keys):
 
 
 def _loaded_failures(cache, keys):
-    return {key: replace(judgement, time=None) for key, judgement in cache.load_failures(keys).items()}
+    return {
+        key: replace(judgement, time=None) for key, judgement in cache.load_failures(keys).items()
+    }
 
 
 @pytest.fixture
@@ -57,7 +65,12 @@ def test_stored_entries_are_loaded(path):
 @pytest.mark.parametrize(
     "change",
     [
-        *("reply = CAST(reply AS BLOB)", "reply = CAST(x'fffe' AS TEXT)", "prompt = x'00'", "rating = 'good'"),
+        *(
+            "reply = CAST(reply AS BLOB)",
+            "reply = CAST(x'fffe' AS TEXT)",
+            "prompt = x'00'",
+            "rating = 'good'",
+        ),
         *("prompt_tokens = 'many'", "seconds = x'00'"),
     ],
 )
@@ -80,7 +93,9 @@ def test_different_questions_have_different_keys():
         for prompt in (Prompt(text, images),)
     }
     assert len(keys) == 72
-    assert cache_key("a", {"x": 1, "y": 2}, Prompt("b")) == cache_key("a", {"y": 2, "x": 1}, Prompt("b"))
+    assert cache_key("a", {"x": 1, "y": 2}, Prompt("b")) == cache_key(
+        "a", {"y": 2, "x": 1}, Prompt("b")
+    )
 
 
 def test_keys_do_not_change():
@@ -125,14 +140,24 @@ def test_stored_replies_without_finish_reason_count_if_they_end_with_a_rating(pa
         "[[0]] or rather [[1]]",
         "<think>[[0]]</think>[[1]]",
     ]
-    cut = ["It would get [[1]]. But let me compare", "[[1]] or", "<think>so [[1]]", "Rating: [[1]]\n\nThe reason: no"]
+    cut = [
+        "It would get [[1]]. But let me compare",
+        "[[1]] or",
+        "<think>so [[1]]",
+        "Rating: [[1]]\n\nThe reason: no",
+    ]
     with JudgementCache(path) as cache:
-        keys = {reply: cache_key("judge", {"temperature": 0}, Prompt(reply)) for reply in complete_replies + cut}
+        keys = {
+            reply: cache_key("judge", {"temperature": 0}, Prompt(reply))
+            for reply in complete_replies + cut
+        }
         cache.store({key: _rated(reply, reply=reply) for reply, key in keys.items()})
     with JudgeServer(lambda *_: Reply("[[0]]")) as server:
         judgements = judge(server.url, complete_replies + cut)
         assert sorted(server.prompts) == sorted(cut)
-        assert [judgement.cached for judgement in judgements] == [True] * len(complete_replies) + [False] * len(cut)
+        assert [judgement.cached for judgement in judgements] == [True] * len(complete_replies) + [
+            False
+        ] * len(cut)
         assert [judgement.rating for judgement in judgements] == [1, 0.5, 1, 1, 1, 0, 0, 0, 0]
         assert all(judgement.cached for judgement in judge(server.url, complete_replies + cut))
 
@@ -142,7 +167,9 @@ def test_a_read_only_database_is_an_error(path, monkeypatch):
     before = path.read_bytes()
     connect = sqlite3.connect
     monkeypatch.setattr(
-        cache_module.sqlite3, "connect", lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options)
+        cache_module.sqlite3,
+        "connect",
+        lambda path, **options: connect(f"file:{path}?mode=ro", uri=True, **options),
     )
     with JudgementCache(path) as cache, pytest.raises(CacheError, match="writable"):
         cache.store({"a": _rated()})
@@ -151,7 +178,9 @@ def test_a_read_only_database_is_an_error(path, monkeypatch):
 
 def test_failures_are_kept_until_there_is_a_rating(path):
     words = "HTTP 400: too long"
-    failure = Judgement(None, None, "judge", error=words, finish="length", endpoint=_ENDPOINT, max_tokens=4096)
+    failure = Judgement(
+        None, None, "judge", error=words, finish="length", endpoint=_ENDPOINT, max_tokens=4096
+    )
     before = time.time()
     with JudgementCache(path) as cache:
         cache.store({"a": failure, "b": failure, "c": _rated()})

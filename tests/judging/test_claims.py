@@ -1,4 +1,7 @@
-"""Judge the same prompts in several processes. Only one sends each prompt, and all replies are stored."""
+"""Judge the same prompts in several processes.
+
+Only one sends each prompt, and all replies are stored.
+"""
 
 import asyncio
 import io
@@ -79,7 +82,9 @@ def test_a_refusal_of_another_process_is_reused():
             results = list(pool.map(lambda _: judge(server.url, "abcdefgh", 2), range(2)))
         assert sorted(server.prompts) == list("abcdefgh")
     for judgements in results:
-        assert [j.error.partition("HTTP ")[2] for j in judgements] == [f"400: {name} is bad" for name in "abcdefgh"]
+        assert [j.error.partition("HTTP ")[2] for j in judgements] == [
+            f"400: {name} is bad" for name in "abcdefgh"
+        ]
 
 
 def test_replies_are_stored_before_the_next_request():
@@ -106,11 +111,15 @@ def test_after_a_kill_stored_replies_are_reused_without_waiting():
     with JudgeServer(reply) as server:
         process = start(server, 0, 18, lease=200)
         # Newer replies to other slots of the process may not be stored yet.
-        wait_until(lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, running(process))
+        wait_until(
+            lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, running(process)
+        )
         process.kill()
         process.communicate()
         held.set()
-        assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18  # claims of an ended process expire immediately
+        assert (
+            ratings_of(start(server, 0, 18)) == ["1.0"] * 18
+        )  # claims of an ended process expire immediately
         assert server.prompts[18:] == ["prompt 17"]
 
 
@@ -126,7 +135,9 @@ def test_a_claim_that_is_not_renewed_is_free():
     with JudgeServer(reply) as server:
         stopped = start(server, 0, 8, lease=1.0)
         try:
-            wait_until(lambda: len(server.prompts) == 8 and len(stored_prompts()) == 7, running(stopped))
+            wait_until(
+                lambda: len(server.prompts) == 8 and len(stored_prompts()) == 7, running(stopped)
+            )
             os.kill(stopped.pid, signal.SIGSTOP)
             assert ratings_of(start(server, 0, 8)) == ["1.0"] * 8
             assert server.prompts.count("prompt 0") == 2
@@ -211,7 +222,9 @@ def test_expired_claims_and_claims_of_wrong_clocks_are_ignored(owner, expires_in
 
 
 def test_a_failed_run_leaves_no_claim():
-    with JudgeServer(lambda prompt, _: Reply(status=401) if prompt == "3" else Reply(delay=0.1)) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply(status=401) if prompt == "3" else Reply(delay=0.1)
+    ) as server:
         with pytest.raises(JudgeError):
             judge(server.url, map(str, range(20)), concurrency=4)
         assert claims() == []
@@ -220,7 +233,9 @@ def test_a_failed_run_leaves_no_claim():
 def new_run(cache, url, prompts, concurrency=1):
     """Create a run over prompts, for tests with their own event loop."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
-    return judge_module.Run({Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache)
+    return judge_module.Run(
+        {Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache
+    )
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -229,7 +244,9 @@ def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
 
     async def cancel_at_first_reply(cache, url):
         run = asyncio.create_task(new_run(cache, url, map(str, range(40)), concurrency).ask())
-        monkeypatch.setattr(client_module, "read_reply", lambda *reply: run.cancel() and read_reply(*reply))
+        monkeypatch.setattr(
+            client_module, "read_reply", lambda *reply: run.cancel() and read_reply(*reply)
+        )
         with pytest.raises(asyncio.CancelledError):
             await run
 
@@ -240,7 +257,10 @@ def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
 
 
 def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
-    """After two replies, a request is refused. The run is cancelled while the replies wait for the disk."""
+    """After two replies, a request is refused.
+
+    The run is cancelled while the replies wait for the disk.
+    """
     is_closing = asyncio.Event()
     close = cache_module.Claims.__aexit__
     runs = []
@@ -271,7 +291,11 @@ def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
             await task
 
     holder = other_process()
-    with closing(holder), JudgeServer(reply) as server, JudgementCache(default_cache_path()) as cache:
+    with (
+        closing(holder),
+        JudgeServer(reply) as server,
+        JudgementCache(default_cache_path()) as cache,
+    ):
         asyncio.run(cancel_at_end(cache, server))
         assert stored_prompts() == {"0", "1"}
         assert claims() == []
@@ -287,7 +311,9 @@ def test_a_claim_starts_when_the_lock_is_acquired():
         holder.execute("ROLLBACK")
 
     async def take(cache):
-        async with cache_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as claimed_prompts:
+        async with cache_module.Claims(
+            ["a"], cache, lambda outcome: None, lambda *_: None
+        ) as claimed_prompts:
             assert await claimed_prompts.take() == "a"
             return claims()
 
@@ -303,7 +329,9 @@ def test_a_damaged_claim_is_ignored(owner, expires):
     JudgementCache(default_cache_path()).__exit__()
     key = cache_key("judge", DEFAULT_PARAMETERS, Prompt("a"))
     with closing(sqlite3.connect(default_cache_path(), isolation_level=None)) as database:
-        database.execute("INSERT INTO claims VALUES (?, ?, ?)", [key, owner, expires or time.time() + 100])
+        database.execute(
+            "INSERT INTO claims VALUES (?, ?, ?)", [key, owner, expires or time.time() + 100]
+        )
     with JudgeServer(lambda *_: Reply()) as server:
         assert judge(server.url, ["a"])[0].rating == 1
 

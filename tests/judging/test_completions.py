@@ -31,7 +31,9 @@ def test_a_cut_off_reply_is_requested_once_per_limit():
     with JudgeServer(lambda *_: Reply("so far", finish="length")) as server:
         for _ in range(2):
             (reply,) = complete(server.url, "a").values()
-            assert reply.error.startswith("the language model's reply cannot be used: it was cut off")
+            assert reply.error.startswith(
+                "the language model's reply cannot be used: it was cut off"
+            )
             assert (reply.reply, reply.finish) == ("so far", "length")
         assert len(server.prompts) == 1
         complete(server.url, "a", max_tokens=9000)
@@ -40,7 +42,10 @@ def test_a_cut_off_reply_is_requested_once_per_limit():
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [(Reply("too long", status=400), "HTTP 400: too long"), (Reply(body=b'{"choices": []}'), "no choices")],
+    [
+        (Reply("too long", status=400), "HTTP 400: too long"),
+        (Reply(body=b'{"choices": []}'), "no choices"),
+    ],
 )
 def test_a_prompt_without_a_reply_is_sent_again(answer, error):
     with JudgeServer(lambda *_: answer) as server:
@@ -51,7 +56,10 @@ def test_a_prompt_without_a_reply_is_sent_again(answer, error):
 
 
 def test_a_general_refusal_names_the_language_model():
-    with JudgeServer(lambda *_: Reply(f"bad key {KEY}", status=401)) as server, pytest.raises(JudgeError) as error:
+    with (
+        JudgeServer(lambda *_: Reply(f"bad key {KEY}", status=401)) as server,
+        pytest.raises(JudgeError) as error,
+    ):
         complete(server.url, "a", "b")
     assert "The language model model at http://127.0.0.1" in str(error.value)
     assert KEY not in str(error.value)

@@ -1,4 +1,6 @@
-"""Compare the correction of a judge by people with slow versions, with ppi-python, and with simulated truths."""
+"""Compare the correction of a judge by people with slow versions, with ppi-python, and with
+simulated truths.
+"""
 
 import importlib.util
 import math
@@ -18,7 +20,10 @@ LEVELS = (0.0, 0.5, 1.0)
 
 
 def rated_answers(total, rated, seed, agreeing=0.8):
-    """Return a judge's ratings, and people's of the first answers. The judge repeats a share `agreeing` of them."""
+    """Return a judge's ratings, and people's of the first answers.
+
+    The judge repeats a share `agreeing` of them.
+    """
     chance = random.Random(seed)
     people = chance.choices(LEVELS, (3, 2, 5), k=total)
     judge = [rating if chance.random() < agreeing else chance.choice(LEVELS) for rating in people]
@@ -26,10 +31,11 @@ def rated_answers(total, rated, seed, agreeing=0.8):
 
 
 def slow(judge, people, probabilities, weights):
-    """PPI++ for a mean, as in arXiv 2311.01453: labelled and unlabelled answers are separate, each with weights.
+    """PPI++ for a mean, as in arXiv 2311.01453: labelled and unlabelled answers are separate, each
+    with weights.
 
-    Returns the estimate, the tuned lambda, and the interval's half width and extension for skewness. Differences that
-    the sample does not contain are ignored.
+    Returns the estimate, the tuned lambda, and the interval's half width and extension for
+    skewness. Differences that the sample does not contain are ignored.
     """
     labelled = [number for number, rating in enumerate(people) if rating is not None]
     n, total = len(labelled), len(judge)
@@ -40,7 +46,11 @@ def slow(judge, people, probabilities, weights):
     of_judge = sum(share * judge[number] for number, share in shares.items())
     of_all = sum(share * rating for share, rating in zip(everyone, judge, strict=True))
     covariance = sum(s * (people[k] - of_people) * (judge[k] - of_judge) for k, s in shares.items())
-    variance = sum(s * (rating - of_all) ** 2 for s, rating in zip(everyone, judge, strict=True)) * total / (total - 1)
+    variance = (
+        sum(s * (rating - of_all) ** 2 for s, rating in zip(everyone, judge, strict=True))
+        * total
+        / (total - 1)
+    )
     tuning = min(1, max(0, covariance / ((1 + n / (total - n)) * variance)))
     # The mean over the unlabelled answers is what the mean over all has beyond the labelled ones.
     slope = tuning * total / (total - n)
@@ -87,7 +97,9 @@ def test_estimates_match_a_slow_version(is_weighted):
 
 @pytest.mark.parametrize(("rated", "total"), [(60, 700), (2000, 20_000)])
 def test_estimates_match_ppi_python(rated, total):
-    ppi_py = pytest.importorskip("ppi_py", reason="ppi-python is not installed; pip install ppi-python")
+    ppi_py = pytest.importorskip(
+        "ppi_py", reason="ppi-python is not installed; pip install ppi-python"
+    )
     judge, people = rated_answers(total, rated, 3)
     result = corrected(judge, people, [rated / total] * total)
     split = [np.array(values) for values in (people[:rated], judge[:rated], judge[rated:])]
@@ -97,8 +109,8 @@ def test_estimates_match_ppi_python(rated, total):
     assert result.corrected.value == pytest.approx(estimate, abs=1e-12)
     (same,) = ppi_py.ppi_mean_pointestimate(*split, lam=result.tuning)
     assert same == pytest.approx(estimate, abs=1e-12)
-    # Its intervals use the normal distribution and divide variances by n. These use t and n - 2, and one end is farther
-    # away for skewness.
+    # Its intervals use the normal distribution and divide variances by n. These use t and n - 2,
+    # and one end is farther away for skewness.
     freedom = t.ppf(0.975, rated - 2) / 1.959964 * math.sqrt(rated / (rated - 2))
     halves = sorted((result.corrected.high - estimate, estimate - result.corrected.low))
     assert halves[0] == pytest.approx(freedom * (high - low) / 2, rel=0.005)
@@ -165,7 +177,10 @@ def test_invalid_values_are_refused(change):
 
 def test_each_stratum_has_its_share_and_the_sample_is_fixed():
     strata = [
-        (name, rating) for name, size in (("a", 50), ("b", 100), ("c", 7)) for rating in (0, 1) for _ in range(size)
+        (name, rating)
+        for name, size in (("a", 50), ("b", 100), ("c", 7))
+        for rating in (0, 1)
+        for _ in range(size)
     ]
     positions = draw(strata, 60)
     assert positions == sorted(set(positions))
@@ -175,8 +190,12 @@ def test_each_stratum_has_its_share_and_the_sample_is_fixed():
         assert abs(counts[stratum] - 60 * size / len(strata)) < 2
     assert positions == draw(strata, 60)
     assert draw(strata, len(strata)) == list(range(len(strata)))
-    # Each answer has the same chance, also if the sample's step divides the strata's size; rounding differs by stratum.
-    draws = [draw([(study, number // 10, number % 10 > 4) for number in range(60)], 30) for study in range(2000)]
+    # Each answer has the same chance, also if the sample's step divides the strata's size; rounding
+    # differs by stratum.
+    draws = [
+        draw([(study, number // 10, number % 10 > 4) for number in range(60)], 30)
+        for study in range(2000)
+    ]
     chances = Counter(position for positions in draws for position in positions)
     assert all(abs(chances[position] / len(draws) - 0.5) < 0.05 for position in range(60))
     assert np.std([sum(position % 10 > 4 for position in positions) for positions in draws]) < 2
@@ -220,7 +239,9 @@ def test_large_errors_are_covered_among_small_differences_of_several_raters():
     truth = 0.81 * 0.85 + 0.15 * (0.1 / 6 + 0.1 / 3 + 0.8 * 5 / 6) + 0.04 * 0.2
     for _ in range(studies):
         judge, chance = source.choice(LEVELS, 700, p=(0.1, 0.1, 0.8)), source.random(700)
-        people = np.where(chance < 0.15, abs(judge - 1 / 6), np.where(chance < 0.19, judge < 1, judge))
+        people = np.where(
+            chance < 0.15, abs(judge - 1 / 6), np.where(chance < 0.19, judge < 1, judge)
+        )
         result = corrected(judge, np.where(np.arange(700) < 60, people, np.nan), [60 / 700] * 700)
         both = ((result.corrected, truth), (result.error, truth - 0.85))
         covered += [estimate.low <= value <= estimate.high for estimate, value in both]

@@ -20,7 +20,9 @@ def usage(prompt, completion, total=None, reasoning=None, *, is_nested=True):
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
     if reasoning is not None:
         counts |= {"reasoning_tokens": reasoning} if not is_nested else {}
-        counts |= {"completion_tokens_details": {"reasoning_tokens": reasoning}} if is_nested else {}
+        counts |= (
+            {"completion_tokens_details": {"reasoning_tokens": reasoning}} if is_nested else {}
+        )
     return counts
 
 
@@ -46,8 +48,15 @@ def test_tokens_of_reasoning_are_counted_once():
         "malformed counts": (usage("20", 12, "32", [1]), 12),
         "too large for the cache": (usage(20, 2**62, None, 2**63 - 1), None),
     }
-    counted = {name: read_reply(body(counts), "judge").completion_tokens for name, (counts, _) in cases.items()}
-    assert {name: (counted[name], tokens) for name, (_, tokens) in cases.items() if counted[name] != tokens} == {}
+    counted = {
+        name: read_reply(body(counts), "judge").completion_tokens
+        for name, (counts, _) in cases.items()
+    }
+    assert {
+        name: (counted[name], tokens)
+        for name, (_, tokens) in cases.items()
+        if counted[name] != tokens
+    } == {}
 
 
 def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
@@ -83,26 +92,39 @@ def estimate(url, prompts, capsys, model="judge", prices=None):
 def test_an_estimate_has_the_expected_cost_by_stored_replies_next_to_the_bound(capsys, tmp_path):
     """Replies of another model, endpoint or kind of prompts do not count."""
     prices = tmp_path / "prices.json"
-    prices.write_text('{"judge": {"input": 0, "output": 1000}, "other": {"input": 0, "output": 1000}}')
+    prices.write_text(
+        '{"judge": {"input": 0, "output": 1000}, "other": {"input": 0, "output": 1000}}'
+    )
 
     def reply(prompt, _):
         model = server.bodies[-1]["model"]
         tokens = 7000 if model == "judge-mini" else 100 + int(prompt.split()[-1])
-        return Reply(body=body(usage(20, tokens, 20 + tokens), model=model.replace("judge", "judge-2026")).encode())
+        return Reply(
+            body=body(
+                usage(20, tokens, 20 + tokens), model=model.replace("judge", "judge-2026")
+            ).encode()
+        )
 
     with JudgeServer(reply) as server:
         assert "expected:" not in estimate(server.url, PROMPTS, capsys, prices=prices)
         judge(server.url, PROMPTS[:3], concurrency=1)
         judge(server.url, PROMPTS[:3], concurrency=1, model="judge-mini")
-        judge(server.url, [f"another kind of prompt {number}" for number in (500, 600)], concurrency=1)
+        judge(
+            server.url, [f"another kind of prompt {number}" for number in (500, 600)], concurrency=1
+        )
         sent = len(server.prompts)
         output = estimate(server.url, PROMPTS, capsys, prices=prices)
         assert len(server.prompts) == sent
-        assert re.findall(r"at most ([\d,]+) reply tokens \(expected: ~([\d,]+), from (\d+)", output) == (
-            [("110,592", "2,727", "3")] * 2  # the step and the total: 27 requests, 4096 tokens at most, 101 expected
+        assert re.findall(
+            r"at most ([\d,]+) reply tokens \(expected: ~([\d,]+), from (\d+)", output
+        ) == (
+            [("110,592", "2,727", "3")]
+            * 2  # the step and the total: 27 requests, 4096 tokens at most, 101 expected
         )
         assert "at most 110.59 for replies (expected: ~2.73" in output
-        assert "expected:" not in estimate(server.url, PROMPTS, capsys, model="other", prices=prices)
+        assert "expected:" not in estimate(
+            server.url, PROMPTS, capsys, model="other", prices=prices
+        )
     with JudgeServer(reply) as elsewhere:
         assert "expected:" not in estimate(elsewhere.url, PROMPTS[5:], capsys)
 
@@ -112,8 +134,17 @@ def test_a_run_logs_the_expected_cost_by_its_first_replies(log, tmp_path):
     prices.write_text('{"judge": {"input": 1000, "output": 1000}}')
     with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 132, 100)).encode())) as server:
         judge(server.url, PROMPTS[:20], asking=Asking(prices=prices))
-        assert [line for line in log if "first 20 replies" in line] == []  # the summary has the cost
+        assert [
+            line for line in log if "first 20 replies" in line
+        ] == []  # the summary has the cost
         judge(server.url, [f"{prompt} again" for prompt in PROMPTS], asking=Asking(prices=prices))
     (line,) = [line for line in log if "first 20 replies" in line]
-    for fact in ("30 requests", "~600 prompt tokens", "~3,360 reply tokens", "at most 122,880", "~3.96", "123.48"):
+    for fact in (
+        "30 requests",
+        "~600 prompt tokens",
+        "~3,360 reply tokens",
+        "at most 122,880",
+        "~3.96",
+        "123.48",
+    ):
         assert fact in line

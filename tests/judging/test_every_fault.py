@@ -44,9 +44,14 @@ def retry_now(reply):
 
 # Temporary faults. Each precedes one good reply.
 TEMPORARY = {
-    **{f"status {n}": (lambda _, n=n: retry_now(Reply("busy", status=n))) for n in (408, 409, 425, 429, 500, 502, 503)},
+    **{
+        f"status {n}": (lambda _, n=n: retry_now(Reply("busy", status=n)))
+        for n in (408, 409, 425, 429, 500, 502, 503)
+    },
     "dropped": lambda _: Reply(drop=True),
-    "cut": lambda rating: Reply(f"It would get {wrong(rating)}. But let me compare", finish="length"),
+    "cut": lambda rating: Reply(
+        f"It would get {wrong(rating)}. But let me compare", finish="length"
+    ),
     "cut at a rating": lambda rating: Reply(f"It gets {wrong(rating)}", finish="max_tokens"),
     "filtered": lambda rating: Reply(f"So {wrong(rating)}", finish="content_filter"),
     "unknown end": lambda rating: Reply(f"{wrong(rating)} or else", finish="odd"),
@@ -54,16 +59,26 @@ TEMPORARY = {
     "no rating": lambda _: Reply("I cannot say."),
     "off the scale": lambda rating: Reply(f"{wrong(rating)}, no, [[7]]"),
     "invalid JSON": lambda _: Reply(body=b'{"choices": [{"mess'),
-    "a page": lambda _: Reply(body=b"<html>[[1]]\xff</html>", headers={"Content-Type": "text/html"}),
+    "a page": lambda _: Reply(
+        body=b"<html>[[1]]\xff</html>", headers={"Content-Type": "text/html"}
+    ),
     "no choices": lambda _: Reply(choices=0),
-    "no text": lambda rating: Reply(body=body(content=None, reasoning_content=f"Surely {wrong(rating)}")),
+    "no text": lambda rating: Reply(
+        body=body(content=None, reasoning_content=f"Surely {wrong(rating)}")
+    ),
 }
 # Good replies that are easily misread.
 GOOD = {
     "plain": lambda rating: Reply(f"Rating: [[{rating:g}]]"),
-    "closed thought": lambda rating: Reply(f"<think>Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
-    "thought of the template": lambda rating: Reply(f"Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
-    "separate reasoning": lambda rating: Reply(body=body(content=f"[[{rating:g}]]", reasoning=wrong(rating))),
+    "closed thought": lambda rating: Reply(
+        f"<think>Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"
+    ),
+    "thought of the template": lambda rating: Reply(
+        f"Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"
+    ),
+    "separate reasoning": lambda rating: Reply(
+        body=body(content=f"[[{rating:g}]]", reasoning=wrong(rating))
+    ),
     "no finish reason": lambda rating: Reply(f"[[{rating:g}]] it is", finish=None),
     "key": lambda rating: Reply(f"{KEY}{{}} [[{rating:g}]]"),
     "slow": lambda rating: Reply(f"[[{rating:g}]]", delay=0.1),
@@ -83,10 +98,16 @@ class Faults:
     def __init__(self):
         source = random.Random(SEED)
         self.rating = {prompt: source.choice((0.0, 0.5, 1.0)) for prompt in PROMPTS}
-        self.permanent = {prompt: source.choice([*PERMANENT]) for prompt in source.sample(PROMPTS[20:], 40)}
+        self.permanent = {
+            prompt: source.choice([*PERMANENT]) for prompt in source.sample(PROMPTS[20:], 40)
+        }
         answered = [prompt for prompt in PROMPTS if prompt not in self.permanent]
-        self.temporary = {prompt: source.choice([*TEMPORARY]) for prompt in source.sample(answered, 150)}
-        self.silent = set(source.sample([prompt for prompt in answered if prompt not in self.temporary], 3))
+        self.temporary = {
+            prompt: source.choice([*TEMPORARY]) for prompt in source.sample(answered, 150)
+        }
+        self.silent = set(
+            source.sample([prompt for prompt in answered if prompt not in self.temporary], 3)
+        )
         self.good = {prompt: source.choice([*GOOD]) for prompt in answered}
         self.asked = Counter()
         self.by_process = {}
@@ -139,7 +160,9 @@ def judge_them(path):
         judgements = judge_all(requests, SCALE, judge_settings("none"))
     except JudgeError as error:
         judgements = error.judgements
-    Path(path).write_text(json.dumps([[j.rating, j.reply, j.error] for j in judgements]), encoding="utf-8")
+    Path(path).write_text(
+        json.dumps([[j.rating, j.reply, j.error] for j in judgements]), encoding="utf-8"
+    )
 
 
 def start(server, number, data):
@@ -173,7 +196,9 @@ def test_every_answer_is_rated_once_and_correctly(data):
             running[victim].kill()
             running.pop(victim).wait()
             rated = dict(select("prompt, rating", "judgements"))
-            lost = [p for p in faults.by_process[victim] if p not in rated and p not in faults.permanent]
+            lost = [
+                p for p in faults.by_process[victim] if p not in rated and p not in faults.permanent
+            ]
             assert len(lost) <= CONCURRENCY, "lost more prompts than were in flight"
             in_flight.update(lost)
             running[started] = start(server, started, data)
@@ -184,7 +209,9 @@ def test_every_answer_is_rated_once_and_correctly(data):
             assert process.wait(timeout=MINUTES) == 0, log
 
     rated = dict(select("prompt, rating", "judgements"))
-    could_be_rated = {prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.permanent}
+    could_be_rated = {
+        prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.permanent
+    }
     assert rated == could_be_rated
     for number in running:
         judgements = json.loads((data / f"result {number}.json").read_text(encoding="utf-8"))
@@ -197,5 +224,8 @@ def test_every_answer_is_rated_once_and_correctly(data):
         assert faults.asked[prompt] <= 1 + faulty + in_flight[prompt], prompt
     for counts in faults.by_process.values():
         for prompt, kind in faults.permanent.items():
-            assert counts[prompt] <= (3 if kind in ("always cut", "never rated") else 1), (prompt, kind)
+            assert counts[prompt] <= (3 if kind in ("always cut", "never rated") else 1), (
+                prompt,
+                kind,
+            )
     assert all(KEY.encode() not in path.read_bytes() for path in data.iterdir())

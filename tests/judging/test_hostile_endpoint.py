@@ -26,7 +26,10 @@ def packed(body, encoding):
 @pytest.mark.parametrize(
     ("status", "location", "location_named"),
     [
-        *((status, "http://me:s3cret@{}/v1/chat/completions?k={}", "http://127.0.0.1:") for status in (301, 302, 303)),
+        *(
+            (status, "http://me:s3cret@{}/v1/chat/completions?k={}", "http://127.0.0.1:")
+            for status in (301, 302, 303)
+        ),
         (307, "http://{}?k={}@x", "http://127.0.0.1:"),
         (308, "//{}/v1?k={}", "another path"),
         (307, "/v2?k={1}", "another path"),
@@ -48,8 +51,16 @@ def test_redirects_are_not_followed(status, location, location_named):
 @pytest.mark.parametrize(
     "reply",
     [
-        *(Reply(body=LARGE), packed(gzip.compress(LARGE), "gzip"), packed(zlib.compress(LARGE), "deflate")),
-        *(packed(gzip.compress(gzip.compress(BODY)), "gzip, gzip"), packed(BODY, "br"), packed(BODY, "zstd")),
+        *(
+            Reply(body=LARGE),
+            packed(gzip.compress(LARGE), "gzip"),
+            packed(zlib.compress(LARGE), "deflate"),
+        ),
+        *(
+            packed(gzip.compress(gzip.compress(BODY)), "gzip, gzip"),
+            packed(BODY, "br"),
+            packed(BODY, "zstd"),
+        ),
     ],
 )
 def test_large_bodies_and_other_encodings_are_rejected(reply):
@@ -81,7 +92,9 @@ def test_a_larger_limit_accepts_a_large_body():
     assert judgement.rating == 1
 
 
-@pytest.mark.parametrize(("wait", "abbreviated"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
+@pytest.mark.parametrize(
+    ("wait", "abbreviated"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")]
+)
 def test_long_waits_are_abbreviated(wait, abbreviated):
     server = JudgeServer(lambda *_: Reply("busy", status=500, headers={"Retry-After": wait}))
     with server, pytest.raises(JudgeError, match=abbreviated) as raised:

@@ -29,15 +29,28 @@ pytestmark = [
 
 VERDICT = "Rating: [[0.5]]"
 TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 ANSWERS = (  # texts that the model has seen
-    "The user asks what to do next in the kitchen. Which action should come next to make a cup of coffee?",
-    "Take the mug from the shelf, rinse the mug, put the mug on the counter and pour water into the kettle.",
-    "Open the fridge, take the milk, close the fridge. Cut the onion, peel the potato, wash the knife.",
+    (
+        "The user asks what to do next in the kitchen. Which action should come next to make "
+        "a cup of coffee?"
+    ),
+    (
+        "Take the mug from the shelf, rinse the mug, put the mug on the counter and pour "
+        "water into the kettle."
+    ),
+    (
+        "Open the fridge, take the milk, close the fridge. Cut the onion, peel the potato, "
+        "wash the knife."
+    ),
 )
-REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {ANSWERS[n]}", "a mug", "a cup") for n in range(3)]
+REQUESTS = [
+    JudgeRequest(f"question/{n}", f"Rate answer {n}: {ANSWERS[n]}", "a mug", "a cup")
+    for n in range(3)
+]
 
 
 def save_chat_model(folder, steps):
@@ -74,7 +87,8 @@ def save_chat_model(folder, steps):
         model(torch.cat([prompt, target], dim=1), labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    # After 24 tokens, the end becomes increasingly likely. Otherwise an untrained model generates a thousand tokens.
+    # After 24 tokens, the end becomes increasingly likely. Otherwise an untrained model generates a
+    # thousand tokens.
     model.generation_config.exponential_decay_length_penalty = (24, 2.0)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -96,7 +110,11 @@ def url(tmp_path_factory):
     """Start a server that loads every requested model."""
     folder = tmp_path_factory.mktemp("server")
     address = f"http://127.0.0.1:{(port := free_port())}"
-    environment = os.environ | {"HF_HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "HF_HOME": str(folder),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     program = shutil.which("transformers", path=Path(sys.executable).parent)
     command = [program, "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     with (folder / "log.txt").open("w") as log:

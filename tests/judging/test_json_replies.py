@@ -11,7 +11,14 @@ from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, REPEATED_KEY, SEVERAL, ask_json
+from lmms_egoplan.judging.json_replies import (
+    CUT_OFF,
+    NO_REPLY,
+    NOT_JSON,
+    REPEATED_KEY,
+    SEVERAL,
+    ask_json,
+)
 from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings, language_model
@@ -38,7 +45,9 @@ def test_each_prompt_has_its_json_or_one_reason():
         "cut": (Reply(GOOD[:-1], finish="length"), CUT_OFF),
         "refused": (Reply("too long", status=400), NO_REPLY),
     }
-    with JudgeServer(lambda prompt, _: spoilt[prompt][0] if prompt in spoilt else Reply(GOOD)) as server:
+    with JudgeServer(
+        lambda prompt, _: spoilt[prompt][0] if prompt in spoilt else Reply(GOOD)
+    ) as server:
         results = ask(server, ["good", *spoilt])
     assert results.pop("good") == VALUE
     assert {name: (rejection.step, rejection.reason) for name, rejection in results.items()} == {
@@ -73,7 +82,12 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         for _ in range(2):
             results = ask(server, [*spoilt, "good"])
             assert results.pop("good") == VALUE
-            assert [value.reason for value in results.values()] == [NOT_JSON, SEVERAL, REPEATED_KEY, *[CUT_OFF] * 3]
+            assert [value.reason for value in results.values()] == [
+                NOT_JSON,
+                SEVERAL,
+                REPEATED_KEY,
+                *[CUT_OFF] * 3,
+            ]
             assert Counter(server.prompts) == dict.fromkeys(spoilt, 2) | {"good": 1}
         mended = spoilt.pop("prose"), spoilt.pop("ends early")
         assert len(mended) == 2
@@ -86,9 +100,17 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         ask_json("step", {name: name for name in names}, settings, "things")
         assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
         results = ask(server, names, retry_rejected=True)
-        assert [name for name, value in results.items() if value == VALUE] == ["prose", "ends early", "good"]
+        assert [name for name, value in results.items() if value == VALUE] == [
+            "prose",
+            "ends early",
+            "good",
+        ]
         # Replies that are still unusable are requested twice, as in a new run.
-        assert Counter(server.prompts) == dict.fromkeys(spoilt, 4) | {"prose": 3, "ends early": 3, "good": 1}
+        assert Counter(server.prompts) == dict.fromkeys(spoilt, 4) | {
+            "prose": 3,
+            "ends early": 3,
+            "good": 1,
+        }
         # Accepted replies are reused with and without the option.
         accepted = ["prose", "ends early", "good"]
         assert ask(server, accepted, retry_rejected=True) == dict.fromkeys(accepted, VALUE)
@@ -112,7 +134,11 @@ def formats(server):
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
     def reply(*_):
-        return Reply("no such parameter", status=status) if "response_format" in server.bodies[-1] else Reply(GOOD)
+        return (
+            Reply("no such parameter", status=status)
+            if "response_format" in server.bodies[-1]
+            else Reply(GOOD)
+        )
 
     with JudgeServer(reply) as server:
         for name in ("a", "b"):
@@ -121,7 +147,9 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
 
 
 def test_a_schema_is_sent_after_a_refusal_for_another_reason():
-    with JudgeServer(lambda prompt, _: Reply("too long", status=400) if "long" in prompt else Reply(GOOD)) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply("too long", status=400) if "long" in prompt else Reply(GOOD)
+    ) as server:
         assert ask(server, ["c"]) == {"c": VALUE}
         assert ask(server, ["long"])["long"].reason == NO_REPLY
         assert ask(server, ["d"]) == {"d": VALUE}
@@ -139,14 +167,21 @@ def test_losing_more_than_a_tenth_is_an_error(lost, is_error):
 def test_the_judges_variables_set_the_language_model(monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_MODEL", raising=False)
-    assert [language_model("gpt-4").model, language_model("gpt-4", "mine").model] == ["gpt-4", "mine"]
+    assert [language_model("gpt-4").model, language_model("gpt-4", "mine").model] == [
+        "gpt-4",
+        "mine",
+    ]
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
     with pytest.raises(LmmsEgoplanError, match="LMMS_EGOPLAN_JUDGE_MODEL"):
         language_model("gpt-4")
 
 
 def test_rejections_are_counted_in_order_and_written_one_per_line():
-    rejections = [Rejection("a", "late", "x"), Rejection("b", "early", "y", "é"), Rejection("a", "late", "z")]
+    rejections = [
+        Rejection("a", "late", "x"),
+        Rejection("b", "early", "y", "é"),
+        Rejection("a", "late", "z"),
+    ]
     assert counted(rejections) == [("late", 2), ("early", 1)]
     lines = json_lines(map(vars, rejections)).splitlines()
     assert [Rejection(**json.loads(line)) for line in lines] == rejections

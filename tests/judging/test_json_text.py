@@ -7,21 +7,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging.json_replies import CUT_OFF, NOT_JSON, REPEATED_KEY, SEVERAL, UnreadableError, read_json_reply
+from lmms_egoplan.judging.json_replies import (
+    CUT_OFF,
+    NOT_JSON,
+    REPEATED_KEY,
+    SEVERAL,
+    UnreadableError,
+    read_json_reply,
+)
 from lmms_egoplan.judging.text import without_thinking
 from patience import processor_time_below
 
-VALUE = {"goal": "make tea", "steps": ["fill the kettle, slowly", {"then": 2, "left": None, "done": True}]}
+VALUE = {
+    "goal": "make tea",
+    "steps": ["fill the kettle, slowly", {"then": 2, "left": None, "done": True}],
+}
 GOOD = json.dumps(VALUE)
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        *(GOOD, f"\ufeff{GOOD}", f"Sure! Here it is: {GOOD}", f"{GOOD}\nLet me know if you need more."),
-        *(f"```json\n{GOOD}\n```", f"As you asked [1]:\n```JSON\n{GOOD}\n```\nI used {{x}} and {{don't}} as names."),
+        *(
+            GOOD,
+            f"\ufeff{GOOD}",
+            f"Sure! Here it is: {GOOD}",
+            f"{GOOD}\nLet me know if you need more.",
+        ),
+        *(
+            f"```json\n{GOOD}\n```",
+            f"As you asked [1]:\n```JSON\n{GOOD}\n```\nI used {{x}} and {{don't}} as names.",
+        ),
         *(f"<think>hm {{</think>\n{GOOD}", f"I use {{x}} and [it]. {GOOD}"),
-        *(f"{GOOD}\nAgain: {json.dumps(VALUE, indent=1, sort_keys=True)}", f"[{GOOD}]", f"[{GOOD}, {GOOD}]"),
+        *(
+            f"{GOOD}\nAgain: {json.dumps(VALUE, indent=1, sort_keys=True)}",
+            f"[{GOOD}]",
+            f"[{GOOD}, {GOOD}]",
+        ),
         *(f"\\boxed{{{GOOD}}}", GOOD.replace("}]}", "},],}"), repr(VALUE), GOOD.replace('"', "'")),
         GOOD.replace('"goal"', "goal"),
         GOOD.replace('"goal"', '// as asked\n"goal"').replace("2,", "2, # two\n") + "// done",
@@ -41,7 +63,10 @@ def test_the_only_object_is_read(reply):
         ('{"text": "the "red" cup"}', {"text": 'the "red" cup'}),
         ('{"text": "two\nlines",}', {"text": "two\nlines"}),
         ('{"text": "caf\\u00e9 \\n é \\ud83d\\ude00",}', {"text": "café \n é 😀"}),
-        ('{"number": -1.5e3, "empty": "", "none": [],}', {"number": -1500.0, "empty": "", "none": []}),
+        (
+            '{"number": -1.5e3, "empty": "", "none": [],}',
+            {"number": -1500.0, "empty": "", "none": []},
+        ),
         *(('{"GOAL": 1}', {"GOAL": 1}), ("{}", {})),
     ],
 )
@@ -51,16 +76,29 @@ def test_values_are_not_changed(reply, value):
 
 @pytest.mark.parametrize(
     ("reply", "value"),
-    [('Seen: ["cup", "sink"]', ["cup", "sink"]), ("```\n['cup',]\n```", ["cup"]), ("[1] shows none: []", [])],
+    [
+        ('Seen: ["cup", "sink"]', ["cup", "sink"]),
+        ("```\n['cup',]\n```", ["cup"]),
+        ("[1] shows none: []", []),
+    ],
 )
 def test_the_only_array_is_read(reply, value):
     assert read_json_reply(reply, list) == value
 
 
 UNREADABLE = [
-    *[(text, NOT_JSON) for text in ("", "\0", "no", "5", '"text"', "{x}", "[]", '["a"]', json.dumps(GOOD))],
-    *[(text, NOT_JSON) for text in ('{"a": }', '{"a"}', '{"a": ...}', '{"a": b}', '{"a": undefined}', '{"a": 1]')],
-    *[(text, NOT_JSON) for text in ('{"a": NaN}', '{"a": -Infinity,}', '{"a": 1e999}', '{"a": 1,000}')],
+    *[
+        (text, NOT_JSON)
+        for text in ("", "\0", "no", "5", '"text"', "{x}", "[]", '["a"]', json.dumps(GOOD))
+    ],
+    *[
+        (text, NOT_JSON)
+        for text in ('{"a": }', '{"a"}', '{"a": ...}', '{"a": b}', '{"a": undefined}', '{"a": 1]')
+    ],
+    *[
+        (text, NOT_JSON)
+        for text in ('{"a": NaN}', '{"a": -Infinity,}', '{"a": 1e999}', '{"a": 1,000}')
+    ],
     *[(text, NOT_JSON) for text in ('{"a": "b" + "c"}', '{"a": "b"; "c": 1}', "{'a': 'don't'}")],
     *[(f'{{"a": {"9" * 5000}{end}', NOT_JSON) for end in ("}", ",}")],
     ('{"a": 1, "a": 2,}', NOT_JSON),
@@ -89,14 +127,25 @@ def outcome(reply):
 
 
 def test_no_value_is_invented():
-    failures = [(reply[:100], result, reason) for reply, reason in UNREADABLE if (result := outcome(reply)) != reason]
+    failures = [
+        (reply[:100], result, reason)
+        for reply, reason in UNREADABLE
+        if (result := outcome(reply)) != reason
+    ]
     assert failures == []
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        *("x" * 200_000, '"' * 200_000, "{ " * 100_000, "[ " * 100_000, "{a " * 60_000, "{/*" * 60_000),
+        *(
+            "x" * 200_000,
+            '"' * 200_000,
+            "{ " * 100_000,
+            "[ " * 100_000,
+            "{a " * 60_000,
+            "{/*" * 60_000,
+        ),
         *('{"a": [' + "b : " * 15_000 + "]}", "{'" * 100_000, '{"a": "' + '" ' * 30_000 + '"}'),
     ],
     ids=lambda reply: reply[:8],
@@ -111,9 +160,18 @@ def test_an_object_is_found_after_a_long_text():
         assert read_json_reply(f"{'word ' * 100_000}{GOOD}") == VALUE
 
 
-# Hypothesis also draws words from the package's code, such as thinking tags, which texts must not contain.
-TEXTS = st.text().filter(lambda text: without_thinking(f"Here: {text} Done.") == f"Here: {text} Done.")
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+# Hypothesis also draws words from the package's code, such as thinking tags, which texts must not
+# contain.
+TEXTS = st.text().filter(
+    lambda text: without_thinking(f"Here: {text} Done.") == f"Here: {text} Done."
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+)
 OBJECTS = st.dictionaries(
     TEXTS,
     st.recursive(

@@ -21,13 +21,17 @@ def test_judgements_are_in_order(log):
     ratings = {f"prompt {n}": ("0", "0.5", "1")[n % 3] for n in range(30)}
 
     def reply(prompt, _):
-        return Reply(f"Rating: [[{ratings[prompt]}]]", delay=0.05 * (prompt[-1] == "7"), model="m-1")
+        return Reply(
+            f"Rating: [[{ratings[prompt]}]]", delay=0.05 * (prompt[-1] == "7"), model="m-1"
+        )
 
     with JudgeServer(reply) as server:
         judgements = judge(server.url, ratings)
         names = list(ratings)[::-1]
         again = judge(server.url, names)
-    assert [judgement.rating for judgement in judgements] == [float(rating) for rating in ratings.values()]
+    assert [judgement.rating for judgement in judgements] == [
+        float(rating) for rating in ratings.values()
+    ]
     assert sorted(server.prompts) == sorted(ratings)
     for judgement in judgements:
         assert (judgement.judge, judgement.error, judgement.cached) == ("m-1", None, False)
@@ -55,7 +59,11 @@ def test_the_judges_name_is_safe_to_print(log):
     with JudgeServer(lambda prompt, _: Reply(model=prompt)) as server:
         judged = judge(server.url, names)
         again = judge(server.url, names)
-    assert [judgement.judge for judgement in judged] == [judgement.judge for judgement in again] == [*names.values()]
+    assert (
+        [judgement.judge for judgement in judged]
+        == [judgement.judge for judgement in again]
+        == [*names.values()]
+    )
     assert not {char for line in log for char in line.rstrip("\n")} & set("\x1b\u202e\u200b\r")
 
 
@@ -63,7 +71,9 @@ def test_sends_one_user_message_at_temperature_0():
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, ["how good?"])
     message = {"role": "user", "content": "how good?"}
-    assert server.bodies == [{"model": "judge", "messages": [message], "temperature": 0, "max_tokens": 4096}]
+    assert server.bodies == [
+        {"model": "judge", "messages": [message], "temperature": 0, "max_tokens": 4096}
+    ]
     (headers, *_) = server.headers
     assert headers["authorization"] == f"Bearer {KEY}"
 
@@ -72,7 +82,9 @@ def test_parameters_are_sent_and_change_the_cache_key(log):
     def reply(*_):
         body = server.bodies[-1]
         if "temperature" in body:
-            return Reply("Unsupported value: 'temperature' does not support 0 with this model.", status=400)
+            return Reply(
+                "Unsupported value: 'temperature' does not support 0 with this model.", status=400
+            )
         return Reply(f"[[{int(body['reasoning_effort'] == 'high')}]]", model="o-1")
 
     def ratings(**settings):
@@ -82,27 +94,43 @@ def test_parameters_are_sent_and_change_the_cache_key(log):
         assert "LMMS_EGOPLAN_JUDGE_PARAMETERS can change or remove temperature" in ratings().error
         for _ in range(2):
             for effort in ("low", "high"):
-                judgement = ratings(parameters={"reasoning_effort": effort}, limit_name="max_completion_tokens")
+                judgement = ratings(
+                    parameters={"reasoning_effort": effort}, limit_name="max_completion_tokens"
+                )
                 assert judgement.rating == (effort == "high")
                 assert judgement.judge == f'o-1 (reasoning_effort="{effort}", temperature=null)'
         # The limit is not part of the cache key.
         assert ratings(parameters={"reasoning_effort": "low"}, max_tokens=9).cached
-    sent = [{"model": "judge", "max_completion_tokens": 4096, "reasoning_effort": effort} for effort in ("low", "high")]
-    assert [{k: v for k, v in body.items() if k != "messages"} for body in server.bodies[1:]] == sent
+    sent = [
+        {"model": "judge", "max_completion_tokens": 4096, "reasoning_effort": effort}
+        for effort in ("low", "high")
+    ]
+    assert [
+        {k: v for k, v in body.items() if k != "messages"} for body in server.bodies[1:]
+    ] == sent
     assert sum('reasoning_effort="low", temperature=null) at http' in line for line in log) == 1
 
 
 def test_sends_images_before_the_text():
     images = ("data:image/jpeg;base64,AA==", "data:image/png;base64,AQ==")
     with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([replace(request("how good?"), images=images)], SCALE, JudgeSettings("judge", server.url))
+        judge_all(
+            [replace(request("how good?"), images=images)],
+            SCALE,
+            JudgeSettings("judge", server.url),
+        )
     image_parts = [{"type": "image_url", "image_url": {"url": url}} for url in images]
     (message,) = server.bodies[0]["messages"]
-    assert message == {"role": "user", "content": [*image_parts, {"type": "text", "text": "how good?"}]}
+    assert message == {
+        "role": "user",
+        "content": [*image_parts, {"type": "text", "text": "how good?"}],
+    }
 
 
 def test_images_change_the_cache_key():
-    requests = [replace(request("a"), images=images) for images in (("x",), ("y",), ("y", "x"), (), ("x",))]
+    requests = [
+        replace(request("a"), images=images) for images in (("x",), ("y",), ("y", "x"), (), ("x",))
+    ]
     with JudgeServer(lambda *_: Reply()) as server:
         for _ in range(2):
             judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url))
@@ -114,7 +142,9 @@ def test_images_change_the_cache_key():
 def test_stores_prompt_reply_rating_model_and_tokens():
     with JudgeServer(lambda *_: Reply("Fine. [[0.5]]", model="m-1")) as server:
         judge(server.url, ["how good?"])
-    (row,) = select("prompt, reply, rating, model, endpoint, prompt_tokens, completion_tokens", "judgements")
+    (row,) = select(
+        "prompt, reply, rating, model, endpoint, prompt_tokens, completion_tokens", "judgements"
+    )
     assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", server.url, 2, 2)
 
 
@@ -154,7 +184,11 @@ def test_a_cached_reply_is_read_by_the_current_scale():
         none = replace(SCALE, read=lambda verdict: None)
         for _ in range(2):
             (judgement,) = judge(server.url, ["a"], scale=none)
-            assert (judgement.rating, judgement.reply, len(server.prompts)) == (None, "[[1]] or [[0]]", 1)
+            assert (judgement.rating, judgement.reply, len(server.prompts)) == (
+                None,
+                "[[1]] or [[0]]",
+                1,
+            )
             assert "stored reply" in judgement.error
 
 
@@ -198,7 +232,10 @@ def test_works_inside_a_running_loop():
 
 def test_asks_azure():
     with JudgeServer(lambda *_: Reply()) as server:
-        azure = {"azure_endpoint": server.url.removesuffix("/v1"), "azure_api_version": "2024-02-15-preview"}
+        azure = {
+            "azure_endpoint": server.url.removesuffix("/v1"),
+            "azure_api_version": "2024-02-15-preview",
+        }
         settings = JudgeSettings("deployment", None, KEY, **azure)
         (judgement,) = judge_all([request("a")], SCALE, settings)
         assert probe(settings) == "deployment"

@@ -1,4 +1,7 @@
-"""Kill judging processes with -9. Stored replies are not requested again, and the result is the same."""
+"""Kill judging processes with -9.
+
+Stored replies are not requested again, and the result is the same.
+"""
 
 import json
 import re
@@ -25,9 +28,14 @@ CONCURRENCY = 4
 def judge_sixty(path):
     """Judge 60 answers and write them to `path`; run by the processes."""
     scale = RatingScale(lambda verdict: float(verdict.split("Rating: ")[1]), best=1.0)
-    requests = [JudgeRequest(f"question/{n}", f"Rate answer {n}.", "a mug", "a cup") for n in range(COUNT)]
+    requests = [
+        JudgeRequest(f"question/{n}", f"Rate answer {n}.", "a mug", "a cup") for n in range(COUNT)
+    ]
     judgements = judge_all(requests, scale, judge_settings("none"))
-    rows = [[judgement.rating, judgement.reply, judgement.judge, judgement.error] for judgement in judgements]
+    rows = [
+        [judgement.rating, judgement.reply, judgement.judge, judgement.error]
+        for judgement in judgements
+    ]
     Path(path).write_text(json.dumps(rows), encoding="utf-8")
 
 
@@ -68,7 +76,10 @@ def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch):
 
     with JudgeServer(hold_half) as server:
         first = start(server, tmp_path, path)
-        wait_until(lambda: len(held) == CONCURRENCY == len(server.prompts) - len(server.answered), running(first))
+        wait_until(
+            lambda: len(held) == CONCURRENCY == len(server.prompts) - len(server.answered),
+            running(first),
+        )
         arrived = set(server.answered)
         wait_until(lambda: num_stored(cache) == len(arrived), running(first))
         first.kill()

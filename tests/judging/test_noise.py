@@ -19,7 +19,11 @@ def sd(values):
     return sqrt(sum((value - mean(values)) ** 2 for value in values) / (len(values) - 1))
 
 
-@given(st.integers(2, 5).flatmap(lambda n: st.lists(st.lists(rating, min_size=n, max_size=n), max_size=12)))
+@given(
+    st.integers(2, 5).flatmap(
+        lambda n: st.lists(st.lists(rating, min_size=n, max_size=n), max_size=12)
+    )
+)
 def test_noise_matches_slow_definitions(ratings):
     result = noise(ratings)
     rated = [repeats for repeats in ratings if None not in repeats]
@@ -32,7 +36,9 @@ def test_noise_matches_slow_definitions(ratings):
     assert result.scores == pytest.approx(scores)
     assert result.score == pytest.approx(mean(scores))
     assert result.score_sd == pytest.approx(sd(scores), abs=1e-9)
-    assert result.changed == pytest.approx(mean([max(repeats) != min(repeats) for repeats in rated]))
+    assert result.changed == pytest.approx(
+        mean([max(repeats) != min(repeats) for repeats in rated])
+    )
     assert result.rating_sd == pytest.approx(mean([sd(repeats) for repeats in rated]), abs=1e-9)
 
 

@@ -25,7 +25,10 @@ def test_a_refused_answer_has_the_endpoints_message_and_judging_continues(status
         assert sorted(server.prompts) == sorted(prompts)
     assert [judgement.rating for judgement in good] == [1] * len(GOOD)
     assert (bad.rating, bad.reply) == (None, None)
-    assert bad.error == f"the judge refuses this request: HTTP {status}: the filter said no to [API key]"
+    assert (
+        bad.error
+        == f"the judge refuses this request: HTTP {status}: the filter said no to [API key]"
+    )
     assert "15 now, 0 from the cache; 1 failed, 0 not reached" in log[-1]
     assert "1 answers refused by the endpoint" in log[-1]
 
@@ -36,12 +39,16 @@ def test_new_prompts_are_sent_before_refused_ones():
         judge(server.url, [*refusals, *GOOD[:5]], concurrency=1)
         assert server.prompts == [*refusals, *GOOD[:5]]
         server.prompts.clear()
-        judgements = judge(server.url, ["bad 0", GOOD[0], GOOD[7], "bad 1", GOOD[8], "new"], concurrency=1)
+        judgements = judge(
+            server.url, ["bad 0", GOOD[0], GOOD[7], "bad 1", GOOD[8], "new"], concurrency=1
+        )
         assert server.prompts == [GOOD[7], GOOD[8], "new", "bad 0", "bad 1"]
         assert [judgement.rating for judgement in judgements] == [None, 1, 1, None, 1, 1]
         server.prompts.clear()
         refusals.clear()
-        assert [judgement.rating for judgement in judge(server.url, ["bad 1", "x"], concurrency=1)] == [1, 1]
+        assert [
+            judgement.rating for judgement in judge(server.url, ["bad 1", "x"], concurrency=1)
+        ] == [1, 1]
         assert server.prompts == ["x", "bad 1"]
 
 
@@ -50,13 +57,20 @@ def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
     prompts = [f"{n}" for n in range(100)]
     # Only the digits of the requests differ, not the refusals.
     server = JudgeServer(lambda prompt, _: Reply(f"request {prompt}: no such role", status=400))
-    with server, pytest.raises(JudgeError, match=r"HTTP 400: request \d+: no such role \(the same for all") as raised:
+    with (
+        server,
+        pytest.raises(
+            JudgeError, match=r"HTTP 400: request \d+: no such role \(the same for all"
+        ) as raised,
+    ):
         judge(server.url, prompts, concurrency)
     # With concurrent requests, one of the first ten may be answered late.
     assert len(server.prompts) >= 10 if concurrency > 1 else len(server.prompts) == 10
     judgements = raised.value.judgements
     assert len(judgements) == 100
-    refused = sum(judgement.error.startswith("the judge refuses this request") for judgement in judgements)
+    refused = sum(
+        judgement.error.startswith("the judge refuses this request") for judgement in judgements
+    )
     assert refused >= 10
     assert all("no such role" in judgement.error for judgement in judgements)
 
@@ -72,7 +86,9 @@ def test_ten_quick_refusals_among_slow_answers_do_not_end_the_run():
 
 def test_different_refusals_of_the_first_ten_do_not_end_the_run():
     with JudgeServer(lambda prompt, _: Reply(f"{prompt} is bad", status=400)) as server:
-        judgements = judge(server.url, ["alpha", "beta"] + ["c" * n for n in range(1, 20)], concurrency=1)
+        judgements = judge(
+            server.url, ["alpha", "beta"] + ["c" * n for n in range(1, 20)], concurrency=1
+        )
     assert len(server.prompts) == 21
     assert {judgement.rating for judgement in judgements} == {None}
 
@@ -101,7 +117,11 @@ def test_a_refusal_counts_as_a_reply():
 
     def reply(prompt, _):
         refused = Reply("too long", status=400)
-        return refused if int(prompt) % 5 == 4 else Reply(status=500, headers={"x-should-retry": "false"})
+        return (
+            refused
+            if int(prompt) % 5 == 4
+            else Reply(status=500, headers={"x-should-retry": "false"})
+        )
 
     with JudgeServer(reply) as server:
         judgements = judge(server.url, map(str, range(40)), concurrency=1)

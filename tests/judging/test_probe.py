@@ -26,7 +26,11 @@ def new_process(monkeypatch):
     """Clear all announcements and judge settings."""
     for said in (judge_module._try, judge_module._log_once):
         said.cache_clear()
-    for variable in ("LMMS_EGOPLAN_JUDGE_MODEL", "LMMS_EGOPLAN_JUDGE_BASE_URL", "LMMS_EGOPLAN_JUDGE_API_KEY"):
+    for variable in (
+        "LMMS_EGOPLAN_JUDGE_MODEL",
+        "LMMS_EGOPLAN_JUDGE_BASE_URL",
+        "LMMS_EGOPLAN_JUDGE_API_KEY",
+    ):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -46,12 +50,19 @@ NO_CREDIT = json.dumps({"error": {"message": "no credit", "code": "insufficient_
         (Reply(f"bad key {KEY}", status=401), r"refuses: HTTP 401: bad key \[API key\]", 1),
         (Reply("unknown field", status=400), "refuses: HTTP 400: unknown field", 1),
         (Reply(status=429, body=NO_CREDIT), r"refuses: HTTP 429: no credit\.", 1),
-        (Reply("busy", status=500, headers={"Retry-After-Ms": "1"}), "HTTP 500: busy", 1 + PROBING.retries),
+        (
+            Reply("busy", status=500, headers={"Retry-After-Ms": "1"}),
+            "HTTP 500: busy",
+            1 + PROBING.retries,
+        ),
         (Reply(body=b"<html>hello</html>"), "not JSON: '<html>", 1),
     ],
 )
 def test_probe_reports_the_endpoints_error(reply, message, asked):
-    with JudgeServer(lambda *_: reply) as server, pytest.raises(JudgeError, match=message) as raised:
+    with (
+        JudgeServer(lambda *_: reply) as server,
+        pytest.raises(JudgeError, match=message) as raised,
+    ):
         probe(JudgeSettings("judge", server.url, KEY))
     assert len(server.prompts) == asked
     assert raised.value.judgements == []
@@ -62,7 +73,10 @@ def test_probe_reports_an_unreachable_endpoint(monkeypatch):
     monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1))
     with JudgeServer(lambda *_: Reply()) as server:
         settings = JudgeSettings("judge", server.url)
-    with pytest.raises(JudgeError, match=rf"at {settings.base_url} does not answer: Connection error. \(.*connection"):
+    with pytest.raises(
+        JudgeError,
+        match=rf"at {settings.base_url} does not answer: Connection error. \(.*connection",
+    ):
         probe(settings)
 
 
@@ -85,7 +99,9 @@ def test_a_silent_endpoint_is_reported(monkeypatch):
 
 
 def test_the_probe_has_the_form_of_the_judges_requests(monkeypatch):
-    forms = [judge for benchmark in BENCHMARKS for judge in benchmark.load_judges([*benchmark.judges])]
+    forms = [
+        judge for benchmark in BENCHMARKS for judge in benchmark.load_judges([*benchmark.judges])
+    ]
     with JudgeServer(lambda *_: Reply()) as server:
         set_judge(monkeypatch, server.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "authors")
@@ -98,9 +114,7 @@ def test_the_probe_has_the_form_of_the_judges_requests(monkeypatch):
     assert {body["max_tokens"] for body in server.bodies} == {16}
 
 
-CUT = (
-    b'{"choices": [{"message": {"content": null, "reasoning": "The"}, "finish_reason": "length"}], "model": "thinker"}'
-)
+CUT = b'{"choices": [{"message": {"content": null, "reasoning": "The"}, "finish_reason": "length"}], "model": "thinker"}'
 
 
 def test_a_reply_that_is_cut_off_passes_the_probe():
@@ -198,7 +212,8 @@ def test_a_host_that_drops_connections_is_reported(nowhere, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("headers", "asked"), [({"Retry-After-Ms": "1"}, 1 + PROBING.retries), ({"Retry-After": "60"}, 1)]
+    ("headers", "asked"),
+    [({"Retry-After-Ms": "1"}, 1 + PROBING.retries), ({"Retry-After": "60"}, 1)],
 )
 def test_a_busy_endpoint_passes_the_probe(headers, asked, log):
     with JudgeServer(lambda *_: Reply(f"slowly {KEY}", status=429, headers=headers)) as server:
@@ -212,16 +227,42 @@ def test_a_busy_endpoint_passes_the_probe(headers, asked, log):
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("SSL_CERT_FILE", "/nowhere/secret", r"FileNotFoundError: .*No such file.*Check SSL_CERT_FILE"),
+        (
+            "SSL_CERT_FILE",
+            "/nowhere/secret",
+            r"FileNotFoundError: .*No such file.*Check SSL_CERT_FILE",
+        ),
         ("SSL_CERT_FILE", __file__, r"SSLError: .*no certificate.*Check SSL_CERT_FILE"),
         ("ALL_PROXY", "socks5://127.0.0.1:1", r"ImportError: .*socksio.*ALL_PROXY"),
-        ("HTTP_PROXY", "http://user:se/secret@host", r"cannot be asked: InvalidURL. Check .*HTTP_PROXY"),
-        ("HTTP_PROXY", "foo://user:secret@host", r"cannot be asked: ValueError. Check .*HTTP_PROXY"),
-        ("OPENAI_ORG_ID", "sécret", r"the header OpenAI-Organization must be printable ASCII.*OPENAI_ORG_ID"),
-        ("OPENAI_PROJECT_ID", "secret\nx", r"the header OpenAI-Project must be printable ASCII.*OPENAI_PROJECT_ID"),
+        (
+            "HTTP_PROXY",
+            "http://user:se/secret@host",
+            r"cannot be asked: InvalidURL. Check .*HTTP_PROXY",
+        ),
+        (
+            "HTTP_PROXY",
+            "foo://user:secret@host",
+            r"cannot be asked: ValueError. Check .*HTTP_PROXY",
+        ),
+        (
+            "OPENAI_ORG_ID",
+            "sécret",
+            r"the header OpenAI-Organization must be printable ASCII.*OPENAI_ORG_ID",
+        ),
+        (
+            "OPENAI_PROJECT_ID",
+            "secret\nx",
+            r"the header OpenAI-Project must be printable ASCII.*OPENAI_PROJECT_ID",
+        ),
         pytest.param(
-            *("OPENAI_CUSTOM_HEADERS", "X-A: sécret", r"the header X-A must be printable ASCII.*OPENAI_CUSTOM_HEADERS"),
-            marks=pytest.mark.skipif(not READS_CUSTOM_HEADERS, reason="this openai reads no headers"),
+            *(
+                "OPENAI_CUSTOM_HEADERS",
+                "X-A: sécret",
+                r"the header X-A must be printable ASCII.*OPENAI_CUSTOM_HEADERS",
+            ),
+            marks=pytest.mark.skipif(
+                not READS_CUSTOM_HEADERS, reason="this openai reads no headers"
+            ),
         ),
     ],
 )
@@ -294,5 +335,7 @@ def test_without_a_judge_the_log_explains_the_variables_once(log):
         announce_judge("default-1", "Judge them later.")
         announce_judge("default-2")
     words = "".join(log)
-    assert words.count("No judge is set: answers are saved without ratings, and `score` is NaN") == 1
+    assert (
+        words.count("No judge is set: answers are saved without ratings, and `score` is NaN") == 1
+    )
     assert words.count("Judge them later.") == 1

@@ -25,7 +25,9 @@ def test_ctrl_c_stops_immediately_stores_replies_and_leaves_no_claim():
 
     with JudgeServer(reply) as server:
         process = start(server, 10, 60)
-        wait_until(lambda: len(server.prompts) == 24 and len(select("*", "claims")) == 4, running(process))
+        wait_until(
+            lambda: len(server.prompts) == 24 and len(select("*", "claims")) == 4, running(process)
+        )
         process.send_signal(signal.SIGINT)
         try:
             _, err = process.communicate(timeout=FOREVER_S / 3)
@@ -49,5 +51,7 @@ def test_answers_from_the_cache_load_no_library(data):
     )
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, [f"prompt {n}" for n in range(20)])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=FOREVER_S)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=FOREVER_S
+    )
     assert done.stdout.split("\n")[-2] == "set()"

@@ -19,7 +19,10 @@ from lmms_egoplan.judging.settings import JudgeSettings
 pytestmark = pytest.mark.usefixtures("data")
 
 LONGEST_TITLE = "EgoIntent diagnostics 10/24"
-NOTE = r"[\d,]+ (?:failed|retried|cached|tokens)|waiting for \d+ since \d\d:\d\d:\d\d|\d+ asked by another process"
+NOTE = (
+    r"[\d,]+ (?:failed|retried|cached|tokens)|waiting for \d+ since \d\d:\d\d:\d\d|\d+ asked "
+    r"by another process"
+)
 LINE = re.compile(rf"Judging [\w /]+ \|.*\| \d+/\d+ \[[\d:]+<[\d:?]+(?:, (?:{NOTE}))*\]")
 
 
@@ -65,8 +68,13 @@ def test_the_bar_fits_the_terminal(columns, monkeypatch):
     terminal = Terminal(columns, monkeypatch)
     try:
         with JudgeServer(opinion) as server:
-            settings = JudgeSettings("a-provider/a-judge-of-a-very-long-name-32b-instruct", server.url)
-            for answers in (10, 120):  # many answers make the bar long, although most prompts are equal
+            settings = JudgeSettings(
+                "a-provider/a-judge-of-a-very-long-name-32b-instruct", server.url
+            )
+            for answers in (
+                10,
+                120,
+            ):  # many answers make the bar long, although most prompts are equal
                 requests = [request(f"prompt {n % 40}") for n in range(answers)]
                 judge_all(requests, SCALE, settings, title=LONGEST_TITLE)
     finally:
@@ -89,11 +97,15 @@ def test_the_next_bar_replaces_the_last(monkeypatch):
                 judge_all([request(title)], SCALE, JudgeSettings("judge", server.url), title=title)
     finally:
         terminal.close()
-    assert terminal.text.index("Judging EgoThink existence") < terminal.text.index("Judging EgoThink attribute")
+    assert terminal.text.index("Judging EgoThink existence") < terminal.text.index(
+        "Judging EgoThink attribute"
+    )
     assert "\n" not in terminal.text
 
 
 def test_the_log_names_what_is_judged(log):
     with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([request("a")], SCALE, JudgeSettings("judge", server.url), title="EgoThink existence")
+        judge_all(
+            [request("a")], SCALE, JudgeSettings("judge", server.url), title="EgoThink existence"
+        )
     assert "EgoThink existence: 1 of 1 answers judged by judge in" in log[-1]

@@ -23,13 +23,20 @@ LONG = "sk-very-secret-key-123"
 def errors_of(key, *messages):
     """Return the messages of an endpoint's errors after redaction."""
     with JudgeServer(lambda prompt, _: Reply(messages[int(prompt)], status=400)) as server:
-        judgements = judge(server.url, [str(number) for number in range(len(messages))], api_key=key)
+        judgements = judge(
+            server.url, [str(number) for number in range(len(messages))], api_key=key
+        )
         return [judgement.error for judgement in judgements]
 
 
 @pytest.mark.parametrize("key", ["k", "EMPTY", "s3cret", "12345678", LONG, "a/b+c==", 'q"u\\o'])
 def test_a_key_of_any_length_is_in_no_error(key, log):
-    messages = (f"no key {key}", f"({key})", f"'Authorization: Bearer {key}' is wrong", f"key={key},x")
+    messages = (
+        f"no key {key}",
+        f"({key})",
+        f"'Authorization: Bearer {key}' is wrong",
+        f"key={key},x",
+    )
     for error in errors_of(key, *messages):
         _, _, error = error.partition("HTTP 400: ")
         assert "[API key]" in error
@@ -71,16 +78,25 @@ def test_other_spellings(spell):
 
 def test_a_body_that_spells_the_key_by_codes():
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in LONG)
-    with JudgeServer(lambda *_: Reply(body=f'{{"errors": ["{spelled}"]}}'.encode(), status=400)) as server:
+    with JudgeServer(
+        lambda *_: Reply(body=f'{{"errors": ["{spelled}"]}}'.encode(), status=400)
+    ) as server:
         (judgement,) = judge(server.url, ["a"], api_key=LONG)
     assert judgement.error.endswith('HTTP 400: {"errors": ["[API key]"]}')
 
 
-@pytest.mark.skipif(not READS_CUSTOM_HEADERS, reason="this openai reads no headers from the environment")
+@pytest.mark.skipif(
+    not READS_CUSTOM_HEADERS, reason="this openai reads no headers from the environment"
+)
 def test_headers_that_the_user_set_are_in_no_error(monkeypatch):
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway-Key: gate way 7\nX-Authorization: Token t0ken\nX-Id: z9")
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "X-Gateway-Key: gate way 7\nX-Authorization: Token t0ken\nX-Id: z9"
+    )
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
-    message = "X-Gateway-Key: gate way 7; X-Authorization: Token t0ken; token t0ken; X-Id: z9; org-1; application/json"
+    message = (
+        "X-Gateway-Key: gate way 7; X-Authorization: Token t0ken; token t0ken; X-Id: z9; "
+        "org-1; application/json"
+    )
     (error,) = errors_of("none", message)
     for secret in ("gate", "way", "t0ken", "z9", "org-1"):
         assert secret not in error.replace("X-Gateway", "")
@@ -89,7 +105,11 @@ def test_headers_that_the_user_set_are_in_no_error(monkeypatch):
 
 _PROXIES = {  # address -> texts in which a proxy may echo its credentials
     "http://kitchen-lab:s3cr3t-pass@{}": ("s3cr3t-pass", "kitchen-lab:s3cr3t-pass"),
-    "http://kitchen-lab:s3c%40r3t%2Fpass@{}": ("s3c%40r3t%2Fpass", "s3c@r3t/pass", "kitchen-lab:s3c@r3t/pass"),
+    "http://kitchen-lab:s3c%40r3t%2Fpass@{}": (
+        "s3c%40r3t%2Fpass",
+        "s3c@r3t/pass",
+        "kitchen-lab:s3c@r3t/pass",
+    ),
     "http://tok-en-of-me@{}": ("tok-en-of-me", "tok-en-of-me:"),
     "http://u:pw@{}": ("u:pw", "pw"),  # too short to be removed from replies
 }
@@ -99,7 +119,10 @@ _PROXIES = {  # address -> texts in which a proxy may echo its credentials
     ("variable", "proxy"),
     [
         *(("HTTP_PROXY", proxy) for proxy in _PROXIES),
-        *((variable, next(iter(_PROXIES))) for variable in ("http_proxy", "ALL_PROXY", "FTP_PROXY")),
+        *(
+            (variable, next(iter(_PROXIES)))
+            for variable in ("http_proxy", "ALL_PROXY", "FTP_PROXY")
+        ),
     ],
 )
 def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, log, data):
@@ -109,7 +132,11 @@ def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, log, 
     echo = " ; ".join(["(", *spelled, ")"])
 
     def reply(prompt, _):
-        return Reply(echo, status=400) if prompt == "refused" else Reply(f"{echo} [[1]]", model=echo, finish=echo)
+        return (
+            Reply(echo, status=400)
+            if prompt == "refused"
+            else Reply(f"{echo} [[1]]", model=echo, finish=echo)
+        )
 
     with JudgeServer(reply) as server:
         # The server is its own proxy, because it only looks at paths.
@@ -131,7 +158,11 @@ def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, log, 
 def test_azures_key_is_in_no_error(header):
     with JudgeServer(lambda *_: Reply(f"bad {header}: Bearer k3y or k3y", status=401)) as server:
         settings = JudgeSettings(
-            "deployment", None, "k3y", azure_endpoint=server.url.removesuffix("/v1"), azure_api_version="2024-02-15"
+            "deployment",
+            None,
+            "k3y",
+            azure_endpoint=server.url.removesuffix("/v1"),
+            azure_api_version="2024-02-15",
         )
         with pytest.raises(JudgeError, match=rf"bad {header}: \[API key\] or \[API key\]\. Check"):
             probe(settings)
@@ -153,7 +184,9 @@ def test_redaction_keeps_the_rating(key):
 
 
 def test_long_keys_are_in_no_reply():
-    with JudgeServer(lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)) as server:
+    with JudgeServer(
+        lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)
+    ) as server:
         (judgement,) = judge(server.url, ["a"], api_key=LONG)
     assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "?API key?")
     assert LONG.encode() not in default_cache_path().read_bytes()
@@ -166,7 +199,11 @@ def test_a_key_that_is_a_word_of_the_protocol_breaks_nothing(key):
     assert (judgement.rating, judgement.completion_tokens) == (1, 1)
 
 
-@given(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1, max_size=20), st.text(), st.text())
+@given(
+    st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1, max_size=20),
+    st.text(),
+    st.text(),
+)
 def test_no_error_has_the_key_as_a_word(key, before, after):
     clean = Redactor([key, f"Bearer {key}"]).in_error(f"{before} {key} {after}")
     assert f" {key} " not in clean or key in "[API key]"
@@ -174,4 +211,6 @@ def test_no_error_has_the_key_as_a_word(key, before, after):
 
 @given(st.text(min_size=1, max_size=12), st.text(), st.sampled_from(["0", "0.5", "1"]))
 def test_no_reply_loses_its_rating(key, before, rating):
-    assert f"[[{rating}]]" in Redactor([key]).in_reply(f"{before}[[{rating}]]") or before.endswith("[")
+    assert f"[[{rating}]]" in Redactor([key]).in_reply(f"{before}[[{rating}]]") or before.endswith(
+        "["
+    )

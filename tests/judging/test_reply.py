@@ -12,7 +12,9 @@ _JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["choices", "message", "content", "usage", "model", "prompt_tokens"]), inner, max_size=3
+            st.sampled_from(["choices", "message", "content", "usage", "model", "prompt_tokens"]),
+            inner,
+            max_size=3,
         )
     ),
 )
@@ -27,8 +29,15 @@ def test_reads_a_completion():
     assert read_reply(json.dumps(body), "gpt-4o") == Judgement(
         None, "fine", "gpt-4o-2024-11-20", prompt_tokens=7, completion_tokens=2, finish=""
     )
-    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "fi"}, {"type": "text", "text": "ne"}]
-    assert read_reply(json.dumps({"choices": [{"message": {"content": parts}}]}), "judge").reply == "fine"
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "fi"},
+        {"type": "text", "text": "ne"},
+    ]
+    assert (
+        read_reply(json.dumps({"choices": [{"message": {"content": parts}}]}), "judge").reply
+        == "fine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,15 +50,42 @@ def test_reads_a_completion():
         ('{"choices": []}', "no choices"),
         ('{"choices": [{"message": {"content": null}}]}', "no text"),
         ('{"choices": [{"message": {"content": [{"text": "x"}]}}]}', "no text"),
-        ('{"error": {"message": "overloaded"}, "choices": [{"message": {"content": "x"}}]}', "error: overloaded"),
-        ('{"error": "overloaded", "choices": [{"message": {"content": "x"}}]}', "error: overloaded"),
+        (
+            '{"error": {"message": "overloaded"}, "choices": [{"message": {"content": "x"}}]}',
+            "error: overloaded",
+        ),
+        (
+            '{"error": "overloaded", "choices": [{"message": {"content": "x"}}]}',
+            "error: overloaded",
+        ),
         ('{"choices": [{"error": {"code": 502}, "message": {"content": "x"}}]}', "502"),
-        ('{"choices": [{"message": {"content": "x"}}], "choices": [{"message": {"content": "y"}}]}', "choices"),
-        ('{"choices": [{"message": {"content": "x", "content": "y"}}]}', "choices[0].message.content"),
-        ('{"choices": [{"message": {"content": "x"}, "finish_reason": 1}]}', "finish_reason is no text: 1"),
-        ('{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}', "finish_reason is no text"),
-        ('{"choices": [{"message": {"content": "x"}, "finish_reason": {"type": "length"}}]}', "length"),
-        ('{"choices": [{"message": {"content": "x"}, "finish_reason": false}]}', "finish_reason is no text: False"),
+        (
+            (
+                '{"choices": [{"message": {"content": "x"}}], "choices": [{"message": '
+                '{"content": "y"}}]}'
+            ),
+            "choices",
+        ),
+        (
+            '{"choices": [{"message": {"content": "x", "content": "y"}}]}',
+            "choices[0].message.content",
+        ),
+        (
+            '{"choices": [{"message": {"content": "x"}, "finish_reason": 1}]}',
+            "finish_reason is no text: 1",
+        ),
+        (
+            '{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
+            "finish_reason is no text",
+        ),
+        (
+            '{"choices": [{"message": {"content": "x"}, "finish_reason": {"type": "length"}}]}',
+            "length",
+        ),
+        (
+            '{"choices": [{"message": {"content": "x"}, "finish_reason": false}]}',
+            "finish_reason is no text: False",
+        ),
     ],
 )
 def test_the_error_explains_a_missing_text(body, problem):
@@ -65,11 +101,18 @@ def test_reads_any_body(body):
 
 
 def test_an_empty_error_is_ignored():
-    assert read_reply('{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}', "judge").reply == "x"
+    assert (
+        read_reply(
+            '{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}', "judge"
+        ).reply
+        == "x"
+    )
 
 
 def test_texts_can_be_stored():
-    reply = read_reply(r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}', "judge")
+    reply = read_reply(
+        r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}', "judge"
+    )
     assert reply.reply == "a ? b"
     assert reply.judge == "?"
 
@@ -89,10 +132,22 @@ def test_clean_text_can_be_sent(text):
 @pytest.mark.parametrize(
     ("body", "out"),
     [
-        ('{"error": {"message": "x", "type": "insufficient_quota", "code": "insufficient_quota"}}', True),
+        (
+            (
+                '{"error": {"message": "x", "type": "insufficient_quota", "code": '
+                '"insufficient_quota"}}'
+            ),
+            True,
+        ),
         ('{"error": {"type": "insufficient_quota", "code": 429}}', True),
         ('{"error": {"code": "billing_not_active"}}', True),
-        ('{"error": {"code": "rate_limit_exceeded", "message": "You exceeded your current quota: billing"}}', False),
+        (
+            (
+                '{"error": {"code": "rate_limit_exceeded", "message": "You exceeded your '
+                'current quota: billing"}}'
+            ),
+            False,
+        ),
         ('{"error": "insufficient_quota"}', False),
         ('{"error": {"code": ["insufficient_quota"]}}', False),
         ("insufficient_quota", False),
@@ -132,13 +187,25 @@ def test_recognizes_an_account_without_credit(body, out):
         ("< Think >[[1]]", None),
         ("◁think▷[[1]]◁/think▷[[0]]", "[[0]]"),
         ("<|channel|>analysis<|message|>so [[1]]", None),
-        ("<|channel|>analysis<|message|>[[1]]<|end|><|start|>assistant<|channel|>final<|message|>[[0]]", "[[0]]"),
+        (
+            "<|channel|>analysis<|message|>[[1]]<|end|><|start|>assistant<|channel|>final<|message|>[[0]]",
+            "[[0]]",
+        ),
         ("<|channel|>final<|message|>[[0]]", "[[0]]"),
-        ('<|channel|>analysis<|message|>a<|end|><|channel|>final <|constrain|>json<|message|>{"a": 1}', '{"a": 1}'),
+        (
+            (
+                "<|channel|>analysis<|message|>a<|end|><|channel|>final "
+                '<|constrain|>json<|message|>{"a": 1}'
+            ),
+            '{"a": 1}',
+        ),
         ("analysisWe need [[1]]. Then more.\nassistantfinal[[0]]", "[[0]]"),
         ("analysisWe need [[1]]", None),
         ("analysis of it: [[1]]", "analysis of it: [[1]]"),
-        ('analysis: [[1]], though it says "assistantfinal"', 'analysis: [[1]], though it says "assistantfinal"'),
+        (
+            'analysis: [[1]], though it says "assistantfinal"',
+            'analysis: [[1]], though it says "assistantfinal"',
+        ),
         ("<|START_THINKING|>[[1]]<|END_THINKING|>[[0]]", "[[0]]"),
         ("<|START_THINKING|>[[1]]", None),
         ("<|channel>thought\n[[1]]<channel|>[[0]]", "[[0]]"),
@@ -148,8 +215,14 @@ def test_recognizes_an_account_without_credit(body, out):
         ("<analysis>so [[1]]", None),
         ("\n<analysis>[[1]]</analysis>\n[[0]]", "\n[[0]]"),
         ("<reasoning>a</reasoning><thought>[[1]]", None),
-        ("[[1]] <reasoning>as it is the same</reasoning>", "[[1]] <reasoning>as it is the same</reasoning>"),
-        ('[[0]], though it says "</think>"', '"'),  # so answers must not bring such a tag into the prompt
+        (
+            "[[1]] <reasoning>as it is the same</reasoning>",
+            "[[1]] <reasoning>as it is the same</reasoning>",
+        ),
+        (
+            '[[0]], though it says "</think>"',
+            '"',
+        ),  # so answers must not bring such a tag into the prompt
     ],
 )
 def test_removes_thinking(reply, verdict):
@@ -160,4 +233,6 @@ def test_removes_thinking(reply, verdict):
 def test_thinking_never_counts(thought, verdict):
     seen = f"Seen: {thought}"
     assert without_thinking(f"<think>{thought}") is None or without_thinking(seen) != seen
-    assert without_thinking(f"<think>{thought}</think>Seen: {verdict}") == without_thinking(f"Seen: {verdict}")
+    assert without_thinking(f"<think>{thought}</think>Seen: {verdict}") == without_thinking(
+        f"Seen: {verdict}"
+    )

@@ -37,7 +37,11 @@ def test_waits_longer_than_the_library(monkeypatch):
 
     def reply(prompt, before):
         arrivals.append(time.monotonic())
-        return Reply() if before and prompt == "a" else Reply("too fast", status=429, headers={"Retry-After": "1"})
+        return (
+            Reply()
+            if before and prompt == "a"
+            else Reply("too fast", status=429, headers={"Retry-After": "1"})
+        )
 
     with JudgeServer(reply) as server:
         first, second = judge(server.url, ["a", "b"])
@@ -66,7 +70,8 @@ def test_reads_retry_after(value, low, high):
 
 @pytest.mark.parametrize(
     "trouble",
-    [Reply(status=status, headers=_AGAIN_AT_ONCE) for status in (408, 409, 429, 500, 503)] + [Reply(drop=True)],
+    [Reply(status=status, headers=_AGAIN_AT_ONCE) for status in (408, 409, 429, 500, 503)]
+    + [Reply(drop=True)],
     ids=lambda reply: "dropped" if reply.drop else str(reply.status),
 )
 def test_temporary_faults_are_retried(trouble, log):
@@ -113,13 +118,21 @@ def test_a_reply_without_a_rating_is_requested_two_more_times():
         for name, (reply_, why) in WITHOUT_RATING.items():
             bad, good = judgements[f"bad: {name}"], judgements[f"good: {name}"]
             assert (name, good.rating, good.error) == (name, 0, None)
-            assert (name, bad.rating, bad.reply) == (name, None, reply_.text if why == "no rating" else None)
+            assert (name, bad.rating, bad.reply) == (
+                name,
+                None,
+                reply_.text if why == "no rating" else None,
+            )
             assert why in bad.error, name
         judge(server.url, prompts)
-    assert Counter(server.prompts) == {prompt: 6 if prompt.startswith("bad") else 3 for prompt in prompts}
+    assert Counter(server.prompts) == {
+        prompt: 6 if prompt.startswith("bad") else 3 for prompt in prompts
+    }
 
 
-@pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), pytest.param(4, 8, marks=pytest.mark.nightly), (6, 12)])
+@pytest.mark.parametrize(
+    ("concurrency", "in_a_row"), [(1, 8), pytest.param(4, 8, marks=pytest.mark.nightly), (6, 12)]
+)
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
     unavailable = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
@@ -134,12 +147,16 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     with JudgeServer(reply) as server, pytest.raises(JudgeError) as raised:
         judge(server.url, prompts, concurrency)
     assert str(raised.value).startswith(
-        f"The judge judge at {server.url} does not answer: {in_a_row} prompts in a row got no reply (no answer from "
+        f"The judge judge at {server.url} does not answer: {in_a_row} prompts in a row got no "
+        "reply (no answer from "
         "the judge: HTTP 503: gone). Check"
     )
     judgements = raised.value.judgements
     assert [judgement.rating for judgement in judgements] == [1] * 10 + [None] * 40
-    failed = sum(judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[10:])
+    failed = sum(
+        judgement.error.startswith("no answer from the judge: HTTP 503")
+        for judgement in judgements[10:]
+    )
     # A good reply in flight resets the count. Other requests may fail at the same moment.
     assert in_a_row <= failed <= in_a_row + 2 * (concurrency - 1)
     assert "not judged: The judge judge at" in judgements[-1].error
@@ -150,15 +167,26 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
 
 def test_a_reply_in_between_resets_the_count(monkeypatch):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=0))
-    with JudgeServer(lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)) as server:
+    with JudgeServer(
+        lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)
+    ) as server:
         judgements = judge(server.url, map(str, range(30)), concurrency=1)
     assert [judgement.reply is None for judgement in judgements] == [n % 7 != 6 for n in range(30)]
 
 
 def test_an_account_without_credit_is_not_retried():
-    error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}
+    error = {
+        "message": "You exceeded your current quota",
+        "type": "insufficient_quota",
+        "code": "insufficient_quota",
+    }
     body = json.dumps({"error": error}).encode()
-    with JudgeServer(lambda *_: Reply(status=429, body=body)) as server, pytest.raises(JudgeError) as raised:
+    with (
+        JudgeServer(lambda *_: Reply(status=429, body=body)) as server,
+        pytest.raises(JudgeError) as raised,
+    ):
         judge(server.url, ["a", "b"], concurrency=1)
-    assert "refuses: HTTP 429: You exceeded your current quota (asked about a)." in str(raised.value)
+    assert "refuses: HTTP 429: You exceeded your current quota (asked about a)." in str(
+        raised.value
+    )
     assert server.prompts == ["a"]

@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, _warn_of_borrowed_key, judge_settings
+from lmms_egoplan.judging.settings import (
+    HOW_TO_SET,
+    JudgeSettings,
+    _warn_of_borrowed_key,
+    judge_settings,
+)
 
 # Beginnings of the variables that set a judge.
 _JUDGE = ("LMMS_EGOPLAN_JUDGE_", "MODEL_VERSION", "OPENAI_", "API_", "AZURE_")
@@ -57,7 +62,10 @@ def test_an_address_or_a_key_is_enough(settings):
 @pytest.mark.parametrize(
     ("url", "is_warned"),
     [
-        *((f"http://{host}/v1", True) for host in ("judges.example.org:8000", "10.0.0.7:8000", "[2001:db8::1]")),
+        *(
+            (f"http://{host}/v1", True)
+            for host in ("judges.example.org:8000", "10.0.0.7:8000", "[2001:db8::1]")
+        ),
         *((f"http://{host}:8000/v1", False) for host in ("localhost", "127.0.0.7", "[::1]")),
         *((f"https://{host}.openai.com/v1", False) for host in ("api", "eu.api")),
     ],
@@ -77,9 +85,17 @@ def test_a_borrowed_key_is_reported(settings, log, url, is_warned):
 
 
 def test_azure(settings):
-    azure = {"API_TYPE": "azure", "AZURE_ENDPOINT": "https://us.openai.azure.com/", "AZURE_API_KEY": "k"}
+    azure = {
+        "API_TYPE": "azure",
+        "AZURE_ENDPOINT": "https://us.openai.azure.com/",
+        "AZURE_API_KEY": "k",
+    }
     read = settings(**azure, MODEL_VERSION="deployment")
-    assert (read.model, read.base_url, read.azure_endpoint) == ("deployment", None, "https://us.openai.azure.com")
+    assert (read.model, read.base_url, read.azure_endpoint) == (
+        "deployment",
+        None,
+        "https://us.openai.azure.com",
+    )
     assert read.azure_api_version == "2024-02-15-preview"
     assert settings(**azure, AZURE_API_VERSION="2025-01-01").azure_api_version == "2025-01-01"
     assert settings(**azure, API_VERSION="2024-12-01").azure_api_version == "2024-12-01"
@@ -92,7 +108,14 @@ def test_azure(settings):
 @pytest.mark.parametrize(
     "url",
     [
-        *("localhost:8000", "ftp://x/v1", "http://", "http://[x/v1", "http://h:99999", "https://me:s3@h/v1"),
+        *(
+            "localhost:8000",
+            "ftp://x/v1",
+            "http://",
+            "http://[x/v1",
+            "http://h:99999",
+            "https://me:s3@h/v1",
+        ),
         "http://h?k=s3",
     ],
 )
@@ -104,17 +127,24 @@ def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
 
 @pytest.mark.parametrize("number", ["0", "-1", "2.5", "many", "1000001", "²", "9" * 5000])
 @pytest.mark.parametrize(
-    ("name", "highest"), [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000), ("MAX_MIB", 1024)]
+    ("name", "highest"),
+    [("CONCURRENCY", 1000), ("TIMEOUT", 86400), ("MAX_TOKENS", 1000000), ("MAX_MIB", 1024)],
 )
 def test_malformed_numbers_are_named(settings, name, highest, number):
-    with pytest.raises(LmmsEgoplanError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"):
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"LMMS_EGOPLAN_JUDGE_{name} is .* from 1 to {highest}"
+    ):
         settings(JUDGE_API_KEY="k", **{f"JUDGE_{name}": number})
 
 
 def test_limits_of_a_request(settings):
     read = settings(JUDGE_API_KEY="k")
     assert (read.timeout, read.max_tokens) == (300, 4096)
-    azure = {"API_TYPE": "azure", "AZURE_ENDPOINT": "https://us.openai.azure.com/", "AZURE_API_KEY": "k"}
+    azure = {
+        "API_TYPE": "azure",
+        "AZURE_ENDPOINT": "https://us.openai.azure.com/",
+        "AZURE_API_KEY": "k",
+    }
     for judge in ({"JUDGE_API_KEY": "k"}, {"JUDGE_MODEL": "demo"}, azure):
         read = settings(**judge, JUDGE_TIMEOUT="900", JUDGE_MAX_TOKENS=" 16000 ")
         assert (read.timeout, read.max_tokens) == (900, 16000)
@@ -139,7 +169,12 @@ def test_limits_of_a_request(settings):
             (4096, None),
             'm (chat_template_kwargs={"enable_thinking": false})',
         ),
-        ('{"max_completion_tokens": 9000}', {"temperature": 0}, (9000, "max_completion_tokens"), "m"),
+        (
+            '{"max_completion_tokens": 9000}',
+            {"temperature": 0},
+            (9000, "max_completion_tokens"),
+            "m",
+        ),
         ('{"max_tokens": 1}', {"temperature": 0}, (1, "max_tokens"), "m"),
     ],
 )
@@ -155,8 +190,19 @@ def test_parameters(settings, text, parameters, limit, name):
     [
         *("temperature", "[]", "0", '{"temperature": NaN}', '{"temperature": 1e999}'),
         *('{"temperature": 0, "temperature": 1}', '{"": 1}', '{"model": "x"}', '{"messages": []}'),
-        *('{"stream": true}', '{"n": 2}', '{"max_tokens": 5, "max_completion_tokens": 5}', '{"max_tokens": null}'),
-        *('{"max_tokens": true}', '{"max_tokens": 0}', '{"max_tokens": "100"}', '{"max_tokens": 1.5}', "[" * 10_000),
+        *(
+            '{"stream": true}',
+            '{"n": 2}',
+            '{"max_tokens": 5, "max_completion_tokens": 5}',
+            '{"max_tokens": null}',
+        ),
+        *(
+            '{"max_tokens": true}',
+            '{"max_tokens": 0}',
+            '{"max_tokens": "100"}',
+            '{"max_tokens": 1.5}',
+            "[" * 10_000,
+        ),
     ],
 )
 def test_malformed_parameters_are_named(settings, text):
@@ -185,4 +231,7 @@ def test_malformed_keys_are_named_and_not_shown(settings):
 def test_the_hint_lists_the_variables(settings):
     lines = [line.removeprefix("export ").split("=", 1) for line in HOW_TO_SET.splitlines()]
     assert len(lines) == 3
-    assert settings(**{name.replace("LMMS_EGOPLAN_", "", 1): value for name, value in lines}) is not None
+    assert (
+        settings(**{name.replace("LMMS_EGOPLAN_", "", 1): value for name, value in lines})
+        is not None
+    )

@@ -27,17 +27,27 @@ COMPLETE = ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None
 
 def test_a_reply_that_did_not_end_gives_no_rating(log):
     texts = [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"]
-    replies = {f"{finish} {text}": Reply(text, finish=finish) for finish in INCOMPLETE for text in texts}
+    replies = {
+        f"{finish} {text}": Reply(text, finish=finish) for finish in INCOMPLETE for text in texts
+    }
     failures = []
     with JudgeServer(lambda prompt, _: replies.get(prompt, Reply())) as server:
         judge(server.url, ["rated"])  # a judge without any readable reply is asked no further
         for attempts in (3, 6):  # they are not in the cache
-            for prompt, judgement in zip(replies, judge(server.url, ["rated", *replies])[1:], strict=True):
+            for prompt, judgement in zip(
+                replies, judge(server.url, ["rated", *replies])[1:], strict=True
+            ):
                 reply = replies[prompt]
                 is_cut = reply.finish in CUT_OFF
                 is_named = f"finish_reason '{reply.finish}'" in judgement.error
                 has_hint = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error
-                result = (judgement.rating, judgement.reply, is_named, has_hint, server.prompts.count(prompt))
+                result = (
+                    judgement.rating,
+                    judgement.reply,
+                    is_named,
+                    has_hint,
+                    server.prompts.count(prompt),
+                )
                 if result != (None, reply.text, True, is_cut, attempts):
                     failures.append((prompt, result, judgement.error))
     assert failures == []
@@ -45,21 +55,27 @@ def test_a_reply_that_did_not_end_gives_no_rating(log):
 
 
 def test_a_complete_second_reply_is_rated():
-    with JudgeServer(lambda _, before: Reply("[[0]]") if before else Reply(MUSING, finish="length")) as server:
+    with JudgeServer(
+        lambda _, before: Reply("[[0]]") if before else Reply(MUSING, finish="length")
+    ) as server:
         (judgement,) = judge(server.url, ["a"])
     assert (judgement.rating, len(server.prompts)) == (0, 2)
 
 
 def test_a_complete_reply_is_read_as_a_whole():
     finishes = {f"ended by {finish!r}": finish for finish in COMPLETE}
-    with JudgeServer(lambda prompt, _: Reply("[[0.5]] is what it gets.", finish=finishes[prompt])) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply("[[0.5]] is what it gets.", finish=finishes[prompt])
+    ) as server:
         for _ in range(2):
             ratings = [judgement.rating for judgement in judge(server.url, finishes)]
             assert dict(zip(finishes, ratings, strict=True)) == dict.fromkeys(finishes, 0.5)
         assert sorted(server.prompts) == sorted(finishes)
 
 
-@pytest.mark.parametrize(("text", "rating"), [(MUSING, None), ("Hence [[0.5]].", 0.5), ("[[0]] no, [[1]]\n", 1)])
+@pytest.mark.parametrize(
+    ("text", "rating"), [(MUSING, None), ("Hence [[0.5]].", 0.5), ("[[0]] no, [[1]]\n", 1)]
+)
 def test_with_an_unknown_finish_reason_the_rating_must_be_at_the_end(text, rating):
     with JudgeServer(lambda *_: Reply(text, finish="whatever")) as server:
         (judgement,) = judge(server.url, ["a"])
@@ -91,19 +107,29 @@ def test_reasoning_in_a_separate_field_is_no_verdict():
         assert [judgement.rating for judgement in judge(server.url, "abc")] == [None, None, 0]
 
 
-@given(st.text(max_size=30), st.sampled_from(["0", "0.5", "1"]), st.sampled_from(["", ".", "**", "\n\n", '"', " _"]))
+@given(
+    st.text(max_size=30),
+    st.sampled_from(["0", "0.5", "1"]),
+    st.sampled_from(["", ".", "**", "\n\n", '"', " _"]),
+)
 def test_old_replies_count_if_no_word_follows_the_rating(before, rating, after):
     text = f"{before} [[{rating}]]{after}"
     if "think" not in before and "[[" not in before:
         assert read_rating(SCALE, text, None) == float(rating)
         assert read_rating(SCALE, f"{text} but", None) is None
-        assert read_rating(SCALE, f"{text} but", "") == read_rating(SCALE, f"{text} but", "stop") == float(rating)
+        assert (
+            read_rating(SCALE, f"{text} but", "")
+            == read_rating(SCALE, f"{text} but", "stop")
+            == float(rating)
+        )
 
 
 def test_old_replies_about_several_fields_must_have_all_of_them():
     fields = ("local_intent", "global_intent", "next_step_plan")
     scale = scale_of(fields)
-    text = "Fine.\n" + "\n".join(f"[[{field}: {10 * index}]]" for index, field in enumerate(fields, 1))
+    text = "Fine.\n" + "\n".join(
+        f"[[{field}: {10 * index}]]" for index, field in enumerate(fields, 1)
+    )
     assert read_rating(scale, text, None) == 20
     assert read_rating(scale, text + "\nOr rather", None) is None
 
@@ -144,7 +170,9 @@ def test_the_limit_is_sent_under_the_other_name_after_a_refusal(status):
 
 
 def test_the_probe_learns_the_name():
-    with JudgeServer(lambda *_: unknown("max_tokens") if "max_tokens" in server.bodies[-1] else Reply()) as server:
+    with JudgeServer(
+        lambda *_: unknown("max_tokens") if "max_tokens" in server.bodies[-1] else Reply()
+    ) as server:
         probe(JudgeSettings("judge", server.url))
         server.bodies.clear()
         judge(server.url, "abc")
@@ -153,7 +181,10 @@ def test_the_probe_learns_the_name():
 
 def test_a_refused_limit_names_its_variable():
     def reply(*_):
-        return Reply("'max_tokens' or 'max_completion_tokens' is too large: 4096. The context is 2048", status=400)
+        return Reply(
+            "'max_tokens' or 'max_completion_tokens' is too large: 4096. The context is 2048",
+            status=400,
+        )
 
     with JudgeServer(reply) as server:
         (judgement,) = judge(server.url, ["a"])
@@ -162,7 +193,9 @@ def test_a_refused_limit_names_its_variable():
 
 
 def test_if_both_names_are_refused_the_first_refusal_is_reported():
-    with JudgeServer(lambda *_: unknown(next(name for name in server.bodies[-1] if name[:4] == "max_"))) as server:
+    with JudgeServer(
+        lambda *_: unknown(next(name for name in server.bodies[-1] if name[:4] == "max_"))
+    ) as server:
         (judgement,) = judge(server.url, ["a"])
     assert "'max_tokens' is not supported" in judgement.error
 
@@ -182,9 +215,13 @@ def test_another_refusal_under_the_second_name_affects_one_answer():
 
 def test_openai_gets_the_newer_name():
     assert _first_name(JudgeSettings("gpt")) == "max_completion_tokens"
-    assert _first_name(JudgeSettings("gpt", "https://eu.api.openai.com/v1")) == "max_completion_tokens"
+    assert (
+        _first_name(JudgeSettings("gpt", "https://eu.api.openai.com/v1")) == "max_completion_tokens"
+    )
     assert _first_name(JudgeSettings("gpt", "https://notopenai.com/v1")) == "max_tokens"
-    azure = JudgeSettings("gpt", azure_endpoint="https://x.openai.azure.com", azure_api_version="2024-02-15-preview")
+    azure = JudgeSettings(
+        "gpt", azure_endpoint="https://x.openai.azure.com", azure_api_version="2024-02-15-preview"
+    )
     assert _first_name(azure) == "max_tokens"
 
 

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.usefixtures("data")
 PROMPTS = [f"prompt {n}" for n in range(30)]
 CONCURRENCY = 4
 TOKENS = b'"usage": {"prompt_tokens": 1000, "completion_tokens": 100}'
-ANSWER = Reply(body=b'{"choices": [{"message": {"content": "[[1]]"}, "finish_reason": "stop"}], %s}' % TOKENS)
+ANSWER = Reply(
+    body=b'{"choices": [{"message": {"content": "[[1]]"}, "finish_reason": "stop"}], %s}' % TOKENS
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +51,15 @@ def test_a_judge_that_is_never_readable_is_asked_no_further(finish):
         reply = Reply()
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * len(PROMPTS)
         assert len(server.prompts) == asked + len(PROMPTS)
-    facts = ["20 replies", "I like it.", "JUDGE_MODEL", "JUDGE_MAX_TOKENS", "protocol", "thinking", "repeat"]
+    facts = [
+        "20 replies",
+        "I like it.",
+        "JUDGE_MODEL",
+        "JUDGE_MAX_TOKENS",
+        "protocol",
+        "thinking",
+        "repeat",
+    ]
     facts += ["20 of them", "123 tokens"] if finish == "length" else []
     assert not [fact for fact in facts if fact not in str(error)]
     assert str(error).isprintable()
@@ -83,14 +93,19 @@ def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
         with JudgeServer(lambda *_, reply=reply: reply) as server:
             error = stopped(server, PROMPTS[:12], asking=Asking(batch=batch))
             asked = len(server.prompts)
-        # Without a limit, each prompt is asked three times. A batch may be sent again before the limit is reached.
+        # Without a limit, each prompt is asked three times. A batch may be sent again before the
+        # limit is reached.
         if asked > (18 if batch else 12) or "replies can be read" not in str(error):
             wrong[name] = asked, str(error)
     assert not wrong
 
 
 def test_filtered_replies_and_failures_do_not_count_as_unreadable():
-    replies = [body(finish='"content_filter"'), Reply(choices=0), Reply(body=b'{"error": {"message": "overloaded"}}')]
+    replies = [
+        body(finish='"content_filter"'),
+        Reply(choices=0),
+        Reply(body=b'{"error": {"message": "overloaded"}}'),
+    ]
     for reply in replies:
         with JudgeServer(lambda *_, reply=reply: reply) as server:
             judge(server.url, PROMPTS[:8], CONCURRENCY)
@@ -99,7 +114,9 @@ def test_filtered_replies_and_failures_do_not_count_as_unreadable():
 
 @pytest.mark.parametrize("first", [0, 18])
 def test_one_readable_verdict_lets_judging_continue(first):
-    with JudgeServer(lambda prompt, _: Reply("no idea" if prompt != PROMPTS[first // 3] else "[[1]]")) as server:
+    with JudgeServer(
+        lambda prompt, _: Reply("no idea" if prompt != PROMPTS[first // 3] else "[[1]]")
+    ) as server:
         judgements = judge(server.url, PROMPTS[:8], concurrency=1)
         assert sum(judgement.rating == 1 for judgement in judgements) == 1
         assert len(server.prompts) == 22
@@ -113,7 +130,11 @@ def test_the_tasks_of_a_run_count_together(monkeypatch):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
         for start in range(0, 30, 5):
             with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
-                judge_all([request(prompt) for prompt in PROMPTS[start : start + 5]], SCALE, judge_settings("judge"))
+                judge_all(
+                    [request(prompt) for prompt in PROMPTS[start : start + 5]],
+                    SCALE,
+                    judge_settings("judge"),
+                )
         assert len(server.prompts) < 2 * 15
 
 
@@ -122,7 +143,13 @@ def test_the_tasks_of_egointent_count_together():
     with JudgeServer(lambda *_: Reply("no idea")) as server:
         for start in range(0, 30, 5):
             with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
-                judge(server.url, PROMPTS[start : start + 5], CONCURRENCY, scale=scale_of(list(FIELDS)), asking=asking)
+                judge(
+                    server.url,
+                    PROMPTS[start : start + 5],
+                    CONCURRENCY,
+                    scale=scale_of(list(FIELDS)),
+                    asking=asking,
+                )
         assert len(server.prompts) < 2 * 15
 
 
@@ -154,7 +181,9 @@ def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
 def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processes, requests):
     monkeypatch.setenv("WORLD_SIZE", processes)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", requests)
-    with pytest.raises(LmmsEgoplanError, match=rf"JUDGE_MAX_REQUESTS is {requests};.* {2 * int(processes)}"):
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"JUDGE_MAX_REQUESTS is {requests};.* {2 * int(processes)}"
+    ):
         judge_settings("judge")
     with pytest.raises(LmmsEgoplanError, match="--max-requests"):
         Asking(probes=True, max_requests=1)
@@ -196,7 +225,10 @@ def test_replies_without_text_cost_as_much_as_others(tmp_path):
         with JudgeServer(lambda *_, reply=reply: reply) as server:
             asking = Asking(prices=prices(tmp_path), max_cost=10.5 * 0.0011)
             error = stopped(server, asking=asking, max_tokens=10)
-        if (len(server.prompts), round(asking.limits.cost, 6)) != (10, 0.011) or "--max-cost" not in str(error):
+        if (len(server.prompts), round(asking.limits.cost, 6)) != (
+            10,
+            0.011,
+        ) or "--max-cost" not in str(error):
             wrong[name] = len(server.prompts), asking.limits.cost, str(error)
     assert not wrong
 
@@ -204,7 +236,9 @@ def test_replies_without_text_cost_as_much_as_others(tmp_path):
 def test_the_cost_stays_below_its_limit(tmp_path):
     cost = 0.0011
     with JudgeServer(lambda *_: ANSWER) as server:
-        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10)
+        error = stopped(
+            server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10
+        )
         assert len(server.prompts) == 10
     assert "--max-cost" in str(error)
 
@@ -214,7 +248,9 @@ def test_a_limit_below_the_bound_of_one_request_sends_none(tmp_path, max_cost, m
     for probes in (False, True):
         with JudgeServer(lambda *_: ANSWER) as server:
             asking = Asking(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
-            settings = JudgeSettings("judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, asking=asking)
+            settings = JudgeSettings(
+                "judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, asking=asking
+            )
             with pytest.raises(JudgeError, match="--max-cost"):
                 judge_all([request(prompt) for prompt in PROMPTS], SCALE, settings)
             assert len(server.prompts) == (probes and max_cost > 0)

@@ -28,7 +28,9 @@ def test_a_silent_endpoint_gets_three_requests_with_the_set_timeout(monkeypatch)
     ended = threading.Event()
     with JudgeServer(lambda *_: ended.wait(FOREVER_S) and Reply()) as server:
         (judgement,) = judge(server.url, ["a"], timeout=1)
-        wait_until(lambda: len(server.prompts) >= 3)  # a busy server may read a request after its timeout
+        wait_until(
+            lambda: len(server.prompts) >= 3
+        )  # a busy server may read a request after its timeout
         ended.set()
         assert server.prompts == ["a"] * 3
     assert re.search(r"\(ReadTimeout\).* 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT", judgement.error)
@@ -107,7 +109,9 @@ def test_no_wait_is_shown_while_replies_arrive(capfd):
 
 
 def test_the_endpoint_can_forbid_retries():
-    with JudgeServer(lambda *_: Reply("down", status=503, headers={"x-should-retry": "false"})) as server:
+    with JudgeServer(
+        lambda *_: Reply("down", status=503, headers={"x-should-retry": "false"})
+    ) as server:
         (judgement,) = judge(server.url, ["a"])
         assert server.prompts == ["a"]
     assert "HTTP 503: down" in judgement.error

@@ -37,7 +37,9 @@ class Mistake:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Write a tiny checkpoint, an encoder, and the demo's EgoPlan, EgoThink and ActPlan sets, prepared."""
+    """Write a tiny checkpoint, an encoder, and the demo's EgoPlan, EgoThink and ActPlan sets,
+    prepared.
+    """
     from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder  # imports torch
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,17 +60,31 @@ def prepare(folder: Path, name: str) -> None:
 
 
 def copy_folder(folder: Path, copy: Path) -> None:
-    """Copy a prepared folder. Folders of media that no mistake changes are linked, because they have many files."""
+    """Copy a prepared folder.
+
+    Folders of media that no mistake changes are linked, because they have many files.
+    """
     media = [folder / name for name in ("egoplan/epic-kitchens", "egothink", "actplan-annotation")]
-    shutil.copytree(folder, copy, ignore=lambda path, names: [name for name in names if Path(path, name) in media])
+    shutil.copytree(
+        folder,
+        copy,
+        ignore=lambda path, names: [name for name in names if Path(path, name) in media],
+    )
     for path in media:
         (copy / path.relative_to(folder)).symlink_to(path)
 
 
 def environment_of(folder: Path) -> dict[str, str]:
     """Return the environment of a command in the folder: no judge, and no network."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
-    settings = {"LMMS_EGOPLAN_DATA": str(folder / DATA), "LMMS_EGOPLAN_ENCODER": str(folder / ENCODER)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))
+    }
+    settings = {
+        "LMMS_EGOPLAN_DATA": str(folder / DATA),
+        "LMMS_EGOPLAN_ENCODER": str(folder / ENCODER),
+    }
     return environment | settings | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -91,11 +107,16 @@ def cut_weights(folder: Path) -> None:
 
 
 def keep_pointer(folder: Path) -> None:
-    (folder / CHECKPOINT / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    (folder / CHECKPOINT / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+    )
 
 
 def lose_shard(folder: Path) -> None:
-    index = {"metadata": {}, "weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    index = {
+        "metadata": {},
+        "weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"},
+    }
     (folder / CHECKPOINT / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
@@ -116,7 +137,14 @@ def write_other_run(folder: Path) -> None:
             **{"model": CHECKPOINT, "backend_name": "hf_vlm", "model_args": {"dtype": "float32"}},
             **{"harness": "lmms-eval", "limit": None, "options": []},
         },
-        **{"totals": {}, "command": "", "started": 0.0, "streams": True, "host": "", "process": None},
+        **{
+            "totals": {},
+            "command": "",
+            "started": 0.0,
+            "streams": True,
+            "host": "",
+            "process": None,
+        },
     }
     (folder / "runs" / "run.json").write_text(json.dumps(state))
     (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))
@@ -134,12 +162,25 @@ def write_template(text: str) -> Callable[[Path], None]:
 EGOPLAN = (CHECKPOINT, "--benchmarks", "egoplan")
 EGOTHINK = (CHECKPOINT, "--benchmarks", "egothink")
 ACTPLAN = (CHECKPOINT, "--benchmarks", "actplan")
-NO_JUDGE = {"LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1", "LMMS_EGOPLAN_JUDGE_MODEL": "judge"}
+NO_JUDGE = {
+    "LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1",
+    "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
+}
 
 MISTAKES = [
-    Mistake("folder misspelt", ("chekpoint", *EGOPLAN[1:]), ("chekpoint", "did you mean checkpoint?")),
-    Mistake("benchmark misspelt", (CHECKPOINT, "--benchmarks", "egoplna"), ("egoplna", "did you mean egoplan")),
-    Mistake("split not prepared", (CHECKPOINT, "--benchmarks", "egoplan_bench2"), ("data prepare egoplan_bench2 hub",)),
+    Mistake(
+        "folder misspelt", ("chekpoint", *EGOPLAN[1:]), ("chekpoint", "did you mean checkpoint?")
+    ),
+    Mistake(
+        "benchmark misspelt",
+        (CHECKPOINT, "--benchmarks", "egoplna"),
+        ("egoplna", "did you mean egoplan"),
+    ),
+    Mistake(
+        "split not prepared",
+        (CHECKPOINT, "--benchmarks", "egoplan_bench2"),
+        ("data prepare egoplan_bench2 hub",),
+    ),
     Mistake(
         "videos moved",
         EGOPLAN,
@@ -150,7 +191,9 @@ MISTAKES = [
         "dataset damaged",
         EGOPLAN,
         ("data: ", "damaged"),
-        make=lambda folder: [path.write_bytes(b"") for path in folder.glob(f"{DATA}/egoplan/val/val/*.arrow")],
+        make=lambda folder: [
+            path.write_bytes(b"") for path in folder.glob(f"{DATA}/egoplan/val/val/*.arrow")
+        ],
     ),
     Mistake(
         "compact run without videos",
@@ -158,7 +201,11 @@ MISTAKES = [
         ("egothink", "no compact runs", "egoplan"),
         {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"},
     ),
-    Mistake("two sizes", (*EGOPLAN, "--questions", "9", "--target-width", "2"), ("--target-width", "only one")),
+    Mistake(
+        "two sizes",
+        (*EGOPLAN, "--questions", "9", "--target-width", "2"),
+        ("--target-width", "only one"),
+    ),
     Mistake("no judge", EGOTHINK, ("EgoThink", "LMMS_EGOPLAN_JUDGE_BASE_URL")),
     Mistake("judge does not run", EGOTHINK, ("judge at http://127.0.0.1:9/v1",), NO_JUDGE),
     Mistake(
@@ -167,30 +214,57 @@ MISTAKES = [
         ("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:8000/v1"),
         {"LMMS_EGOPLAN_JUDGE_BASE_URL": "localhost:8000"},
     ),
-    Mistake("no encoder", ACTPLAN, ("encoder /nowhere", "hf download"), {"LMMS_EGOPLAN_ENCODER": "/nowhere"}),
+    Mistake(
+        "no encoder",
+        ACTPLAN,
+        ("encoder /nowhere", "hf download"),
+        {"LMMS_EGOPLAN_ENCODER": "/nowhere"},
+    ),
     Mistake(
         "encoder is a model",
         ACTPLAN,
         (CHECKPOINT, "modules.json"),
         {"LMMS_EGOPLAN_ENCODER": CHECKPOINT},
     ),
-    Mistake("argument misspelt", (*EGOPLAN, "--model-args", "dtyp=float32"), ("dtyp", "did you mean dtype?")),
+    Mistake(
+        "argument misspelt",
+        (*EGOPLAN, "--model-args", "dtyp=float32"),
+        ("dtyp", "did you mean dtype?"),
+    ),
     Mistake("type misspelt", (*EGOPLAN, "--model-args", "dtype=bf16"), ("dtype=bf16", "bfloat16")),
     Mistake(
         "pixels as a product",
         (*EGOPLAN, "--model-args", "max_pixels=768*28*28"),
         ("max_pixels=768*28*28", "whole number of pixels"),
     ),
-    Mistake("argument without value", (*EGOPLAN, "--model-args", "bfloat16"), ("--model-args bfloat16", "name=value")),
-    Mistake("key in the arguments", (*EGOPLAN, "--model-args", "token=hf_abcdefghijklmnop"), ("key", "environment")),
-    Mistake("key in the options", (*EGOPLAN, "--", "--wandb_args", "api_key=0123456789abcdef"), ("key", "environment")),
-    Mistake("backend misspelt", (*EGOPLAN, "--backend", "hf_vml"), ("hf_vml", "did you mean hf_vlm")),
+    Mistake(
+        "argument without value",
+        (*EGOPLAN, "--model-args", "bfloat16"),
+        ("--model-args bfloat16", "name=value"),
+    ),
+    Mistake(
+        "key in the arguments",
+        (*EGOPLAN, "--model-args", "token=hf_abcdefghijklmnop"),
+        ("key", "environment"),
+    ),
+    Mistake(
+        "key in the options",
+        (*EGOPLAN, "--", "--wandb_args", "api_key=0123456789abcdef"),
+        ("key", "environment"),
+    ),
+    Mistake(
+        "backend misspelt", (*EGOPLAN, "--backend", "hf_vml"), ("hf_vml", "did you mean hf_vlm")
+    ),
     Mistake(
         "backend only writes",
         (CHECKPOINT, "--benchmarks", "egoplan_val", "--backend", "qwen2_5_vl"),
         ("egoplan_val ", "ranks"),
     ),
-    Mistake("vLLM not installed", (*EGOPLAN, "--backend", "vllm_ranker"), ("vllm_ranker", "lmms-egoplan[vllm]")),
+    Mistake(
+        "vLLM not installed",
+        (*EGOPLAN, "--backend", "vllm_ranker"),
+        ("vllm_ranker", "lmms-egoplan[vllm]"),
+    ),
     Mistake(
         "no server",
         (
@@ -204,9 +278,16 @@ MISTAKES = [
         ),
         ("http://127.0.0.1:9/v1", "server"),
     ),
-    Mistake("text-only checkpoint", EGOPLAN, ("type llama", "images"), make=change_config(model_type="llama")),
+    Mistake(
+        "text-only checkpoint",
+        EGOPLAN,
+        ("type llama", "images"),
+        make=change_config(model_type="llama"),
+    ),
     Mistake("weights cut off", EGOPLAN, ("model.safetensors", "incomplete"), make=cut_weights),
-    Mistake("weights are a pointer", EGOPLAN, ("model.safetensors", "git lfs pull"), make=keep_pointer),
+    Mistake(
+        "weights are a pointer", EGOPLAN, ("model.safetensors", "git lfs pull"), make=keep_pointer
+    ),
     Mistake("shard missing", EGOPLAN, ("model-00002-of-00002.safetensors",), make=lose_shard),
     Mistake(
         "no processor",
@@ -224,7 +305,9 @@ MISTAKES = [
         "chat template of a text model",
         EGOPLAN,
         (CHECKPOINT, "chat_template.jinja", "chat_template=none", "image"),
-        make=write_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'][0]['text'] }}{% endfor %}"),
+        make=write_template(
+            "{% for m in messages %}{{ m['role'] }}: {{ m['content'][0]['text'] }}{% endfor %}"
+        ),
     ),
     Mistake(
         "chat template misnamed",
@@ -237,8 +320,17 @@ MISTAKES = [
         ("run org/base --model-args peft=tuned",),
         make=save_adapter,
     ),
-    Mistake("adapter missing", (*EGOPLAN, "--model-args", "peft=tunned"), ("peft=tunned", "adapter_config.json")),
-    Mistake("output folder taken", (*EGOPLAN, "--out", "mine"), ("--out mine", "other files"), make=write_own_files),
+    Mistake(
+        "adapter missing",
+        (*EGOPLAN, "--model-args", "peft=tunned"),
+        ("peft=tunned", "adapter_config.json"),
+    ),
+    Mistake(
+        "output folder taken",
+        (*EGOPLAN, "--out", "mine"),
+        ("--out mine", "other files"),
+        make=write_own_files,
+    ),
     Mistake(
         "other settings",
         (*EGOPLAN, "--out", "runs"),

@@ -33,7 +33,11 @@ def test_arguments_are_those_of_the_classes():
     assert backend.parameters >= {*inspect.signature(Arguments).parameters, "pretrained"}
     assert (backend.model_parameter, backend.is_open, backend.ranks) == ("pretrained", False, True)
     other = find_backend("lmms-eval", "openai_compatible")
-    names = {name for name, p in inspect.signature(OpenAICompatible).parameters.items() if p.kind != p.VAR_KEYWORD}
+    names = {
+        name
+        for name, p in inspect.signature(OpenAICompatible).parameters.items()
+        if p.kind != p.VAR_KEYWORD
+    }
     assert other.parameters >= names
     assert not other.ranks
 

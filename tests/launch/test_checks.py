@@ -54,8 +54,20 @@ def checkpoint(tmp_path):
 
 def plan(folder, **changes):
     values = {
-        **{"model": str(folder / CHECKPOINT), "backend_name": "hf_vlm", "model_args": {}, "harness": "lmms-eval"},
-        **{"tasks": [], "limit": None, "launcher": "none", "processes": 1, "nodes": 1, "options": []},
+        **{
+            "model": str(folder / CHECKPOINT),
+            "backend_name": "hf_vlm",
+            "model_args": {},
+            "harness": "lmms-eval",
+        },
+        **{
+            "tasks": [],
+            "limit": None,
+            "launcher": "none",
+            "processes": 1,
+            "nodes": 1,
+            "options": [],
+        },
     }
     return Plan(**values | {"out": folder / "out"} | changes)
 
@@ -66,11 +78,17 @@ def test_weights_must_fit_into_the_memory_of_one_gpu_or_of_all(gpus, tmp_path):
     (line,) = find_problems(plan(tmp_path))
     assert "largest free memory of a GPU is 0.0 GiB" in line
     assert find_problems(plan(tmp_path, model_args={"device": "cpu"})) == []
-    (line,) = find_problems(plan(tmp_path, launcher="vllm", backend_name="vllm_ranker", processes=2))[:1]
+    (line,) = find_problems(
+        plan(tmp_path, launcher="vllm", backend_name="vllm_ranker", processes=2)
+    )[:1]
     assert "vLLM is not installed" in line or "2 GPUs" in line
-    (line,) = find_problems(plan(tmp_path, launcher="torchrun", processes=4, model_args={"device": "cpu"}))
+    (line,) = find_problems(
+        plan(tmp_path, launcher="torchrun", processes=4, model_args={"device": "cpu"})
+    )
     assert "--processes 4" in line
-    assert find_problems(plan(tmp_path, launcher="slurm", processes=8)) == []  # another machine runs the script
+    assert (
+        find_problems(plan(tmp_path, launcher="slurm", processes=8)) == []
+    )  # another machine runs the script
 
 
 def test_dtype_scales_the_needed_memory(checkpoint, tmp_path, monkeypatch):
@@ -93,7 +111,9 @@ def test_arguments_are_split_at_commas_outside_of_json(text, arguments):
 
 
 def test_command_contains_everything_to_repeat_the_run(tmp_path):
-    chosen = plan(Path("f"), tasks=["egoplan_val", "actplan_bench"], limit=3, options=["--batch_size", "4"])
+    chosen = plan(
+        Path("f"), tasks=["egoplan_val", "actplan_bench"], limit=3, options=["--batch_size", "4"]
+    )
     words = chosen.command()
     for option, value in {
         "--model_args": f"pretrained=f/{CHECKPOINT}",
@@ -103,7 +123,14 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
         "--batch_size": "4",
     }.items():
         assert words[words.index(option) + 1] == value
-    on_vllm = replace(chosen, backend_name="vllm_ranker", launcher="vllm", processes=8, nodes=2, model_args={"a": "b"})
+    on_vllm = replace(
+        chosen,
+        backend_name="vllm_ranker",
+        launcher="vllm",
+        processes=8,
+        nodes=2,
+        model_args={"a": "b"},
+    )
     expected = "tensor_parallel_size=8,model=f/checkpoint,a=b,pipeline_parallel_size=2,distributed_executor_backend=ray"
     assert expected in on_vllm.render_script()
 
@@ -112,8 +139,12 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     """Only one of the two judged tasks reports its tokens, those of 48 of its 50 answers."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
-    chosen = plan(Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"])
-    metrics = {"egothink_object_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}}
+    chosen = plan(
+        Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"]
+    )
+    metrics = {
+        "egothink_object_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}
+    }
     metrics["egothink_object_existence"]["judge_tokens_of"] = 48
     tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
     steps = used_steps(chosen, tasks, [TaskEstimate(name, 50, 50, 50, 50, None) for name in tasks])

@@ -23,11 +23,20 @@ def test_no_key_is_in_any_file_of_a_run_a_judge_and_a_failed_judge(tmp_path):
     def run(judge, *arguments):
         environment = environment_of(folder) | {
             **{"OPENAI_API_KEY": MODEL_KEY, "LMMS_EGOPLAN_JUDGE_API_KEY": JUDGE_KEY},
-            **{"LMMS_EGOPLAN_JUDGE_BASE_URL": judge.url, "LMMS_EGOPLAN_JUDGE_MODEL": judge.models[0]["id"]},
+            **{
+                "LMMS_EGOPLAN_JUDGE_BASE_URL": judge.url,
+                "LMMS_EGOPLAN_JUDGE_MODEL": judge.models[0]["id"],
+            },
         }
         command = [sys.executable, "-m", "lmms_egoplan", *arguments]
         result = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=FOREVER_S,
+            check=False,
         )
         outputs.append(result.stdout + result.stderr)
         assert {"Bearer " + JUDGE_KEY} == {headers["authorization"] for headers in judge.headers}
@@ -37,11 +46,23 @@ def test_no_key_is_in_any_file_of_a_run_a_judge_and_a_failed_judge(tmp_path):
         return Reply(f"Your key is {JUDGE_KEY}. Rating: [[0.5]]", model=f"judge {JUDGE_KEY}")
 
     def refuse(prompt, _):
-        return Reply("ready") if "ready" in prompt else Reply(f"Incorrect API key provided: {JUDGE_KEY}", status=401)
+        return (
+            Reply("ready")
+            if "ready" in prompt
+            else Reply(f"Incorrect API key provided: {JUDGE_KEY}", status=401)
+        )
 
     with JudgeServer(lambda *_: Reply("A cup.")) as model:
         model_args = f"base_url={model.url}"
-        chosen = ("gpt", "--benchmarks", TASK, "--backend", "async_openai", "--model-args", model_args)
+        chosen = (
+            "gpt",
+            "--benchmarks",
+            TASK,
+            "--backend",
+            "async_openai",
+            "--model-args",
+            model_args,
+        )
         with JudgeServer(repeat_key) as judge:
             assert run(judge, "run", *chosen, "--out", "runs") == 0, outputs[-1]
         assert {"Bearer " + MODEL_KEY} == {headers["authorization"] for headers in model.headers}
@@ -53,7 +74,11 @@ def test_no_key_is_in_any_file_of_a_run_a_judge_and_a_failed_judge(tmp_path):
         assert run(judge, "judge", "egothink", "runs", "--out", "refused.jsonl") == 1, outputs[-1]
     assert "Incorrect API key provided: [API key]" in outputs[-1]
 
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert "[API key]" in files["judged.jsonl"].decode()
     assert {"data/judgements.sqlite", "runs/run.json", "runs/report/report.json"} <= files.keys()
     files["outputs"] = "\n".join(outputs).encode()

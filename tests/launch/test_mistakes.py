@@ -65,7 +65,9 @@ def test_a_preset_is_in_the_printed_command(run):
     # The variable selects it, too. A script exports it.
     variables = judge | {"LMMS_EGOPLAN_PROTOCOL": "official"}
     launcher = ("--launcher", "slurm", "--processes", "2")
-    script = run(CHECKPOINT, "--benchmarks", "egothink", *launcher, "--dry-run", environment=variables)
+    script = run(
+        CHECKPOINT, "--benchmarks", "egothink", *launcher, "--dry-run", environment=variables
+    )
     assert "\nexport LMMS_EGOPLAN_PROTOCOL=official\n" in script.stdout
 
 
@@ -76,20 +78,33 @@ def test_limits_on_the_judge_are_in_the_printed_command(run, tmp_path):
     result = run(CHECKPOINT, "--benchmarks", "egoplan_val", *limits, "--dry-run")
     assert result.exit_code == 0, result.output
     variables = dict(word.split("=", 1) for word in shlex.split(result.stdout)[:3])
-    names = {f"LMMS_EGOPLAN_JUDGE_{name.lstrip('-').replace('-', '_').upper()}" for name in limits[::2]}
+    names = {
+        f"LMMS_EGOPLAN_JUDGE_{name.lstrip('-').replace('-', '_').upper()}" for name in limits[::2]
+    }
     assert variables == dict(zip(sorted(names), [limits[3], limits[1], limits[5]], strict=True))
 
 
 @pytest.mark.parametrize(
     ("arguments", "facts"),
     [
-        (("--launcher", "slurm", "--nodes", "2", "--processes", "8"), ("--nodes=2", "--nproc_per_node=8", "srun")),
-        (("--launcher", "torchrun", "--nodes", "2", "--processes", "4"), ("--node_rank", "--nproc_per_node=4")),
-        (("--launcher", "accelerate", "--nodes", "2", "--processes", "4"), ("--num_processes=8", "--machine_rank")),
+        (
+            ("--launcher", "slurm", "--nodes", "2", "--processes", "8"),
+            ("--nodes=2", "--nproc_per_node=8", "srun"),
+        ),
+        (
+            ("--launcher", "torchrun", "--nodes", "2", "--processes", "4"),
+            ("--node_rank", "--nproc_per_node=4"),
+        ),
+        (
+            ("--launcher", "accelerate", "--nodes", "2", "--processes", "4"),
+            ("--num_processes=8", "--machine_rank"),
+        ),
     ],
 )
 def test_scripts_for_several_nodes_are_valid(run, arguments, facts):
-    printed = run(CHECKPOINT, "--benchmarks", "egoplan_val", *arguments, "--dry-run", "--out", "runs/a b")
+    printed = run(
+        CHECKPOINT, "--benchmarks", "egoplan_val", *arguments, "--dry-run", "--out", "runs/a b"
+    )
     assert printed.exit_code == 0, printed.output
     subprocess.run(["bash", "-n"], input=printed.stdout, text=True, check=True)
     for fact in (*facts, "--tasks egoplan_val", "'runs/a b/results'"):
@@ -109,7 +124,9 @@ def test_a_preset_means_the_tasks_of_the_benchmarks_that_have_it(run, harness, c
     assert "--protocol official" in message
     assert "ActPlan-1K" in message
     assert "EgoPlan" not in message
-    assert choose_tasks(harness, ["egoplan_bench2"], "flageval", ranks=False) == ["egoplan_bench2__flageval"]
+    assert choose_tasks(harness, ["egoplan_bench2"], "flageval", ranks=False) == [
+        "egoplan_bench2__flageval"
+    ]
     with pytest.raises(LmmsEgoplanError, match=r"egoplan.*has lmms-eval-0\.7\.3, official"):
         choose_tasks(harness, ["egoplan"], "flageval", ranks=True)
     with pytest.raises(LmmsEgoplanError, match="egoplan_bench2: lmms-egoplan data prepare"):
@@ -118,7 +135,14 @@ def test_a_preset_means_the_tasks_of_the_benchmarks_that_have_it(run, harness, c
 
 def test_all_problems_are_named_at_once(run):
     result = run(
-        "chekpoint", "--benchmarks", "egoplan_bench2,egothink", "--model-args", "dtyp=a", "--processes", "2", "--check"
+        "chekpoint",
+        "--benchmarks",
+        "egoplan_bench2,egothink",
+        "--model-args",
+        "dtyp=a",
+        "--processes",
+        "2",
+        "--check",
     )
     lines = result.stderr.splitlines()
     assert len(lines) == 5

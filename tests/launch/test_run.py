@@ -1,4 +1,6 @@
-"""``lmms-egoplan run`` from a checkpoint to a report, with both harnesses and two processes, and after a kill."""
+"""``lmms-egoplan run`` from a checkpoint to a report, with both harnesses and two processes, and
+after a kill.
+"""
 
 import json
 import os
@@ -50,11 +52,15 @@ def command(folder, judge, *arguments):
 
 
 def run(folder, judge, *arguments):
-    return subprocess.run(**command(folder, judge, *arguments), capture_output=True, timeout=FOREVER_S, check=False)
+    return subprocess.run(
+        **command(folder, judge, *arguments), capture_output=True, timeout=FOREVER_S, check=False
+    )
 
 
 def metrics(out):
-    """Return the numbers of the newest results file by task, except the audits, which each process makes."""
+    """Return the numbers of the newest results file by task, except the audits, which each process
+    makes.
+    """
     content = json.loads(sorted(out.rglob("*_results.json"))[-1].read_text())
     return {
         task: {
@@ -98,7 +104,9 @@ def test_estimate_agrees_with_the_run(plain, folder):
     assert questions == len(sent) == 24
     assert images == 24 * 8
     assert tokens == pytest.approx(sum(sent), rel=0.1)
-    requests, prompt_tokens = re.search(r"Total: (\d+) requests, ~([\d,]+) prompt tokens", output).groups()
+    requests, prompt_tokens = re.search(
+        r"Total: (\d+) requests, ~([\d,]+) prompt tokens", output
+    ).groups()
     assert int(requests) == 24
     assert f"Price: ~{float(prompt_tokens.replace(',', '')):,.2f} for prompts" in output
 
@@ -106,16 +114,23 @@ def test_estimate_agrees_with_the_run(plain, folder):
 @pytest.mark.nightly
 def test_repeating_a_run_asks_neither_the_model_nor_the_judge_again(plain, folder, judge):
     asked = len(judge.prompts)
-    before = sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl"))
+    before = sum(
+        len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl")
+    )
     result = run(folder, judge, *TASKS, "--out", "runs/plain")
     assert result.returncode == 0, result.stderr
     assert len(judge.prompts) <= asked + 2  # only the tests of the judge
-    assert sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl")) == before
+    assert (
+        sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl"))
+        == before
+    )
 
 
 @pytest.mark.nightly
 def test_two_processes_give_the_results_of_one(plain, folder, judge):
-    result = run(folder, judge, *TASKS, "--out", "runs/two", "--launcher", "torchrun", "--processes", "2")
+    result = run(
+        folder, judge, *TASKS, "--out", "runs/two", "--launcher", "torchrun", "--processes", "2"
+    )
     assert result.returncode == 0, result.stderr
     assert "torch.distributed.run --standalone --nproc_per_node=2 -m lmms_eval" in result.stdout
     assert len([*(folder / "runs" / "two" / "cache").rglob("rank_*.db")]) == 2
@@ -135,7 +150,10 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
         **command(folder, judge, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        wait_until(lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size], process.poll)
+        wait_until(
+            lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size],
+            process.poll,
+        )
         result = show(out)
         assert result.exit_code == 0
         assert "running since" in result.stdout
@@ -158,7 +176,9 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
     result = run(folder, judge, *arguments)
     assert result.returncode == 0, result.stderr
     assert metrics(out)["egoplan_val"] == plain[2]["egoplan_val"]
-    lines = [line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()]
+    lines = [
+        line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()
+    ]
     keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
     assert len(keys) == len(set(keys)) == 96
 
@@ -169,22 +189,33 @@ def show(out):
 
 @pytest.mark.nightly
 def test_a_task_without_a_score_fails_the_run(folder):
-    with JudgeServer(lambda prompt, count: Reply("OK" if "[[" not in prompt else "no rating")) as judge:
+    with JudgeServer(
+        lambda prompt, count: Reply("OK" if "[[" not in prompt else "no rating")
+    ) as judge:
         judge.models[0]["id"] = "silent judge"
-        result = run(folder, judge, "--benchmarks", "egothink_object_existence", "--out", "runs/unrated")
+        result = run(
+            folder, judge, "--benchmarks", "egothink_object_existence", "--out", "runs/unrated"
+        )
     assert result.returncode == 1
     assert "no result of egothink_object_existence" in result.stderr.splitlines()[-1]
     assert [*(folder / "runs" / "unrated" / "results").rglob("*_results.json")]
 
 
 def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monkeypatch):
-    write_run(tmp_path / "written", "lmms-eval", "org/Model", {"egoplan_val": egoplan_answers(5, 0.5)})
+    write_run(
+        tmp_path / "written", "lmms-eval", "org/Model", {"egoplan_val": egoplan_answers(5, 0.5)}
+    )
     out = tmp_path / "out"
     out.mkdir()
     harness = ["sh", "-c", 'cp -r "$0" "$1"; exit 3', tmp_path / "written", out / "results"]
     monkeypatch.setattr(Plan, "command", lambda plan: harness)
     plan = Plan(
-        model="org/Model", backend_name="hf_vlm", model_args={}, harness="lmms-eval", tasks=["egoplan_val"], out=out
+        model="org/Model",
+        backend_name="hf_vlm",
+        model_args={},
+        harness="lmms-eval",
+        tasks=["egoplan_val"],
+        out=out,
     )
     # All tasks have results, so the error names none.
     with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; "):
@@ -193,15 +224,30 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
 
 @pytest.mark.nightly
 def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
-    arguments = ("--benchmarks", "egothink", "--limit", "1", "--harness", "lm-eval", "--out", "runs/preset")
+    arguments = (
+        "--benchmarks",
+        "egothink",
+        "--limit",
+        "1",
+        "--harness",
+        "lm-eval",
+        "--out",
+        "runs/preset",
+    )
     result = run(folder, judge, *arguments, "--protocol", "physbrain")
     assert result.returncode == 0, result.stderr
     assert "\n$ LMMS_EGOPLAN_PROTOCOL=physbrain " in result.stdout
     out = folder / "runs" / "preset"
     assert read_state(out).settings["protocol"] == "physbrain"
-    results = next(path for path in sorted(out.rglob("*.json"), reverse=True) if "results" in path.name)
+    results = next(
+        path for path in sorted(out.rglob("*.json"), reverse=True) if "results" in path.name
+    )
     versions = json.loads(results.read_text())["versions"]
-    tasks = {task: str(version) for task, version in versions.items() if not task.startswith("egothink_bench")}
+    tasks = {
+        task: str(version)
+        for task, version in versions.items()
+        if not task.startswith("egothink_bench")
+    }
     assert len(tasks) == 12
     assert all(version.endswith("+physbrain") for version in tasks.values())
     assert "does not state" in (out / "report" / "index.html").read_text()
@@ -214,7 +260,14 @@ def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
 def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge, harness):
     out = folder / "runs" / f"compact-{harness}"
-    arguments = ("--benchmarks", "egoplan_val", "--harness", harness, "--out", f"runs/compact-{harness}")
+    arguments = (
+        "--benchmarks",
+        "egoplan_val",
+        "--harness",
+        harness,
+        "--out",
+        f"runs/compact-{harness}",
+    )
     result = run(folder, judge, *arguments, "--questions", "11")
     assert result.returncode == 0, result.stderr
     assert "11 of 24 questions" in result.stderr
@@ -224,11 +277,18 @@ def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge
     assert scores["questions"] == 11
     assert scores["low"] < scores["value"] < scores["high"]
     (samples,) = (out / "results").rglob("*samples_egoplan_val*.jsonl")
-    asked = {record["predictions"]["sample_id"]: record for record in map(json.loads, samples.open())}
+    asked = {
+        record["predictions"]["sample_id"]: record for record in map(json.loads, samples.open())
+    }
     result = run(folder, judge, *arguments)
     assert result.returncode == 0, result.stderr
-    newest = max((out / "results").rglob("*samples_egoplan_val*.jsonl"), key=lambda path: path.stat().st_mtime)
-    answers = {record["predictions"]["sample_id"]: record for record in map(json.loads, newest.open())}
+    newest = max(
+        (out / "results").rglob("*samples_egoplan_val*.jsonl"),
+        key=lambda path: path.stat().st_mtime,
+    )
+    answers = {
+        record["predictions"]["sample_id"]: record for record in map(json.loads, newest.open())
+    }
     assert len(answers) == 24
     for question, record in asked.items():
         assert answers[question]["predictions"] == record["predictions"]
@@ -236,8 +296,15 @@ def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge
     (progress,) = progress_of(out, read_state(out)).values()
     assert progress.done == progress.total
     results = max((out / "results").rglob("*results*.json"), key=lambda path: path.stat().st_mtime)
-    assert json.loads(results.read_text())["results"]["egoplan_val"]["acc,none"] == plain[2]["egoplan_val"]["acc,none"]
+    assert (
+        json.loads(results.read_text())["results"]["egoplan_val"]["acc,none"]
+        == plain[2]["egoplan_val"]["acc,none"]
+    )
     if harness == "lmms-eval":
-        lines = [line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()]
+        lines = [
+            line
+            for path in out.rglob("rank_0.audit.jsonl")
+            for line in path.read_text().splitlines()
+        ]
         keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
         assert len(keys) == len(set(keys)) == 96

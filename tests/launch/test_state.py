@@ -33,7 +33,13 @@ def state(**changes):
 
 def record(question, moment, index=0, model="a", task="egoplan_val"):
     return {
-        **{"task_name": task, "doc_id": question, "idx": index, "created_at": moment, "response": "x"},
+        **{
+            "task_name": task,
+            "doc_id": question,
+            "idx": index,
+            "created_at": moment,
+            "response": "x",
+        },
         **{"model_fingerprint_hash": model, "task_fingerprint": "t"},
     }
 
@@ -45,9 +51,14 @@ def write_log(path, records, end=""):
 
 def test_progress_counts_each_question_once_in_all_processes(tmp_path):
     runs = tmp_path / "cache" / "runs" / "id"
-    first = [record(number, STARTED + 10 * number, index) for number in range(4) for index in range(4)]
+    first = [
+        record(number, STARTED + 10 * number, index) for number in range(4) for index in range(4)
+    ]
     write_log(runs / "rank_0.audit.jsonl", first, end='{"task_name": "egoplan_val", "doc_i')
-    write_log(runs / "rank_1.audit.jsonl", [record(4, STARTED + 40), {"other": 1}, [3], record(0, STARTED)])
+    write_log(
+        runs / "rank_1.audit.jsonl",
+        [record(4, STARTED + 40), {"other": 1}, [3], record(0, STARTED)],
+    )
     progress = progress_of(tmp_path, state())["egoplan_val"]
     assert (progress.done, progress.total) == (5, 10)
     assert progress.rate == pytest.approx(4 / 40)
@@ -74,7 +85,9 @@ def test_requests_of_lm_eval_are_counted_in_all_processes(tmp_path):
     for rank, count in enumerate((3, 4)):
         with sqlite3.connect(tmp_path / "cache" / f"answers_rank{rank}.db") as cache:
             cache.execute("CREATE TABLE unnamed (key TEXT PRIMARY KEY, value BLOB)")
-            cache.executemany("INSERT INTO unnamed VALUES (?, ?)", [(str(number), b"") for number in range(count)])
+            cache.executemany(
+                "INSERT INTO unnamed VALUES (?, ?)", [(str(number), b"") for number in range(count)]
+            )
     progress = progress_of(tmp_path, state(totals={"all requests": 40}))["all requests"]
     assert (progress.done, progress.total) == (7, 40)
 
@@ -83,7 +96,9 @@ def test_a_process_with_the_same_number_is_not_the_run():
     assert not is_running(state())
     assert is_running(state(process=[float(os.getpid()), psutil.Process().create_time()]))
     assert not is_running(state(process=None))
-    assert not is_running(state(process=[float(os.getpid()), psutil.Process().create_time()], host="elsewhere"))
+    assert not is_running(
+        state(process=[float(os.getpid()), psutil.Process().create_time()], host="elsewhere")
+    )
     assert not is_running(state(process=[2.0**31 - 1, STARTED]))
 
 
@@ -93,7 +108,10 @@ def show(folder, current):
 
 
 def test_show_describes_a_killed_run_and_fails(tmp_path):
-    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(1, STARTED), record(2, STARTED + 1)])
+    write_log(
+        tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl",
+        [record(1, STARTED), record(2, STARTED + 1)],
+    )
     result = show(tmp_path, state())
     assert result.exit_code == 1
     for fact in ("not running", "lmms-egoplan run checkpoint", "egoplan_val", "20%"):
@@ -103,7 +121,10 @@ def test_show_describes_a_killed_run_and_fails(tmp_path):
 
 def test_show_describes_a_running_run_and_succeeds(tmp_path):
     started = time.time() - 60_000
-    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(n, started + n) for n in range(5)])
+    write_log(
+        tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl",
+        [record(n, started + n) for n in range(5)],
+    )
     running = state(started=started, process=[float(os.getpid()), psutil.Process().create_time()])
     result = show(tmp_path, running)
     assert result.exit_code == 0, result.output
@@ -115,7 +136,10 @@ def test_show_describes_a_running_run_and_succeeds(tmp_path):
 def test_coverage_is_that_of_the_results_while_a_run_works(tmp_path):
     """The share of the official questions, not of the questions asked."""
     started = time.time() - 600
-    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(n, started + n) for n in range(5)])
+    write_log(
+        tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl",
+        [record(n, started + n) for n in range(5)],
+    )
     process = [float(os.getpid()), psutil.Process().create_time()]
     result = show(tmp_path, state(started=started, process=process, covers={"egoplan_val": 3355}))
     head, row = (

@@ -46,8 +46,8 @@ def write_numbered_video(
 ) -> Path:
     """An H.264 video whose frame i shows `base` + i.
 
-    `gaps` are the durations of successive frames in units of 1/fps, repeated: (1,) is a constant rate,
-    (1, 4, 2) a variable one. `start` is the first frame's time in the same units.
+    `gaps` are the durations of successive frames in units of 1/fps, repeated: (1,) is a constant
+    rate, (1, 4, 2) a variable one. `start` is the first frame's time in the same units.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     options = {
@@ -72,11 +72,16 @@ def write_numbered_video(
 
 
 def copy_packets(source: Path, path: Path, shift: int = 0, dropped: Container[int] = ()) -> Path:
-    """Copy a video at 30 frames per second without decoding: `shift` frames earlier, and without some packets.
+    """Copy a video at 30 frames per second without decoding:
+
+    `shift` frames earlier, and without some packets.
 
     `dropped` are numbers of packets, from 0, in decoding order.
     """
-    with av.open(source) as original, av.open(path, "w", options={"avoid_negative_ts": "disabled"}) as container:
+    with (
+        av.open(source) as original,
+        av.open(path, "w", options={"avoid_negative_ts": "disabled"}) as container,
+    ):
         template = original.streams.video[0]
         if hasattr(container, "add_stream_from_template"):  # from PyAV 14 on
             stream = container.add_stream_from_template(template)
@@ -85,13 +90,19 @@ def copy_packets(source: Path, path: Path, shift: int = 0, dropped: Container[in
         for number, packet in enumerate(original.demux(template)):
             if packet.size and number not in dropped:
                 skipped = round(shift / 30 / packet.time_base)
-                packet.pts, packet.dts, packet.stream = packet.pts - skipped, packet.dts - skipped, stream
+                packet.pts, packet.dts, packet.stream = (
+                    packet.pts - skipped,
+                    packet.dts - skipped,
+                    stream,
+                )
                 container.mux(packet)
     return path
 
 
 def write_epic_folder(folder: Path, first: int, last: int, base: int = 0) -> Path:
-    """A frame folder in EPIC-KITCHENS' layout with frames `first` to `last`, each showing its number plus `base`."""
+    """A frame folder in EPIC-KITCHENS' layout with frames `first` to `last`, each showing its
+    number plus `base`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(first, last + 1):
         number_image(base + number).save(frame_path(folder, number), quality=90)
@@ -99,19 +110,25 @@ def write_epic_folder(folder: Path, first: int, last: int, base: int = 0) -> Pat
 
 
 def turn(path: Path, matrix: tuple[int, int, int, int]) -> Path:
-    """Write the part of an MP4 video's display matrix that turns and mirrors: x' = ax + cy, y' = bx + dy."""
+    """Write the part of an MP4 video's display matrix that turns and mirrors: x' = ax + cy, y' = bx
+    + dy.
+    """
     a, b, c, d = (entry << 16 for entry in matrix)
     content = bytearray(path.read_bytes())
-    start = content.index(b"tkhd") + 4 + 4 + 20 + 16  # after version and flags, times and duration, layer and volume
+    start = (
+        content.index(b"tkhd") + 4 + 4 + 20 + 16
+    )  # after version and flags, times and duration, layer and volume
     content[start : start + 36] = pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
     path.write_bytes(content)
     return path
 
 
 def damage_packet(path: Path, number: int, offset: int = 5) -> Path:
-    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros.
+    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with
+    zeros.
 
-    The first `offset` bytes remain: by default, the length and type of the first unit; 4 for the length only.
+    The first `offset` bytes remain: by default, the length and type of the first unit; 4 for the
+    length only.
     """
     with av.open(path) as container:
         packet = [packet for packet in container.demux(video=0) if packet.size][number]

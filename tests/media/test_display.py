@@ -35,21 +35,31 @@ def quarters(size=SIZE):
     image = Image.new("RGB", size)
     for (x, y), colour in COLOURS.items():
         column, row = int(x > 0), int(y > 0)
-        box = (column * width // 2, row * height // 2, (column + 1) * width // 2, (row + 1) * height // 2)
+        box = (
+            column * width // 2,
+            row * height // 2,
+            (column + 1) * width // 2,
+            (row + 1) * height // 2,
+        )
         image.paste(colour, box)
     return image
 
 
 def colours_of(image):
     """Return the colour in the middle of each quarter."""
-    middles = {(x, y): (image.width * (2 + x) // 4, image.height * (2 + y) // 4) for x, y in COLOURS}
+    middles = {
+        (x, y): (image.width * (2 + x) // 4, image.height * (2 + y) // 4) for x, y in COLOURS
+    }
     return {
-        quarter: tuple(255 * (level > 127) for level in image.getpixel(middle)) for quarter, middle in middles.items()
+        quarter: tuple(255 * (level > 127) for level in image.getpixel(middle))
+        for quarter, middle in middles.items()
     }
 
 
 def write(path, encoder="", pixel_aspect=None, frames=12):
-    """Write an H.264 video of `quarters` with settings of the encoder, x264, and the aspect ratio of its pixels."""
+    """Write an H.264 video of `quarters` with settings of the encoder, x264, and the aspect ratio
+    of its pixels.
+    """
     with av.open(path, "w") as container:
         options = {"x264-params": f"threads=1:keyint=4{encoder}"}
         stream = container.add_stream("libx264", rate=30, options=options)
@@ -114,7 +124,10 @@ def test_images_are_turned_as_their_exif_data_say(tmp_path):
     exif[ExifTags.Base.Orientation] = 6
     quarters().save(frame_path(tmp_path, 1), exif=exif, quality=95, subsampling=0)
     (image,) = read_frame_folder(tmp_path, [1])
-    assert (image.size, colours_of(image)) == (SIZE[::-1], colours_of(quarters().transpose(Transpose.ROTATE_270)))
+    assert (image.size, colours_of(image)) == (
+        SIZE[::-1],
+        colours_of(quarters().transpose(Transpose.ROTATE_270)),
+    )
 
 
 @pytest.mark.parametrize(("transfer", "name"), [("smpte2084", "PQ"), ("arib-std-b67", "HLG")])
@@ -126,5 +139,7 @@ def test_hdr_videos_are_refused_with_the_remedy(tmp_path, transfer, name, suffix
         with pytest.raises(FrameError) as caught:
             read(path)
         assert re.search(rf"v{suffix}: .*HDR.*\({name}\).*ffmpeg .*tonemap", str(caught.value))
-    standard = write(tmp_path / f"standard{suffix}", ":transfer=bt709:colorprim=bt709:colormatrix=bt709")
+    standard = write(
+        tmp_path / f"standard{suffix}", ":transfer=bt709:colorprim=bt709:colormatrix=bt709"
+    )
     assert count_video_frames(standard) == 12

@@ -6,13 +6,21 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from media.files import damage_packet, write_epic_folder, write_numbered_video
 
-QUESTIONS = [("a", "first", range(3, 6)), ("b", "second", range(2)), ("c", "first", range(20, 30)), ("d", "gone", [])]
+QUESTIONS = [
+    ("a", "first", range(3, 6)),
+    ("b", "second", range(2)),
+    ("c", "first", range(20, 30)),
+    ("d", "gone", []),
+]
 
 
 @pytest.fixture
 def paths(tmp_path):
     write_epic_folder(tmp_path / "second", 0, 1)
-    return {"first": write_numbered_video(tmp_path / "first.mp4", 30), "second": tmp_path / "second"}
+    return {
+        "first": write_numbered_video(tmp_path / "first.mp4", 30),
+        "second": tmp_path / "second",
+    }
 
 
 def find_in(paths, length=30):
@@ -21,7 +29,9 @@ def find_in(paths, length=30):
         if video == "gone":
             raise LmmsEgoplanError("gone: no such video")
         return {
-            name: f"{name}: too long" if frames[-1] >= length else Footage(paths[video], "1", frames)
+            name: f"{name}: too long"
+            if frames[-1] >= length
+            else Footage(paths[video], "1", frames)
             for name, _, frames in questions
         }
 
@@ -29,7 +39,9 @@ def find_in(paths, length=30):
 
 
 def footage_of(find, verify=False):
-    return find_footage(QUESTIONS, lambda question: question[0], lambda question: question[1], find, verify=verify)
+    return find_footage(
+        QUESTIONS, lambda question: question[0], lambda question: question[1], find, verify=verify
+    )
 
 
 GONE = Lost("gone", "gone: no such video", ["d"])

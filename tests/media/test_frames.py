@@ -58,13 +58,20 @@ FIRST = [
     ("variable_b_frames", ".mkv"),
     ("late_start", ".ts"),
 ]
-OTHERS = [(name, suffix) for name in VIDEOS for suffix in (".mkv", ".ts") if (name, suffix) not in FIRST]
+OTHERS = [
+    (name, suffix) for name in VIDEOS for suffix in (".mkv", ".ts") if (name, suffix) not in FIRST
+]
 
 
-@pytest.fixture(scope="module", params=[*FIRST, *(pytest.param(case, marks=pytest.mark.nightly) for case in OTHERS)])
+@pytest.fixture(
+    scope="module",
+    params=[*FIRST, *(pytest.param(case, marks=pytest.mark.nightly) for case in OTHERS)],
+)
 def video(request, tmp_path_factory):
     name, suffix = request.param
-    return write_numbered_video(tmp_path_factory.mktemp("video") / f"{name}{suffix}", FRAMES, **VIDEOS[name])
+    return write_numbered_video(
+        tmp_path_factory.mktemp("video") / f"{name}{suffix}", FRAMES, **VIDEOS[name]
+    )
 
 
 def test_every_single_frame(video):
@@ -110,7 +117,9 @@ def test_times_of_all_frames(video):
         assert times == expected
 
 
-@pytest.mark.parametrize(("video_start", "sound_start"), [(0, 0.5), (0.5, 0), (0.5, 0.25), (0.5, 0.75)])
+@pytest.mark.parametrize(
+    ("video_start", "sound_start"), [(0, 0.5), (0.5, 0), (0.5, 0.25), (0.5, 0.75)]
+)
 def test_times_count_from_the_first_frame_or_an_earlier_sound(tmp_path, video_start, sound_start):
     path = write_with_sound(tmp_path / "v.mkv", video_start, sound_start)
     offset = max(0, video_start - sound_start)
@@ -136,7 +145,9 @@ def write_with_sound(path, video_start, sound_start):
 
 
 def test_edit_list_hides_frames(tmp_path):
-    """In a cut without re-encoding, the file contains frames before the edit, but players skip them."""
+    """In a cut without re-encoding, the file contains frames before the edit, but players skip
+    them.
+    """
     source = write_numbered_video(tmp_path / "source.mp4", FRAMES, gop=30)
     cut = copy_packets(source, tmp_path / "cut.mp4", shift=10)
     num_visible = FRAMES - 10
@@ -158,7 +169,9 @@ def test_threads_share_a_video(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 60)
     selections = [[i, 59 - i, (7 * i) % 60] for i in range(24)]
     with ThreadPoolExecutor(4) as pool:
-        numbers = list(pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), selections))
+        numbers = list(
+            pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), selections)
+        )
     assert numbers == selections
 
 
@@ -190,14 +203,18 @@ def test_missing_and_broken_videos(tmp_path):
 
 
 def test_damaged_frames_are_rejected(tmp_path):
-    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0), 15, offset=4)
+    path = damage_packet(
+        write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0), 15, offset=4
+    )
     assert read_numbers(read_video_frames(path, [3, 35])) == [3, 35]
     with pytest.raises(FrameError, match=r"v.mp4: "):
         read_video_frames(path, [15])
 
 
 def decoding_order(path):
-    """Positions in decoding order, those of frames that no other frame needs, and whether each frame is a key frame."""
+    """Positions in decoding order, those of frames that no other frame needs, and whether each
+    frame is a key frame.
+    """
     with av.open(path) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
     times = sorted(packet.pts for packet in packets)
@@ -221,7 +238,9 @@ for _ in range(200):
 
 @pytest.mark.nightly
 def test_a_decoder_that_logs_is_closed(tmp_path):
-    """If another package, such as torchvision 0.21, turns on PyAV's log, decoding threads must not deadlock."""
+    """If another package, such as torchvision 0.21, turns on PyAV's log, decoding threads must not
+    deadlock.
+    """
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", FRAMES), 40)
     command = [sys.executable, "-c", LOGGING, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FOREVER_S, check=False)
@@ -238,12 +257,21 @@ DAMAGED = [
     ("many_b_frames", 59),
     ("all_intra", 32),
 ]
-ALSO_DAMAGED = itertools.product(["constant", "open_gop", "many_b_frames", "all_intra"], [0, 13, 14, 15, 31, 32, 59])
+ALSO_DAMAGED = itertools.product(
+    ["constant", "open_gop", "many_b_frames", "all_intra"], [0, 13, 14, 15, 31, 32, 59]
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [*DAMAGED, *(pytest.param(*case, marks=pytest.mark.nightly) for case in ALSO_DAMAGED if case not in DAMAGED)],
+    [
+        *DAMAGED,
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in ALSO_DAMAGED
+            if case not in DAMAGED
+        ),
+    ],
 )
 def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
     path = write_numbered_video(tmp_path / "v.mp4", FRAMES, **VIDEOS[kind])
@@ -254,11 +282,17 @@ def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
     for index in range(FRAMES):
         rank = order.index(index)
         after = next_keys[0] <= rank and index >= order[next_keys[0]]
-        if rank < number or (damaged in unused and rank != number) or (after and kind != "open_gop"):
+        if (
+            rank < number
+            or (damaged in unused and rank != number)
+            or (after and kind != "open_gop")
+        ):
             assert read_numbers(read_video_frames(path, [index])) == [index]
         elif not after:
             where = "" if rank == number else rf"{damaged / 30:.3f} s"
-            with pytest.raises(DamagedFrameError, match=rf"v\.mp4: .*{index}.*{index / 30:.3f} s.*{where}"):
+            with pytest.raises(
+                DamagedFrameError, match=rf"v\.mp4: .*{index}.*{index / 30:.3f} s.*{where}"
+            ):
                 read_video_frames(path, [index])
         elif next_keys[1] <= rank and index >= order[next_keys[1]]:
             assert read_numbers(read_video_frames(path, [index])) == [index]
@@ -266,7 +300,9 @@ def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
 
 def test_the_error_names_the_first_damaged_frame(tmp_path):
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 60, gop=20, b_frames=0), 23)
-    with pytest.raises(DamagedFrameError, match=r"v\.mp4: frame 35.* 1\.167 s.* 0\.767 s.*frame 23"):
+    with pytest.raises(
+        DamagedFrameError, match=r"v\.mp4: frame 35.* 1\.167 s.* 0\.767 s.*frame 23"
+    ):
         read_video_frames(path, [3, 35, 59])
     checked = dict(check_video_frames(path, range(60)))
     assert [index for index, error in checked.items() if error] == list(range(23, 40))
@@ -277,7 +313,10 @@ def test_the_error_names_the_first_damaged_frame(tmp_path):
 def test_a_damaged_video_never_returns_a_wrong_frame(tmp_path, seeds):
     """Replace 200 random bytes within 20 KB, as after a bad disk or a broken download."""
     pixels = random.Random(1)
-    noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
+    noise = [
+        Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192))
+        for _ in range(3)
+    ]
     path = tmp_path / "v.mp4"
 
     def picture(number):
@@ -315,10 +354,18 @@ def test_a_damaged_video_never_returns_a_wrong_frame(tmp_path, seeds):
         ("mjpeg", ".avi", {}),
         ("mpeg2video", ".ts", {"g": "10", "bf": "2"}),
         ("libvpx", ".webm", {"g": "10", "cpu-used": "8", "deadline": "realtime"}),
-        ("libvpx", ".webm", {"g": "30", "auto-alt-ref": "1", "lag-in-frames": "10", "cpu-used": "5"}),
+        (
+            "libvpx",
+            ".webm",
+            {"g": "30", "auto-alt-ref": "1", "lag-in-frames": "10", "cpu-used": "5"},
+        ),
         ("libvpx-vp9", ".webm", {"g": "10", "cpu-used": "8", "deadline": "realtime"}),
         ("libx265", ".mp4", {"x265-params": "keyint=10:log-level=none", "preset": "ultrafast"}),
-        ("libx265", ".mkv", {"x265-params": "keyint=10:open-gop=1:log-level=none", "preset": "ultrafast"}),
+        (
+            "libx265",
+            ".mkv",
+            {"x265-params": "keyint=10:open-gop=1:log-level=none", "preset": "ultrafast"},
+        ),
         ("libx264", ".mp4", {"profile": "baseline"}),
         ("libx264", ".ts", {"x264-params": "intra-refresh=1:keyint=20"}),
         ("libx264", ".mp4", {"x264-params": "tff=1:slices=4"}),

@@ -83,7 +83,9 @@ def test_a_different_number_of_placeholders_is_text():
     assert items[1]["text"] == "<image> and <image>"
 
 
-@pytest.mark.parametrize("visual", [5, [], [1, 2], np.zeros((4, 4, 3)), [Image.new("RGB", (2, 2)), "a.jpg"]])
+@pytest.mark.parametrize(
+    "visual", [5, [], [1, 2], np.zeros((4, 4, 3)), [Image.new("RGB", (2, 2)), "a.jpg"]]
+)
 def test_other_values_are_rejected(visual):
     with pytest.raises(TypeError):
         content([visual])

@@ -45,10 +45,22 @@ def rounded(*times):
 
 def test_a_question_shows_its_first_action_to_its_observation():
     assert QUESTION.span == (1.667, 3.333)
-    assert (QUESTION.video, QUESTION.goal, QUESTION.action) == ("p01_13", "wash the cup", "open tap")
-    (bench2, *_) = items_of(ROW | {"first_frame": 0, "video_id": "ab" * 4 + "-0000" * 3 + "-" + "cd" * 6}, "7")
+    assert (QUESTION.video, QUESTION.goal, QUESTION.action) == (
+        "p01_13",
+        "wash the cup",
+        "open tap",
+    )
+    (bench2, *_) = items_of(
+        ROW | {"first_frame": 0, "video_id": "ab" * 4 + "-0000" * 3 + "-" + "cd" * 6}, "7"
+    )
     assert bench2.span == (0, 6.667)
-    step = {"step_id": "a_1", "video_id": "b", "start_sec": 1.0, "end_sec": 2.5, "local_intent": "picks it"}
+    step = {
+        "step_id": "a_1",
+        "video_id": "b",
+        "start_sec": 1.0,
+        "end_sec": 2.5,
+        "local_intent": "picks it",
+    }
     (step_item,) = items_of(step | {"global_intent": "cook", "goal": "other"}, "a_1")
     assert step_item == Item("b", (1.0, 2.5), "cook", "picks it", "a_1")
 
@@ -96,8 +108,13 @@ PAIRS = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text())
 
 
 def is_copy(question, item):
-    """Return True if a text is a near-duplicate, and check that the order of the two makes no difference."""
-    texts = {near_duplicates([first], [second])[0] != "" for first, second in ((question, item), (item, question))}
+    """Return True if a text is a near-duplicate, and check that the order of the two makes no
+    difference.
+    """
+    texts = {
+        near_duplicates([first], [second])[0] != ""
+        for first, second in ((question, item), (item, question))
+    }
     assert len(texts) == 1, (question, item)
     return texts.pop()
 
@@ -114,10 +131,18 @@ def test_the_same_step_is_a_near_duplicate_but_other_steps_and_opposites_are_not
 
 def test_other_texts_and_questions_change_no_near_duplicate():
     pairs = [(kind, pair) for kind, pairs in PAIRS.items() for pair in pairs]
-    questions = [text_item(f"{goal} {number}", action, "q") for number, (_, (goal, action, *_)) in enumerate(pairs)]
-    items = [text_item(f"{goal} {number}", action, f"{number}") for number, (_, (*_, goal, action)) in enumerate(pairs)]
+    questions = [
+        text_item(f"{goal} {number}", action, "q")
+        for number, (_, (goal, action, *_)) in enumerate(pairs)
+    ]
+    items = [
+        text_item(f"{goal} {number}", action, f"{number}")
+        for number, (_, (*_, goal, action)) in enumerate(pairs)
+    ]
     others = [text_item(f"goal {number}", f"open tap {number}") for number in range(20_000)]
-    expected = [str(number) if kind == "same step" else "" for number, (kind, _) in enumerate(pairs)]
+    expected = [
+        str(number) if kind == "same step" else "" for number, (kind, _) in enumerate(pairs)
+    ]
     assert near_duplicates(questions, items) == expected
     assert near_duplicates(questions, [*others, *items]) == expected
 
@@ -156,7 +181,11 @@ def test_matching_agrees_with_counting_frames():
         items = []
         for number in range(chance.randrange(7)):
             first = chance.randrange(600)
-            span = None if chance.random() < 0.2 else rounded(first / 60, (first + chance.randint(1, 60)) / 60)
+            span = (
+                None
+                if chance.random() < 0.2
+                else rounded(first / 60, (first + chance.randint(1, 60)) / 60)
+            )
             items.append(Item(chance.choice(videos), span, "", chance.choice(actions), str(number)))
         questions = []
         for number in range(5):

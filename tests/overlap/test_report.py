@@ -37,16 +37,34 @@ def folder(encoder_library, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(root / "data"))
         prepare_data(root / "data", egoplan=COUNT)
-        write_run(root / "runs" / "a", "lmms-eval", "org/Big", {"egoplan_val": egoplan_answers(COUNT, 0.6, 1)})
         write_run(
-            root / "runs" / "b", "lm-eval", "org/Small", {"egoplan_val": egoplan_answers(COUNT, 0.3, 4, unscored=0.2)}
+            root / "runs" / "a",
+            "lmms-eval",
+            "org/Big",
+            {"egoplan_val": egoplan_answers(COUNT, 0.6, 1)},
+        )
+        write_run(
+            root / "runs" / "b",
+            "lm-eval",
+            "org/Small",
+            {"egoplan_val": egoplan_answers(COUNT, 0.3, 4, unscored=0.2)},
         )
         videos = list(dict.fromkeys(doc["video_id"] for doc in DOCS))
-        (root / "list.txt").write_text("\n".join(f"clips/{video}.mp4" for video in videos[:10]) + "\nunknown\n")
-        spans = "".join(f"{video},{first},{first + 9}\n" for video in videos[3:6] for first in (1, 900))
+        (root / "list.txt").write_text(
+            "\n".join(f"clips/{video}.mp4" for video in videos[:10]) + "\nunknown\n"
+        )
+        spans = "".join(
+            f"{video},{first},{first + 9}\n" for video in videos[3:6] for first in (1, 900)
+        )
         (root / "spans.csv").write_text("video_id,start_frame,stop_frame\n" + spans)
         printed = invoke(
-            "audit", "egoplan", "--training", root / "list.txt", root / "spans.csv", "--out", root / "audit"
+            "audit",
+            "egoplan",
+            "--training",
+            root / "list.txt",
+            root / "spans.csv",
+            "--out",
+            root / "audit",
         )
         (root / "printed.txt").write_text(printed)
         yield root
@@ -75,9 +93,14 @@ def test_the_command_prints_counts_and_unknown_ids(folder, rows):
 
 
 def test_the_command_names_questions_without_answers(folder, tmp_path):
-    records = [{"video": "a.mp4", "question": "What next?"}, {"video": "a.mp4", "question": "Now?", "answer": "B"}]
+    records = [
+        {"video": "a.mp4", "question": "What next?"},
+        {"video": "a.mp4", "question": "Now?", "answer": "B"},
+    ]
     (tmp_path / "questions.json").write_text(json.dumps(records))
-    printed = invoke("audit", "egoplan", "--training", tmp_path / "questions.json", "--out", tmp_path / "audit")
+    printed = invoke(
+        "audit", "egoplan", "--training", tmp_path / "questions.json", "--out", tmp_path / "audit"
+    )
     assert f"{tmp_path / 'questions.json'}, 1" in printed
     assert f"{tmp_path / 'questions.json'}, 2\n" in printed
 
@@ -90,11 +113,15 @@ def groups_of(runs, audit):
 
 
 def check_scores(groups, rows):
-    """Compare the groups, each (name, run, value, questions), with the runs' scores by row of the audit."""
+    """Compare the groups, each (name, run, value, questions), with the runs' scores by row of the
+    audit.
+    """
     names = list(dict.fromkeys(name for name, *_ in groups))
     assert names == [degree for degree in DEGREES if degree in {row["degree"] for row in rows}]
     for prefix, run in (("Big", "Big (lmms-eval)"), ("Small", "Small")):
-        groups_of_run = {name: rest for name, group_run, *rest in groups if group_run.startswith(prefix)}
+        groups_of_run = {
+            name: rest for name, group_run, *rest in groups if group_run.startswith(prefix)
+        }
         assert groups_of_run.keys() == set(names)
         for degree, (value, questions) in groups_of_run.items():
             pairs = zip(scores(run), rows, strict=True)
@@ -121,7 +148,12 @@ def test_questions_without_audit_are_counted_and_named(folder, tmp_path):
 
 def test_questions_that_one_run_could_not_score_are_in_the_audit(folder, tmp_path, rows):
     """An answer without a score logs no video. Here, the first run has such answers."""
-    write_run(tmp_path, "lm-eval", "org/First", {"egoplan_val": egoplan_answers(COUNT, 0.3, 4, unscored=0.2)})
+    write_run(
+        tmp_path,
+        "lm-eval",
+        "org/First",
+        {"egoplan_val": egoplan_answers(COUNT, 0.3, 4, unscored=0.2)},
+    )
     write_run(tmp_path, "lmms-eval", "org/Second", {"egoplan_val": egoplan_answers(COUNT, 0.6, 1)})
     groups = groups_of(tmp_path, folder / "audit")
     sizes = {group.name: group.questions for group in groups if group.run.startswith("Second")}
@@ -136,16 +168,28 @@ def test_a_benchmark_with_one_degree_has_its_score(folder, tmp_path):
 
 
 def write_egointent(folder):
-    """Prepare EgoIntent's questions, and write a run and the audit of data that contain half of its videos."""
+    """Prepare EgoIntent's questions, and write a run and the audit of data that contain half of its
+    videos.
+    """
     prepare_data(folder / "data", egointent=60)
-    write_run(folder / "steps-run", "lmms-eval", "org/Other", {"egointent": egointent_answers(60, 50, seed=1)})
-    steps = [{"video_id": doc["video_id"], "start_sec": 0, "end_sec": 9999} for doc in egointent_docs(60)[:30]]
+    write_run(
+        folder / "steps-run",
+        "lmms-eval",
+        "org/Other",
+        {"egointent": egointent_answers(60, 50, seed=1)},
+    )
+    steps = [
+        {"video_id": doc["video_id"], "start_sec": 0, "end_sec": 9999}
+        for doc in egointent_docs(60)[:30]
+    ]
     (folder / "steps.json").write_text(json.dumps(steps))
     invoke("audit", "egointent", "--training", folder / "steps.json", "--out", folder / "steps")
 
 
 def slices_of(folder, name, audit):
-    """Return a section's groups of questions by overlap with an audit's training data, from ``report.json``."""
+    """Return a section's groups of questions by overlap with an audit's training data, from
+    ``report.json``.
+    """
     content = json.loads((folder / "report" / "report.json").read_text())
     section = next(part for part in content["benchmarks"] if part["key"] == name)
     return [part for part in section["slices"] if part["attribute"] == f"overlap with {audit}"]
@@ -159,12 +203,17 @@ def test_audits_of_two_benchmarks_reach_the_report(folder, rows, tmp_path):
     invoke("report", *runs, *audits, "--out", tmp_path / "report", "--pictures", "none")
     (part,) = slices_of(tmp_path, "egoplan", folder / "audit")
     groups = part["groups"]
-    check_scores([(group["name"], group["run"], group["value"], group["questions"]) for group in groups], rows)
+    check_scores(
+        [(group["name"], group["run"], group["value"], group["questions"]) for group in groups],
+        rows,
+    )
     assert all((group["low"] is None) == bool(group["no_interval"]) for group in groups)
     (part,) = slices_of(tmp_path, "egointent", folder / "steps")
     assert sum(group["questions"] for group in part["groups"]) == 60
     assert "clean" in {group["name"] for group in part["groups"]}
-    assert f"overlap with {folder / 'audit'}" in (tmp_path / "report" / "index.html").read_text()  # in the gallery
+    assert (
+        f"overlap with {folder / 'audit'}" in (tmp_path / "report" / "index.html").read_text()
+    )  # in the gallery
 
 
 @pytest.mark.parametrize(
@@ -191,13 +240,30 @@ def test_audits_of_other_data_and_damaged_ones_are_refused(change, parts, folder
 
 
 def test_an_audit_of_another_benchmark_is_refused(folder, tmp_path):
-    write_run(tmp_path / "run", "lmms-eval", "org/Other", {"egointent": egointent_answers(10, 50, seed=1)})
-    words = ("report", tmp_path / "run", folder / "audit", "--out", tmp_path / "report", "--pictures", "none")
-    assert f"{folder / 'audit'}: skipped" in CliRunner().invoke(app, [str(word) for word in words]).output
+    write_run(
+        tmp_path / "run", "lmms-eval", "org/Other", {"egointent": egointent_answers(10, 50, seed=1)}
+    )
+    words = (
+        "report",
+        tmp_path / "run",
+        folder / "audit",
+        "--out",
+        tmp_path / "report",
+        "--pictures",
+        "none",
+    )
+    assert (
+        f"{folder / 'audit'}: skipped"
+        in CliRunner().invoke(app, [str(word) for word in words]).output
+    )
 
 
 def test_two_audits_have_their_own_attributes(folder, tmp_path):
     shutil.copytree(folder / "audit", tmp_path / "other")
     audits = (folder / "audit", tmp_path / "other")
-    report = EgoPlanReport(read_runs([folder / "runs" / "a"]).runs, Inputs(labelled=dict.fromkeys(audits, "egoplan")))
-    assert {f"overlap with {audit}" for audit in audits} <= {part.attribute for part in report.slices()}
+    report = EgoPlanReport(
+        read_runs([folder / "runs" / "a"]).runs, Inputs(labelled=dict.fromkeys(audits, "egoplan"))
+    )
+    assert {f"overlap with {audit}" for audit in audits} <= {
+        part.attribute for part in report.slices()
+    }

@@ -12,5 +12,7 @@ def row(media_path, past=PAST, **changes):
         "media_path": str(media_path),
         "sample_id": 1,
         "current_observation_frame": 120,
-        "past_actions": [{"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past],
+        "past_actions": [
+            {"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past
+        ],
     } | changes

@@ -4,7 +4,9 @@ from lmms_egoplan.planner.planner import Proposal
 
 
 class Says:
-    """Proposes the same texts at every step, best first. requests: the questions and visuals of each step."""
+    """Proposes the same texts at every step, best first. requests: the questions and visuals of
+    each step.
+    """
 
     def __init__(self, *texts):
         self.texts, self.requests = texts, []

@@ -107,9 +107,21 @@ def prepared(monkeypatch, tmp_path):
 )
 def test_a_signal_keeps_the_earlier_steps(monkeypatch, tmp_path, number, code):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 115)], videos=1)
+    prepare(
+        tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 115)], videos=1
+    )
     write_checkpoint(tmp_path / "model")
-    command = [sys.executable, "-m", "lmms_egoplan", "plan", "video", "--model", tmp_path / "model", "--method", "rank"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmms_egoplan",
+        "plan",
+        "video",
+        "--model",
+        tmp_path / "model",
+        "--method",
+        "rank",
+    ]
     process = subprocess.Popen(
         [*command, "--out", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), env=os.environ,
@@ -138,13 +150,28 @@ def test_a_missing_encoder_is_reported_before_the_model_loads(prepared, monkeypa
 
 def test_other_videos_are_replayed_after_a_failure(prepared, tmp_path):
     write_checkpoint(tmp_path / "model")
-    result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out")
+    result = plan(
+        "video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out"
+    )
     assert result.exit_code == 1
     assert {"3", "0.500", "0.667", "2"} <= numbers(result.stdout)
     assert "1 of 2" in result.stderr
-    ends = [json.loads((tmp_path / "out" / name / "episode.json").read_text())["end"] for name in ("0001", "0002")]
+    ends = [
+        json.loads((tmp_path / "out" / name / "episode.json").read_text())["end"]
+        for name in ("0001", "0002")
+    ]
     assert ends == ["done", "environment failed"]
-    result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--limit", 1, "--out", tmp_path / "out")
+    result = plan(
+        "video",
+        "--model",
+        tmp_path / "model",
+        "--method",
+        "rank",
+        "--limit",
+        1,
+        "--out",
+        tmp_path / "out",
+    )
     assert result.exit_code == 0
     assert {"2", "1"} <= numbers(result.stdout)
 
@@ -152,7 +179,9 @@ def test_other_videos_are_replayed_after_a_failure(prepared, tmp_path):
 @pytest.mark.nightly
 def test_a_full_disk_is_reported_with_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 60)], videos=1)
+    prepare(
+        tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 60)], videos=1
+    )
     write_checkpoint(tmp_path / "model")
     out = tmp_path / "volume" / "out"
     with volume_of(tmp_path / "volume", 8192) as volume:
@@ -167,10 +196,17 @@ def test_a_full_disk_is_reported_with_the_file(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def ranked_run(tmp_path_factory):
-    """A tiny model, and a synthetic run of it in which the right choice is often far below the best one."""
+    """A tiny model, and a synthetic run of it in which the right choice is often far below the best
+    one.
+    """
     folder = tmp_path_factory.mktemp("calibrated")
     write_checkpoint(folder / "model")
-    write_run(folder / "run", "lmms-eval", str(folder / "model"), {"egoplan_val": egoplan_answers(91, 0.2)})
+    write_run(
+        folder / "run",
+        "lmms-eval",
+        str(folder / "model"),
+        {"egoplan_val": egoplan_answers(91, 0.2)},
+    )
     return folder / "model", folder / "run"
 
 
@@ -184,7 +220,9 @@ def test_the_recorded_action_is_the_answer_if_it_is_in_the_set(prepared, ranked_
     for step in episode["steps"]:
         means = [proposal["logprob"] / proposal["num_tokens"] for proposal in step["proposals"]]
         threshold = read_threshold(run, str(model), None, 0.9)[0]
-        assert [proposal["in_set"] for proposal in step["proposals"]] == [x >= means[0] - threshold for x in means]
+        assert [proposal["in_set"] for proposal in step["proposals"]] == [
+            x >= means[0] - threshold for x in means
+        ]
         assert step["asked"]
         assert step["done"] == step["proposals"][step["tried"]]["action"]
     assert {"2", "1.000"} <= numbers(result.stdout)

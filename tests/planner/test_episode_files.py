@@ -34,7 +34,11 @@ def frames_of(path):
 def test_an_episode_has_a_page_data_and_a_video(episode, tmp_path):
     page = write_episode(episode, tmp_path, model="a model").read_text(encoding="utf-8")
     content = json.loads((tmp_path / "episode.json").read_text(encoding="utf-8"))
-    assert (content["goal"], content["success"], content["model"]) == ("drink <water>", True, "a model")
+    assert (content["goal"], content["success"], content["model"]) == (
+        "drink <water>",
+        True,
+        "a model",
+    )
     assert [step["tried"] for step in content["steps"]] == [0, 1]
     assert content["steps"][0]["proposals"][0] == vars(BEAMS[0])
     for text in (
@@ -46,7 +50,11 @@ def test_an_episode_has_a_page_data_and_a_video(episode, tmp_path):
     ):
         assert text in page
     assert "<b>" not in page
-    assert sorted(path.name for path in (tmp_path / "frames").iterdir()) == ["001.jpg", "002.jpg", "003.jpg"]
+    assert sorted(path.name for path in (tmp_path / "frames").iterdir()) == [
+        "001.jpg",
+        "002.jpg",
+        "003.jpg",
+    ]
     frames = frames_of(tmp_path / "episode.mp4")
     assert len(frames) == 8 + 8 + 3 + 8
     assert frames[0].size == (320, 280)
@@ -61,7 +69,9 @@ def test_large_views_make_a_small_film(episode, tmp_path):
 
 
 def test_an_episode_that_failed_before_its_first_step(tmp_path):
-    page = write_episode(Episode("x", "a kitchen", [], ENVIRONMENT_FAILED, "gone"), tmp_path).read_text()
+    page = write_episode(
+        Episode("x", "a kitchen", [], ENVIRONMENT_FAILED, "gone"), tmp_path
+    ).read_text()
     assert "gone" in page
     assert "<video" not in page
     assert not (tmp_path / "episode.mp4").exists()

@@ -13,7 +13,9 @@ from lmms_egoplan.planner.planner import Proposal, run_episode
 
 os.environ.setdefault("MUJOCO_GL", "osmesa")  # read when the simulator is imported
 if find_spec("gymnasium_robotics") is None:  # `Kitchen` imports it, after triton
-    pytest.skip("the kitchen's simulator is not installed: pip install .[kitchen]", allow_module_level=True)
+    pytest.skip(
+        "the kitchen's simulator is not installed: pip install .[kitchen]", allow_module_level=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,12 @@ class InOrder:
 
 
 def test_water_is_heated(kitchen):
-    texts = ["close the microwave", "boil the egg", "turn on the back burner", "move the kettle to the back burner"]
+    texts = [
+        "close the microwave",
+        "boil the egg",
+        "turn on the back burner",
+        "move the kettle to the back burner",
+    ]
     episode = run_episode(InOrder(*texts), kitchen, "heat water")
     assert [step.outcome.changed for step in episode.steps] == [False, False, True, True]
     assert episode.steps[1].outcome.message
@@ -76,7 +83,17 @@ def test_an_unknown_element_is_named():
     ],
 )
 def test_a_missing_renderer_gives_a_one_line_error(variables):
-    command = [sys.executable, "-m", "lmms_egoplan", "plan", "kitchen", "--goal", "heat water", "--model", "none"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmms_egoplan",
+        "plan",
+        "kitchen",
+        "--goal",
+        "heat water",
+        "--model",
+        "none",
+    ]
     result = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
     assert result.returncode == 1
     assert "apt-get install libosmesa6" in result.stderr

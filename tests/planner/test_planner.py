@@ -77,7 +77,9 @@ def encoder(monkeypatch):
 def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     write_checkpoint(folder)
-    return AutoModelForImageTextToText.from_pretrained(folder).eval(), AutoProcessor.from_pretrained(folder)
+    return AutoModelForImageTextToText.from_pretrained(
+        folder
+    ).eval(), AutoProcessor.from_pretrained(folder)
 
 
 def test_an_oracle_reaches_the_goal():
@@ -85,7 +87,11 @@ def test_an_oracle_reaches_the_goal():
     episode = by_oracle(Lamps(), on_step=reported.append)
     assert episode.is_success
     assert episode.end == planning.DONE
-    assert [step.executed.text for step in episode.steps] == ["turn on lamp 0", "turn on lamp 1", "turn on lamp 2"]
+    assert [step.executed.text for step in episode.steps] == [
+        "turn on lamp 0",
+        "turn on lamp 1",
+        "turn on lamp 2",
+    ]
     assert reported == episode.steps
     assert episode.last_view is not None
 
@@ -96,7 +102,8 @@ def test_the_prompt_has_the_goal_the_last_four_actions_and_the_view():
     assert episode.is_success
     question, visuals = says.requests[-1]
     assert question == (
-        "Considering the progress shown in the video and my current observation in the last frame, what action should "
+        "Considering the progress shown in the video and my current observation in the last "
+        "frame, what action should "
         "I take next in order to have light?"
     )
     assert [len(clip) for clip in visuals[:-1]] == [8, 8, 8, 8]
@@ -114,17 +121,27 @@ def test_a_model_that_repeats_itself_tries_the_next_best_and_then_stops():
 
 def test_a_failed_action_may_be_repeated_after_a_change():
     episode = run_episode(Says("wait", "turn on lamp 0"), Lamps(), "have light", max_steps=4)
-    assert [step.executed.text for step in episode.steps] == ["wait", "turn on lamp 0", "wait", "turn on lamp 0"]
+    assert [step.executed.text for step in episode.steps] == [
+        "wait",
+        "turn on lamp 0",
+        "wait",
+        "turn on lamp 0",
+    ]
     assert [step.outcome.changed for step in episode.steps] == [False, True, False, False]
     assert episode.end == planning.BUDGET
 
 
 @pytest.mark.parametrize(
     ("error", "problem"),
-    [(LmmsEgoplanError("the lamps have gone"), "the lamps have gone"), (KeyError("lamp\n 7"), "KeyError: 'lamp\\n 7'")],
+    [
+        (LmmsEgoplanError("the lamps have gone"), "the lamps have gone"),
+        (KeyError("lamp\n 7"), "KeyError: 'lamp\\n 7'"),
+    ],
 )
 @pytest.mark.parametrize(("fails_at", "steps"), [(1, 0), (2, 0), (4, 1)])
-def test_a_failing_environment_ends_the_episode_with_the_earlier_steps(fails_at, steps, error, problem):
+def test_a_failing_environment_ends_the_episode_with_the_earlier_steps(
+    fails_at, steps, error, problem
+):
     episode = by_oracle(Lamps(fails_at=fails_at, error=error))
     assert episode.end == planning.ENVIRONMENT_FAILED
     assert episode.problem == problem
@@ -151,14 +168,19 @@ def test_a_failing_model_keeps_the_earlier_steps():
     world = Lamps()
     world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one
     episode = by_oracle(world)
-    assert (episode.end, episode.problem) == (planning.MODEL_FAILED, "IndexError: list index out of range")
+    assert (episode.end, episode.problem) == (
+        planning.MODEL_FAILED,
+        "IndexError: list index out of range",
+    )
     assert [step.outcome.changed for step in episode.steps] == [True]
 
 
 def test_a_model_that_cannot_score_the_actions(tiny):
     model, processor = tiny
     processor = copy.deepcopy(processor)
-    processor.chat_template = processor.chat_template.replace("item['text']", "item['text'] | upper")
+    processor.chat_template = processor.chat_template.replace(
+        "item['text']", "item['text'] | upper"
+    )
     episode = run_episode(Proposer(model, processor, method="rank"), Lamps(), "have light")
     assert episode.end == planning.MODEL_FAILED
     assert episode.problem
@@ -193,7 +215,9 @@ def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
     scores = CandidateRanker(*tiny).score([message], world.actions())
     ranked = sorted(zip(world.actions(), scores, strict=True), key=lambda pair: pair[1].nll)[:3]
     assert [proposal.text for proposal in step.proposals] == [action for action, _ in ranked]
-    assert [proposal.logprob for proposal in step.proposals] == pytest.approx([score.logprob for _, score in ranked])
+    assert [proposal.logprob for proposal in step.proposals] == pytest.approx(
+        [score.logprob for _, score in ranked]
+    )
     assert step.executed == step.proposals[0]
 
 
@@ -201,7 +225,10 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
     model, processor = tiny
     message = {
         "role": "user",
-        "content": [{"type": "image", "image": Image.new("RGB", (64, 48))}, {"type": "text", "text": "What next?"}],
+        "content": [
+            {"type": "image", "image": Image.new("RGB", (64, 48))},
+            {"type": "text", "text": "What next?"},
+        ],
     }
     generator = AnswerGenerator(model, processor)
     beams = generator.beams([message], 5, 6, "q")
@@ -209,13 +236,17 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
     means = [beam.logprob / beam.num_tokens for beam in beams]
     assert means == sorted(means, reverse=True)
     inputs = generator._encoder.generation_inputs([[message]])
-    output = model.generate(**inputs, num_beams=5, num_return_sequences=5, max_new_tokens=6, do_sample=False)
+    output = model.generate(
+        **inputs, num_beams=5, num_return_sequences=5, max_new_tokens=6, do_sample=False
+    )
     prompt = inputs["input_ids"].shape[1]
     for beam, sequence in zip(beams, output, strict=False):  # by one pass over prompt and answer
         answer = sequence[prompt:] if sequence.shape[0] > prompt else sequence
         whole = torch.cat([inputs["input_ids"][0], answer])[None]
         ends = model.generation_config.eos_token_id
-        length = next((i + 1 for i, token in enumerate(answer.tolist()) if token == ends), len(answer))
+        length = next(
+            (i + 1 for i, token in enumerate(answer.tolist()) if token == ends), len(answer)
+        )
         with torch.inference_mode():
             logits = model(
                 **{**inputs, "input_ids": whole, "attention_mask": torch.ones_like(whole)}
@@ -227,7 +258,9 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
 
 def test_the_number_of_proposals_is_limited_by_beams_and_actions(tiny):
     world = Lamps()
-    (step,) = run_episode(Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1).steps
+    (step,) = run_episode(
+        Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1
+    ).steps
     assert {proposal.action for proposal in step.proposals} == set(world.actions())
     (step,) = run_episode(Proposer(*tiny, beams=1), Lamps(), "have light", max_steps=1).steps
     assert len(step.proposals) == 1
@@ -241,7 +274,12 @@ def test_a_context_that_is_too_long_ends_the_episode(tiny):
 
 def test_free_text_means_the_nearest_action():
     actions = ["open the microwave", "turn on the light", "move the kettle to the back burner"]
-    texts = ["Turn on light!", "switch the lights on", "put the kettle onto the rear burner", "sing a song"]
+    texts = [
+        "Turn on light!",
+        "switch the lights on",
+        "put the kettle onto the rear burner",
+        "sing a song",
+    ]
     grounded = ground(texts, actions)
     assert [action for action, _ in grounded] == [actions[1], actions[1], actions[2], None]
     assert grounded[0][1] == 1.0

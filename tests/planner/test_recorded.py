@@ -47,7 +47,11 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
     assert [step.outcome.done for step in episode.steps] == ["open tap", "take cup", "open tap"]
     assert [read_number(step.view) for step in episode.steps] == [10, 50, 70]
     clip = episode.steps[0].outcome.clip
-    assert (len(clip), read_number(clip[0]), read_number(clip[-1])) == (8, 40, 50)  # the action lasts until 60
+    assert (len(clip), read_number(clip[0]), read_number(clip[-1])) == (
+        8,
+        40,
+        50,
+    )  # the action lasts until 60
     assert clip.fps == pytest.approx(7 * 60 / 10)
     assert read_number(episode.last_view) == 120  # the question's observation
 
@@ -92,7 +96,9 @@ class Sees:
 
     def propose(self, question, visuals, actions, step_name):
         *clips, view = visuals
-        self.numbers_shown.append(([[self.number(frame) for frame in clip] for clip in clips], self.number(view)))
+        self.numbers_shown.append(
+            ([[self.number(frame) for frame in clip] for clip in clips], self.number(view))
+        )
         self.latest.append(max(self.read))
         return [Proposal(actions[0], -1.0, 1, actions[0])]
 
@@ -114,9 +120,13 @@ def check(sees, segments, first, half_second):
 def replay(segments, fps, last):
     """Return the frames shown for a video with these segments."""
     frames = Frames()
-    narrated = [NarratedAction(f"action {number}", *segment) for number, segment in enumerate(segments)]
+    narrated = [
+        NarratedAction(f"action {number}", *segment) for number, segment in enumerate(segments)
+    ]
     sees = Sees(Frames.number, frames.read)
-    episode = run_episode(sees, RecordedVideo("v", "g", narrated, frames, fps, 1, last), "g", len(narrated))
+    episode = run_episode(
+        sees, RecordedVideo("v", "g", narrated, frames, fps, 1, last), "g", len(narrated)
+    )
     assert (episode.problem, episode.is_success) == (None, True)
     assert max(frames.read) <= last
     return sees
@@ -128,7 +138,15 @@ def replay(segments, fps, last):
     [
         [(40, 60), (80, 90), (100, 110)],
         [(40, 79), (80, 84), (84, 110)],  # actions that begin within half a second of the next one
-        [(40, 400), (50, 300), (90, 95), (150, 160), (200, 210), (260, 270), (261, 262)],  # long ones, over many steps
+        [
+            (40, 400),
+            (50, 300),
+            (90, 95),
+            (150, 160),
+            (200, 210),
+            (260, 270),
+            (261, 262),
+        ],  # long ones, over many steps
         [(1, 9), (1, 9), (1, 9), (60, 60)],
         [(10, 100), (100, 100), (131, 500)],
     ],
@@ -151,11 +169,16 @@ def test_no_frame_is_later_than_the_view(video_id, half_second, segments):
 )
 def test_guesses_equal_hand_counted_averages(order, chance, not_done):
     segments = [(100 * number, 100 * number + 50) for number in range(1, len(order) + 1)]
-    narrated = [NarratedAction(text, *segment) for text, segment in zip(order, segments, strict=True)]
+    narrated = [
+        NarratedAction(text, *segment) for text, segment in zip(order, segments, strict=True)
+    ]
     video = RecordedVideo("v", "g", narrated, Frames(), 60, 1, 1000)
     episode = run_episode(Says("juggle"), video, "g", len(order))
     assert guesses(episode, video.actions()) == pytest.approx((chance, not_done))
-    assert step_accuracy([episode]) == (0, len(order))  # the proposal means nothing, and the video continues
+    assert step_accuracy([episode]) == (
+        0,
+        len(order),
+    )  # the proposal means nothing, and the video continues
 
 
 def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
@@ -180,7 +203,9 @@ def test_a_ready_clip_is_replayed_from_its_first_frame(tmp_path):
 @pytest.mark.skipif(not EPIC.exists(), reason=f"{EPIC} is not there")
 def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
     with EPIC.open(encoding="utf-8", newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: (row["video_id"], int(row["start_frame"])))
+        rows = sorted(
+            csv.DictReader(file), key=lambda row: (row["video_id"], int(row["start_frame"]))
+        )
     steps = 0
     for video_id, group in groupby(rows, key=lambda row: row["video_id"]):
         of_video = list(group)
@@ -188,7 +213,9 @@ def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
         fps = frames_per_second("EpicKitchens", video_id)
         sees = replay(segments, fps, max(stop for _, stop in segments))
         steps += check(sees, segments, 1, fps // 2)
-        for (_, view), narration in zip(sees.numbers_shown, of_video, strict=True):  # on the clock of the file's times
+        for (_, view), narration in zip(
+            sees.numbers_shown, of_video, strict=True
+        ):  # on the clock of the file's times
             start = hundredths(narration["start_timestamp"]) / 100
             assert view == 1 or view / fps == pytest.approx(start - 0.5, abs=0.1)
     assert steps == 9668
@@ -217,14 +244,18 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 
 def write_steps(folder, *segments):
-    videos = [goalstep_video(uid, *segments, goal="make a toast") for uid in (UID, UID.replace("1", "9"))]
+    videos = [
+        goalstep_video(uid, *segments, goal="make a toast") for uid in (UID, UID.replace("1", "9"))
+    ]
     return write_goalstep(folder / "goalstep.json", *videos)
 
 
 def test_goal_step(tmp_path):
     write_numbered_video(tmp_path / f"{UID}.mp4", 90)
     rest = segment(2.0, 2.5, "rest", is_relevant="irrelevant")
-    path = write_steps(tmp_path, segment(0.2, 0.9, "wash hands"), segment(1.0, 2.0, "cut bread"), rest)
+    path = write_steps(
+        tmp_path, segment(0.2, 0.9, "wash hands"), segment(1.0, 2.0, "cut bread"), rest
+    )
     (video,) = goalstep_videos(path, tmp_path)
     assert video.goal == "make a toast"
     assert video.actions() == ["cut bread", "wash hands"]
@@ -238,7 +269,9 @@ def test_goal_step(tmp_path):
 
 def test_a_video_that_ends_before_its_steps(tmp_path):
     write_numbered_video(tmp_path / f"{UID}.mp4", 30)
-    (video,) = goalstep_videos(write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(5, 6, "cut")), tmp_path)
+    (video,) = goalstep_videos(
+        write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(5, 6, "cut")), tmp_path
+    )
     episode = run_episode(Says("wash"), video, video.goal)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
     assert all(seconds in episode.problem for seconds in ("1.0 s", "4.5 s"))
@@ -246,7 +279,9 @@ def test_a_video_that_ends_before_its_steps(tmp_path):
 
 def test_an_invalid_video_is_named(tmp_path):
     (tmp_path / f"{UID}.mp4").write_bytes(b"no video")
-    (video,) = goalstep_videos(write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(1, 2, "cut")), tmp_path)
+    (video,) = goalstep_videos(
+        write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(1, 2, "cut")), tmp_path
+    )
     episode = run_episode(Says("wash"), video, video.goal)
     assert (episode.end, episode.steps) == (ENVIRONMENT_FAILED, [])
     assert f"{UID}.mp4" in episode.problem
@@ -263,7 +298,9 @@ def test_nothing_to_replay(epic, tmp_path):
 @pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is not there")
 def test_a_published_question_is_replayed(tmp_path):
     record = json.loads(EXAMPLES.read_text())["EgoPlan_validation"][0]
-    folder = write_epic_folder(tmp_path / record["video_id"], 1, record["current_observation_frame"])
+    folder = write_epic_folder(
+        tmp_path / record["video_id"], 1, record["current_observation_frame"]
+    )
     past = record["task_progress_metadata"]
     (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     assert (video.goal, video.num_actions) == ("store cereal", len(past))
@@ -272,8 +309,13 @@ def test_a_published_question_is_replayed(tmp_path):
     check(sees, [(action["start_frame"], action["stop_frame"]) for action in past], 1, 30)
     (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     episode = run_episode(Says(past[1]["narration_text"]), video, video.goal)
-    assert [step.outcome.done for step in episode.steps] == [action["narration_text"] for action in past]
-    assert step_accuracy([episode]) == (sum(a["narration_text"] == past[1]["narration_text"] for a in past), len(past))
+    assert [step.outcome.done for step in episode.steps] == [
+        action["narration_text"] for action in past
+    ]
+    assert step_accuracy([episode]) == (
+        sum(a["narration_text"] == past[1]["narration_text"] for a in past),
+        len(past),
+    )
 
 
 @pytest.mark.skipif(not GOALSTEP.exists(), reason=f"{GOALSTEP} is not there")

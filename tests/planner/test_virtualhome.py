@@ -23,7 +23,12 @@ class Simulator(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.nodes = [
-            {"id": 7, "class_name": "stove", "properties": ["CAN_OPEN", "HAS_SWITCH"], "states": ["OFF", "CLOSED"]},
+            {
+                "id": 7,
+                "class_name": "stove",
+                "properties": ["CAN_OPEN", "HAS_SWITCH"],
+                "states": ["OFF", "CLOSED"],
+            },
             {"id": 9, "class_name": "water_glass", "properties": ["GRABBABLE"], "states": []},
             {"id": 1, "class_name": "character", "properties": [], "states": []},
         ]
@@ -34,13 +39,22 @@ class Simulator(ThreadingHTTPServer):
         if self.fault is not None:
             return self.fault
         if request["action"] == "environment_graph":
-            graph = {"nodes": self.nodes} if self.edges is None else {"nodes": self.nodes, "edges": self.edges}
+            graph = (
+                {"nodes": self.nodes}
+                if self.edges is None
+                else {"nodes": self.nodes, "edges": self.edges}
+            )
             return {"success": True, "message": json.dumps(graph)}
         if request["action"] == "camera_image":
             settings = json.loads(request["stringParams"][0])
             content = io.BytesIO()
-            Image.new("RGB", (settings["image_width"], settings["image_height"]), "red").save(content, format="PNG")
-            return {"success": True, "message_list": [base64.b64encode(content.getvalue()).decode()]}
+            Image.new("RGB", (settings["image_width"], settings["image_height"]), "red").save(
+                content, format="PNG"
+            )
+            return {
+                "success": True,
+                "message_list": [base64.b64encode(content.getvalue()).decode()],
+            }
         assert request["action"] == "render_script"
         lines = request["stringParams"][1:]
         self.scripts.append(lines)
@@ -78,7 +92,9 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def simulator():
     with Simulator() as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # it stops at once
+        threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        ).start()  # it stops at once
         yield server
         server.shutdown()
 
@@ -125,7 +141,11 @@ def reorder(simulator, line):
 @pytest.mark.parametrize(
     ("act", "changed"),
     [
-        *((add(_edge(1, "HOLDS_RH", 9)), True), (add(_edge(1, "SITTING", 7)), True), (sit_as_a_state, True)),
+        *(
+            (add(_edge(1, "HOLDS_RH", 9)), True),
+            (add(_edge(1, "SITTING", 7)), True),
+            (sit_as_a_state, True),
+        ),
         *((WALK, False), (reorder, False), (add(), False)),
     ],
 )
@@ -165,7 +185,11 @@ def test_a_graph_without_edges(simulator):
         {"success": True},
         [1],
         {"success": True, "message": "{}", "message_list": []},
-        {"success": True, "message": '{"nodes": [{"id": 1, "class_name": 5}]}', "message_list": ["bm8gaW1hZ2U="]},
+        {
+            "success": True,
+            "message": '{"nodes": [{"id": 1, "class_name": 5}]}',
+            "message_list": ["bm8gaW1hZ2U="],
+        },
         {"success": True, "message": '{"nodes": 3}', "message_list": "?"},
         {"success": True, "message": None, "message_list": [None]},
     ],

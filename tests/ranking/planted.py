@@ -25,7 +25,20 @@ DENSE = ("llava", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "internvl")
 EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "qwen3_vl_moe_32", "qwen3_vl_moe_128")
 
 _VERBS = ["put", "take", "wash", "open", "close"]
-_WORDS = [*_VERBS, "mug", "pan", "fridge", "drawer", "milk", "spoon", "counter", "towel", "knife", "plate", "cup"]
+_WORDS = [
+    *_VERBS,
+    "mug",
+    "pan",
+    "fridge",
+    "drawer",
+    "milk",
+    "spoon",
+    "counter",
+    "towel",
+    "knife",
+    "plate",
+    "cup",
+]
 
 
 def model_of(name: str, dtype: torch.dtype, seed: int = 0) -> tuple[Any, Any]:
@@ -41,7 +54,9 @@ def questions(count: int, seed: int = 0) -> Iterator[tuple[list[dict], list[str]
     """Yield messages with one to three images, and up to four candidates of one to six words."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        text = f"What should I do next in order to {' '.join(rng.choice(_WORDS, rng.integers(2, 9)))}?"
+        text = (
+            f"What should I do next in order to {' '.join(rng.choice(_WORDS, rng.integers(2, 9)))}?"
+        )
         candidates = [" ".join(rng.choice(_WORDS, rng.integers(1, 7))) for _ in range(4)]
         images = [picture(int(rng.integers(1e6))) for _ in range(rng.integers(1, 4))]
         yield user_turn(text, images), list(dict.fromkeys(candidates))
@@ -73,18 +88,28 @@ def planted(fault: str | None) -> Iterator[None]:
         if fault == "shifted position":
             patch.setattr(DecoderPasses, "_run_prefix", shifted)
         elif fault == "leaked candidate":
-            patch.setattr(MaskKinds, "packed", lambda self, rows, *rest: packed_masks(self, [sum(rows)], *rest))
+            patch.setattr(
+                MaskKinds,
+                "packed",
+                lambda self, rows, *rest: packed_masks(self, [sum(rows)], *rest),
+            )
             patch.setattr(module, "copy", SimpleNamespace(deepcopy=lambda cache: cache))
         elif fault == "dropped token":
             patch.setattr(DecoderPasses, "_run_prefix", shortened)
             patch.setattr(
-                MaskKinds, "packed", lambda self, rows, length, model: packed_masks(self, rows, length - 1, model)
+                MaskKinds,
+                "packed",
+                lambda self, rows, length, model: packed_masks(self, rows, length - 1, model),
             )
         yield
 
 
-def outcome(name: str, dtype: torch.dtype, fault: str | None, count: int, seed: int = 0) -> tuple[str, float]:
-    """Rank questions with images; return the chosen paths, or the question of a `PathError`, and the noise."""
+def outcome(
+    name: str, dtype: torch.dtype, fault: str | None, count: int, seed: int = 0
+) -> tuple[str, float]:
+    """Rank questions with images; return the chosen paths, or the question of a `PathError`, and
+    the noise.
+    """
     ranker = CandidateRanker(*model_of(name, dtype, seed))
     noise = 0.0
     with planted(fault):

@@ -15,7 +15,12 @@ from lmms_egoplan.ranking.audits import (
     num_audits,
     num_near_ties,
 )
-from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodPair, LoglikelihoodText, PathUse
+from lmms_egoplan.ranking.loglikelihood import (
+    Loglikelihood,
+    LoglikelihoodPair,
+    LoglikelihoodText,
+    PathUse,
+)
 
 CHOICES = ["put", "take cereal bag", "open cupboard", "wash"]
 DOC = {
@@ -29,10 +34,15 @@ DOC = {
 
 
 def values(*uses):
-    """Return the values of `ranking_audits` for one question per use, passed through text as in a harness."""
+    """Return the values of `ranking_audits` for one question per use, passed through text as in a
+    harness.
+    """
     audit_rows = []
     for use in uses:
-        texts = [str(LoglikelihoodText.of(Loglikelihood(loss, 2, False, use=use))) for loss in (0.5, 1, 2, 3)]
+        texts = [
+            str(LoglikelihoodText.of(Loglikelihood(loss, 2, False, use=use)))
+            for loss in (0.5, 1, 2, 3)
+        ]
         question = metrics.score_ranking(DOC, texts)
         assert question["acc"]["score"] == 1
         assert question["ranking_audits"] == question["ranking_audit_difference"]
@@ -76,7 +86,12 @@ def test_a_path_that_another_process_rejects_ends_the_run():
     for aggregate in (num_audits, largest_difference):
         with pytest.raises(LmmsEgoplanError, match=r"1 .*image.* packed.*ranking_path=full"):
             aggregate(audit_rows)
-    assert num_audits(values(PathUse("packed", "text"), PathUse("full", "image", rejected=("packed",)))) == 0
+    assert (
+        num_audits(
+            values(PathUse("packed", "text"), PathUse("full", "image", rejected=("packed",)))
+        )
+        == 0
+    )
 
 
 def test_a_backend_without_paths_has_no_audit_values():
@@ -90,7 +105,9 @@ def test_a_pair_carries_its_path():
     assert pair.__reduce__()[0](*pair.__reduce__()[1]).use == use
 
 
-@pytest.mark.parametrize("use", ["packed", {"path": "packed"}, {"path": 1, "kind": "", "audit": None, "rejected": []}])
+@pytest.mark.parametrize(
+    "use", ["packed", {"path": "packed"}, {"path": 1, "kind": "", "audit": None, "rejected": []}]
+)
 def test_an_invalid_path_is_rejected(use):
     with pytest.raises(ValueError, match=r"\(loss, is_greedy\)"):
         metrics.score_ranking(DOC, [{"loss": 0.5, "use": use}] * 4)

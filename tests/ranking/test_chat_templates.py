@@ -8,13 +8,21 @@ from zoo import FAMILIES, build
 from zoo.prompts import GEMMA3, MISTRAL, ONEVISION, QWEN2_VL, VICUNA
 
 ITEMS = (
-    "{% for item in message['content'] %}{% if item['type'] == 'image' %}<image>{% elif item['type'] == 'text' %}"
+    "{% for item in message['content'] %}{% if item['type'] == 'image' %}<image>{% elif "
+    "item['type'] == 'text' %}"
     "{{ item['text'] }}{% endif %}{% endfor %}"
 )
 
 
 def turns(user="USER: ", assistant="ASSISTANT: ", branches=""):
-    role = "{% if message['role'] == 'user' %}" + user + branches + "{% else %}" + assistant + "{% endif %}"
+    role = (
+        "{% if message['role'] == 'user' %}"
+        + user
+        + branches
+        + "{% else %}"
+        + assistant
+        + "{% endif %}"
+    )
     return "{% for message in messages %}" + role + ITEMS + "\n{% endfor %}"
 
 
@@ -41,15 +49,31 @@ HAVE = {
 }  # fmt: skip
 HAVE_NOT = {
     "an assistant's turn": turns(),
-    "a user's turn": "{% for message in messages %}{% if message['role'] == 'assistant' %}ASSISTANT: {% else %}USER: "
+    (
+        "a user's "
+        "turn"
+    ): "{% for message in messages %}{% if message['role'] == 'assistant' %}ASSISTANT: {% else "
+        "%}USER: "
     "{% endif %}" + ITEMS + "\n{% endfor %}",
-    "omitted": "{% for message in messages %}{% if message['role'] != 'system' %}" + ITEMS + "{% endif %}{% endfor %}",
+    "omitted": (
+        "{% for message in messages %}{% if "
+        "message['role'] != 'system' %}"
+    ) + ITEMS + "{% endif %}{% endfor %}",
     "no turns at all": "{% for message in messages %}" + ITEMS + "{% endfor %}",
-    "refused": turns(branches="{% elif message['role'] == 'system' %}{{ raise_exception('no system messages') }}"),
-    "rejected with images": "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
+    "refused": turns(branches=(
+        "{% elif message['role'] == 'system' %}{{ "
+        "raise_exception('no system messages') }}"
+    )),
+    (
+        "rejected with "
+        "images"
+    ): "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
     "%}{{ raise_exception('images and system messages') }}{% endif %}{% for message in messages %}"
     "{{ message['role'] }}: " + ITEMS + "{% endfor %}",
-    "a list that is printed": "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] "
+    (
+        "a list that is "
+        "printed"
+    ): "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] "
     "}}{% else %}" + ITEMS + "{% endif %}{% endfor %}",
     "not one template": "{{ nothing.of.that }}",
 }  # fmt: skip
@@ -66,12 +90,16 @@ def test_templates_without_a_system_turn(name):
 
 
 def test_contents_may_be_text():
-    joined = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    joined = (
+        "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    )
     assert has_system_turn(renderer(joined), "<image>?")
     assert not has_system_turn(renderer(joined.replace("message['role']", "'User'")), "<image>?")
 
 
-@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.has_chat_template])
+@pytest.mark.parametrize(
+    "name", [name for name, family in FAMILIES.items() if family.has_chat_template]
+)
 def test_templates_with_videos(name):
     _, processor = build(name)
     if FAMILIES[name].takes_video:
@@ -81,7 +109,11 @@ def test_templates_with_videos(name):
 def test_templates_without_videos():
     assert not has_video(renderer(turns()))
     assert not has_video(renderer("{{ raise_exception('no') }}"))
-    assert has_video(renderer(ITEMS.join(["{% for message in messages %}", "{% endfor %}"]).replace("image", "video")))
+    assert has_video(
+        renderer(
+            ITEMS.join(["{% for message in messages %}", "{% endfor %}"]).replace("image", "video")
+        )
+    )
 
 
 @pytest.mark.parametrize(

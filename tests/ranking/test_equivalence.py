@@ -19,7 +19,12 @@ from ranking.reference import full_pass, picture, user_turn
 from zoo import BEFORE_5_16, build
 from zoo.unusual import build_around, save_faulty
 
-ACTIONS = ["put mug on the counter", "open the fridge", "take the milk and then wash it", "close the fridge"]
+ACTIONS = [
+    "put mug on the counter",
+    "open the fridge",
+    "take the milk and then wash it",
+    "close the fridge",
+]
 LETTERS = ["A", "B", "C", "D"]
 
 
@@ -29,13 +34,18 @@ def question(text="What should I do next?", images=2, seed=0):
 
 def full_passes(model, processor, messages, candidates):
     """Mean losses of independent passes over a fresh copy of the model, straight from transformers."""
-    return [full_pass(copy.deepcopy(model), processor, messages, candidate)[0] for candidate in candidates]
+    return [
+        full_pass(copy.deepcopy(model), processor, messages, candidate)[0]
+        for candidate in candidates
+    ]
 
 
 def assert_full(ranker, model, processor, messages, candidates, atol=1e-4):
     scores = ranker.score(messages, candidates)
     np.testing.assert_allclose(
-        [score.nll for score in scores], full_passes(model, processor, messages, candidates), atol=atol
+        [score.nll for score in scores],
+        full_passes(model, processor, messages, candidates),
+        atol=atol,
     )
     return scores
 
@@ -63,7 +73,9 @@ def test_short_candidates_do_not_choose_an_untested_path(name, first):
 @pytest.mark.nightly
 @pytest.mark.skipif(BEFORE_5_16, reason="Zamba2's tokens see later ones: refused, as it should be")
 def test_candidates_of_two_tokens_after_longer_ones():
-    """For a single token on a cache, Zamba2's layers use a separate step, which clamps other time steps."""
+    """For a single token on a cache, Zamba2's layers use a separate step, which clamps other time
+    steps.
+    """
     model, processor = build_around("zamba2")
     ranker = CandidateRanker(model, processor)
     for seed in range(4):
@@ -73,9 +85,14 @@ def test_candidates_of_two_tokens_after_longer_ones():
     assert set(ranker.paths.values()) == {"cached"}
 
 
-@pytest.mark.skipif(BEFORE_5_16, reason="DeepSeek-V3.2's full passes are unreliable below the limit, too")
+@pytest.mark.skipif(
+    BEFORE_5_16, reason="DeepSeek-V3.2's full passes are unreliable below the limit, too"
+)
 def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
-    """Beyond 64 tokens, the total length breaks ties between keys. Full passes are unreliable, as their noise shows."""
+    """Beyond 64 tokens, the total length breaks ties between keys.
+
+    Full passes are unreliable, as their noise shows.
+    """
     model, processor = build_around("deepseek_v32")
     ranker = CandidateRanker(model, processor)
     for seed in range(4):
@@ -88,7 +105,10 @@ def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
 def test_a_model_whose_keys_depend_on_a_mask_gets_full_passes(candidates):
-    """Doge chooses a token's keys from the whole sequence, but only if no token is masked. This is not noise."""
+    """Doge chooses a token's keys from the whole sequence, but only if no token is masked.
+
+    This is not noise.
+    """
     ranker = CandidateRanker(*build_around("doge"))
     assert ranker.score(question(images=3), candidates)[0].use.noise < 1e-5
     assert set(ranker.paths.values()) == {"full"}
@@ -115,7 +135,9 @@ def test_a_model_in_training_mode_is_rejected(candidates):
     ],
 )
 def test_frequencies_that_depend_on_the_whole_length(order, name):
-    """Contexts before, across and beyond the length at which the rotary frequencies change, growing or shrinking."""
+    """Contexts before, across and beyond the length at which the rotary frequencies change, growing
+    or shrinking.
+    """
     model, processor = build_around(name)
     ranker = CandidateRanker(model, processor)
     by_length = {}
@@ -123,7 +145,11 @@ def test_frequencies_that_depend_on_the_whole_length(order, name):
         messages = question("tap " * words, images=3)
         by_length[ranker.encode(messages, ACTIONS).prefix_length] = messages
     lengths = [length for length in sorted(by_length) if 114 <= length <= 136][::order]
-    assert {length > 128 for length in lengths} == {length + 9 > 128 for length in lengths} == {True, False}
+    assert (
+        {length > 128 for length in lengths}
+        == {length + 9 > 128 for length in lengths}
+        == {True, False}
+    )
     for length in lengths[::4]:
         assert_full(ranker, model, processor, by_length[length], ACTIONS)
 
@@ -156,12 +182,17 @@ def test_half_precision_keeps_the_fast_path_where_rounding_alone_differs(name, d
     uses = [ranker.score(question(seed=seed), ACTIONS)[0].use for seed in range(9)]
     assert set(ranker.paths.values()) == {"packed"}
     assert [use.path for use in uses] == ["full"] * 3 + ["packed"] * 6
-    assert [use.audit is not None for use in uses] == [False] * 3 + [True] + [False] * 3 + [True, False]
+    assert [use.audit is not None for use in uses] == [False] * 3 + [True] + [False] * 3 + [
+        True,
+        False,
+    ]
     assert all(use.audit <= use.tolerance == 2 * use.noise < 4e-2 for use in (uses[3], uses[7]))
 
 
 def test_audits_are_the_2nd_4th_8th_question_and_later_ones_by_their_candidates():
-    candidates = [[CandidateTokens([number, 1], 0), CandidateTokens([2], 0)] for number in range(20_000)]
+    candidates = [
+        [CandidateTokens([number, 1], 0), CandidateTokens([2], 0)] for number in range(20_000)
+    ]
     early = [n for n in range(1, AUDITED_EVERY + 1) if is_audited(n, candidates[0])]
     assert early == [2, 4, 8, 16, 32, 64, 128, 256, 512]
     late = [n for n in range(AUDITED_EVERY + 1, 20_000) if is_audited(n, candidates[n])]
@@ -174,9 +205,14 @@ def test_audits_are_the_2nd_4th_8th_question_and_later_ones_by_their_candidates(
 
 
 def values_by_order(model, processor, questions, order):
-    """Return the log-probability of every token by the question's number, after ranking in this order."""
+    """Return the log-probability of every token by the question's number, after ranking in this
+    order.
+    """
     ranker = CandidateRanker(model, processor)
-    return {number: [score.token_logprobs for score in ranker.score(*questions[number])] for number in order}
+    return {
+        number: [score.token_logprobs for score in ranker.score(*questions[number])]
+        for number in order
+    }
 
 
 @pytest.mark.parametrize(
@@ -184,18 +220,32 @@ def values_by_order(model, processor, questions, order):
     [
         ("llava", 4, 2),
         ("blip2", 4, 2),
-        *(pytest.param(name, 9, 3, marks=pytest.mark.nightly) for name in ("llava", "qwen2_5_vl", "gemma3", "blip2")),
+        *(
+            pytest.param(name, 9, 3, marks=pytest.mark.nightly)
+            for name in ("llava", "qwen2_5_vl", "gemma3", "blip2")
+        ),
     ],
 )
 def test_a_value_depends_only_on_its_question(name, images, texts):
-    """Neither the questions that decide the path or are audited nor questions of other kinds change it."""
+    """Neither the questions that decide the path or are audited nor questions of other kinds change
+    it.
+    """
     model, processor = build(name)
-    questions = [(question(f"What next? {'Now. ' * (seed % 4)}", 1, seed), ACTIONS) for seed in range(images)]
-    questions += [([{"role": "user", "content": f"And in room {seed}?"}], ACTIONS) for seed in range(texts)]
+    questions = [
+        (question(f"What next? {'Now. ' * (seed % 4)}", 1, seed), ACTIONS) for seed in range(images)
+    ]
+    questions += [
+        ([{"role": "user", "content": f"And in room {seed}?"}], ACTIONS) for seed in range(texts)
+    ]
     in_order = range(images + texts)
-    mixed = values_by_order(model, processor, questions, random.Random(0).sample(in_order, len(in_order)))
+    mixed = values_by_order(
+        model, processor, questions, random.Random(0).sample(in_order, len(in_order))
+    )
     assert values_by_order(model, processor, questions, in_order) == mixed
-    assert values_by_order(model, processor, questions, reversed(range(images))).items() <= mixed.items()
+    assert (
+        values_by_order(model, processor, questions, reversed(range(images))).items()
+        <= mixed.items()
+    )
     for part in (range(0, images, 2), range(1, images, 2)):
         assert values_by_order(model, processor, questions, part).items() <= mixed.items()
 
@@ -236,7 +286,9 @@ def test_audits_report_the_largest_difference():
 
 
 class Forgetful(LlavaForConditionalGeneration):
-    """A model whose passes on a cache are wrong after more than two images, or more than 130 tokens."""
+    """A model whose passes on a cache are wrong after more than two images, or more than 130
+    tokens.
+    """
 
     def forward(self, input_ids=None, pixel_values=None, **kwargs):
         if pixel_values is not None:
@@ -293,8 +345,15 @@ def test_a_context_beyond_a_window_is_another_kind():
     wider = AutoModelForImageTextToText.from_config(config).eval()
     ranker = CandidateRanker(wider, processor)
     for text in ("", "What next " * 6, "What next " * 30):
-        ranker.score([{"role": "user", "content": text}], ["mug", "open the fridge and take the milk out of it"])
-    assert list(ranker.paths) == ["text", "text; across sliding_window 40", "text; past sliding_window 40"]
+        ranker.score(
+            [{"role": "user", "content": text}],
+            ["mug", "open the fridge and take the milk out of it"],
+        )
+    assert list(ranker.paths) == [
+        "text",
+        "text; across sliding_window 40",
+        "text; past sliding_window 40",
+    ]
 
 
 def test_two_limits_with_the_same_name_both_apply():
@@ -302,13 +361,20 @@ def test_two_limits_with_the_same_name_both_apply():
     settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
     finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
     ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
-    assert finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q")) == "text; past sliding_window 48"
+    assert (
+        finder.kind(EncodedQuestion(ids, [CandidateTokens([1, 2], 0)], "q"))
+        == "text; past sliding_window 48"
+    )
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["used first", "rejected first"])
 def test_a_path_rejected_by_one_process_is_not_used_by_another(tmp_path, order):
-    """Each process chooses a kind's path with a different question; the model is inexact for the second one."""
-    processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
+    """Each process chooses a kind's path with a different question; the model is inexact for the
+    second one.
+    """
+    processes = [
+        (CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)
+    ]
 
     def rank(ranker, ledger, images):
         (use, *_) = (score.use for score in ranker.score(question(images=images), ACTIONS, "q"))
@@ -334,7 +400,9 @@ def test_a_path_can_be_forced(path, warned):
     assert len(uses) == len(warned)
 
 
-@pytest.mark.parametrize(("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")])
+@pytest.mark.parametrize(
+    ("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")]
+)
 def test_an_unsupported_path_is_an_error(name, path):
     with pytest.raises(ValueError, match=f"ranking_path={path}: .*auto, "):
         CandidateRanker(*build(name), path=path)
@@ -342,7 +410,9 @@ def test_an_unsupported_path_is_an_error(name, path):
 
 def test_remote_code_with_a_fault_is_found_by_an_audit(tmp_path):
     folder = save_faulty(tmp_path / "checkpoint", "Z")
-    model = AutoModelForImageTextToText.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32).eval()
+    model = AutoModelForImageTextToText.from_pretrained(
+        folder, trust_remote_code=True, dtype=torch.float32
+    ).eval()
     ranker = CandidateRanker(model, build("llava")[1])
     for text in ("Next?", "What now?", "And then?"):
         ranker.score(question(text), ACTIONS)
@@ -353,19 +423,28 @@ def test_remote_code_with_a_fault_is_found_by_an_audit(tmp_path):
 @pytest.mark.parametrize(
     ("name", "candidate"),
     [
-        *itertools.product(["llava", "qwen2_5_vl", "blip2"], ["<image>", "put <image> there", "a<video>"]),
+        *itertools.product(
+            ["llava", "qwen2_5_vl", "blip2"], ["<image>", "put <image> there", "a<video>"]
+        ),
         ("qwen2_vl", "<|image_pad|> mug"),
     ],
 )
 def test_a_candidate_with_a_placeholder_is_named(name, candidate):
     ranker = CandidateRanker(*build(name))
-    with pytest.raises(RankingError, match=r"question q: candidate 1 .*<(image|video|\|image_pad\|)>"):
+    with pytest.raises(
+        RankingError, match=r"question q: candidate 1 .*<(image|video|\|image_pad\|)>"
+    ):
         ranker.score(question(), ["mug", candidate], question_id="q")
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.nightly)]
+)
 def test_large_logits_in_half_precision_do_not_fail_audits(dtype):
-    """In bfloat16, logits near 20 have steps of 0.125. Rounding alone would make equal passes differ."""
+    """In bfloat16, logits near 20 have steps of 0.125.
+
+    Rounding alone would make equal passes differ.
+    """
     model, processor = build("llava")
     sharp = copy.deepcopy(model)
     with torch.no_grad():

@@ -24,7 +24,12 @@ MEANS = st.builds(
     num_tokens=st.none() | st.integers(1, 10_000),
     is_greedy=st.none() | st.booleans(),
 )
-SUMS = st.builds(Loglikelihood, loss=st.none(), is_greedy=st.none() | st.booleans(), logprob=st.floats(allow_nan=False))
+SUMS = st.builds(
+    Loglikelihood,
+    loss=st.none(),
+    is_greedy=st.none() | st.booleans(),
+    logprob=st.floats(allow_nan=False),
+)
 SCORES = MEANS | SUMS
 
 
@@ -48,7 +53,9 @@ def test_text_passes_the_evaluator_unchanged():
 @given(st.floats(), st.booleans())
 def test_stock_pairs_as_the_evaluator_passes_them_on(loss, is_greedy):
     text, _ = unwrap_generation_output((loss, is_greedy))
-    cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache stores tuples as lists
+    cached, _ = unwrap_generation_output(
+        [loss, is_greedy]
+    )  # the response cache stores tuples as lists
     for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
         score = parse_loglikelihood(response)
         assert score.loss == loss or (math.isnan(score.loss) and math.isnan(loss))
@@ -68,12 +75,19 @@ def test_a_sum_with_a_token_count_gives_a_mean():
 
 def test_a_sum_without_a_token_count_has_no_mean():
     score = Loglikelihood(None, None, True, -1.5)
-    assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
+    assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (
+        None,
+        None,
+        True,
+        -1.5,
+    )
 
 
 @given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
 def test_a_sum_can_be_encoded_as_text(logprob, is_greedy, num_tokens):
-    score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, num_tokens, is_greedy, logprob)))
+    score = parse_loglikelihood(
+        LoglikelihoodText.of(Loglikelihood(None, num_tokens, is_greedy, logprob))
+    )
     assert score.logprob == pytest.approx(logprob)
     assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
     assert (score.loss is None) == (num_tokens is None)

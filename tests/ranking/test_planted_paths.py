@@ -18,7 +18,9 @@ DTYPES = (torch.float32, torch.bfloat16)
     [
         pytest.param(["llava"], [torch.float32], FAULTS, id="float32"),
         pytest.param(["llava"], [torch.bfloat16], FAULTS[2:], id="bfloat16"),
-        pytest.param(["qwen3_vl_moe_32"], [torch.bfloat16], FAULTS[:1], id="experts", marks=pytest.mark.whole),
+        pytest.param(
+            ["qwen3_vl_moe_32"], [torch.bfloat16], FAULTS[:1], id="experts", marks=pytest.mark.whole
+        ),
         pytest.param(DENSE, DTYPES, FAULTS, id="all without experts", marks=pytest.mark.nightly),
         pytest.param(EXPERTS, DTYPES, FAULTS, id="all with experts", marks=pytest.mark.nightly),
     ],
@@ -35,12 +37,17 @@ def test_a_planted_path_is_not_chosen(names, dtypes, faults):
 @pytest.mark.parametrize("num_experts", [32, 128])
 def test_a_correct_path_is_used_in_bfloat16_with_experts(num_experts):
     """Over 40 questions, of which six are compared with full passes after the choice."""
-    outcomes = [outcome(f"qwen3_vl_moe_{num_experts}", torch.bfloat16, None, 40, seed)[0] for seed in range(7)]
+    outcomes = [
+        outcome(f"qwen3_vl_moe_{num_experts}", torch.bfloat16, None, 40, seed)[0]
+        for seed in range(7)
+    ]
     assert set(outcomes) <= {"packed", "cached"}
 
 
 class WithoutMasks(LlavaForConditionalGeneration):
-    """A model that ignores masks: masked tokens change its scores, and its packed candidates see each other."""
+    """A model that ignores masks: masked tokens change its scores, and its packed candidates see
+    each other.
+    """
 
     def forward(self, *args, attention_mask=None, **kwargs):
         return super().forward(*args, **kwargs)
@@ -62,7 +69,9 @@ def test_rounding_that_depends_on_other_tokens_is_not_taken_for_seeing_later_one
 
     def move_last_digit(module, inputs, output):
         values = output[0] if isinstance(output, tuple) else output
-        steps = torch.sin(1e3 * values.float().sum() + torch.arange(values.numel()).reshape(values.shape))
+        steps = torch.sin(
+            1e3 * values.float().sum() + torch.arange(values.numel()).reshape(values.shape)
+        )
         values.copy_(values.float() * (1 + torch.finfo(values.dtype).eps * steps))
 
     for layer in model.model.language_model.layers:

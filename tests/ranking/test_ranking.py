@@ -20,7 +20,10 @@ RANKED = [name for name in FAMILIES if name != "paligemma"]
 CANDIDATES = [
     "put mug",
     "put mug on the counter",  # the candidate above is a prefix of this one
-    "open the fridge, take the milk, close the fridge and then pour all of the water into the kettle again",
+    (
+        "open the fridge, take the milk, close the fridge and then pour all of the water "
+        "into the kettle again"
+    ),
     "éteindre le four 火",
     "wash",
 ]
@@ -37,9 +40,12 @@ def question(kind: str, text: str = "What should I do next in order to make coff
 
 
 CASES = [
-    (name, kind) for name in RANKED for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
+    (name, kind)
+    for name in RANKED
+    for kind in ("images", "text", *(["video"] if FAMILIES[name].takes_video else []))
 ]
-# Each path, and each kind of positions, attention and question encoder. All other cases are nightly.
+# Each path, and each kind of positions, attention and question encoder. All other cases are
+# nightly.
 FIRST = [
     ("llava", "images"),
     ("llava", "text"),
@@ -55,10 +61,15 @@ FIRST = [
 ]
 
 
-@pytest.mark.filterwarnings("error:.*past_key_values:FutureWarning")  # transformers 5.24 renames the argument
+@pytest.mark.filterwarnings(
+    "error:.*past_key_values:FutureWarning"
+)  # transformers 5.24 renames the argument
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*FIRST, *(pytest.param(*case, marks=pytest.mark.nightly) for case in CASES if case not in FIRST)],
+    [
+        *FIRST,
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in CASES if case not in FIRST),
+    ],
 )
 def test_scores_equal_independent_full_passes(name, kind):
     ranker = CandidateRanker(*build(name))
@@ -72,7 +83,9 @@ def test_scores_equal_independent_full_passes(name, kind):
     assert ranker.paths
     for scores in (first, fast):
         assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
-        np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
+        np.testing.assert_allclose(
+            [score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4
+        )
 
 
 @pytest.mark.whole
@@ -96,9 +109,13 @@ def test_each_path_equals_independent_full_passes(path, names, warned):
             messages = question(kind, text)
             expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
             scores = ranker.score(messages, CANDIDATES)
-            for candidate, score, (loss, num_tokens) in zip(CANDIDATES, scores, expected, strict=True):
+            for candidate, score, (loss, num_tokens) in zip(
+                CANDIDATES, scores, expected, strict=True
+            ):
                 if score.num_tokens != num_tokens or abs(score.nll - loss) > 1e-4:
-                    different.append((name, kind, text, candidate, score.nll, loss, score.num_tokens, num_tokens))
+                    different.append(
+                        (name, kind, text, candidate, score.nll, loss, score.num_tokens, num_tokens)
+                    )
         assert set(ranker.paths.values()) == {path}
     assert different == []
     assert warned == []
@@ -113,7 +130,10 @@ def test_each_path_equals_independent_full_passes(path, names, warned):
         ("gemma3", True),
         ("blip2", False),
         ("blip2", True),
-        *(pytest.param(name, False, marks=pytest.mark.nightly) for name in ("qwen2_5_vl", "gemma3")),
+        *(
+            pytest.param(name, False, marks=pytest.mark.nightly)
+            for name in ("qwen2_5_vl", "gemma3")
+        ),
     ],
 )
 def test_score_eos_and_a_mark_add_the_end_of_the_turn(name, is_marked):
@@ -126,14 +146,21 @@ def test_score_eos_and_a_mark_add_the_end_of_the_turn(name, is_marked):
         assert [s.num_tokens for s in scores] == [p.num_tokens + 1 for p in plain]
         assert all(s.logprob < p.logprob for s, p in zip(scores, plain, strict=True))
         return
-    expected = [reference_loss(name, question("image"), candidate, score_eos=True) for candidate in CANDIDATES]
+    expected = [
+        reference_loss(name, question("image"), candidate, score_eos=True)
+        for candidate in CANDIDATES
+    ]
     assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
-    np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
+    np.testing.assert_allclose(
+        [score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4
+    )
 
 
 def test_marks_are_on_all_candidates_or_on_none():
     with pytest.raises(RankingError, match="question q: some candidates"):
-        CandidateRanker(*build("llava")).score(question("text"), ["take" + END_OF_ANSWER, "put"], "q")
+        CandidateRanker(*build("llava")).score(
+            question("text"), ["take" + END_OF_ANSWER, "put"], "q"
+        )
     with pytest.raises(RankingError, match="candidate 0 is empty"):
         CandidateRanker(*build("llava")).score(question("text"), [END_OF_ANSWER], "q")
 
@@ -151,7 +178,9 @@ def test_bfloat16_keeps_the_order(name):
     model = copy.deepcopy(model).to(torch.bfloat16)
     ranker = CandidateRanker(model, processor)
     for kind in ("images", "text"):
-        slow = ranker.score(question(kind), CANDIDATES)  # the first question of a kind runs full passes
+        slow = ranker.score(
+            question(kind), CANDIDATES
+        )  # the first question of a kind runs full passes
         fast = ranker.score(question(kind), CANDIDATES)
         best, second = sorted(score.nll for score in slow)[:2]
         if second - best > 1e-2:
@@ -177,7 +206,8 @@ def test_vision_and_context_run_once_per_question():
     with (
         model.model.vision_tower.register_forward_hook(lambda *_: vision_calls.append(1)),
         model.model.language_model.register_forward_hook(
-            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]), with_kwargs=True
+            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]),
+            with_kwargs=True,
         ),
     ):
         ranker.score(question("images"), CANDIDATES)
@@ -188,7 +218,9 @@ def test_vision_and_context_run_once_per_question():
 
 
 def test_questions_do_not_influence_each_other():
-    """Qwen-VL keeps position offsets on the model; a text question after an image question must not see them."""
+    """Qwen-VL keeps position offsets on the model; a text question after an image question must not
+    see them.
+    """
     ranker = CandidateRanker(*build("qwen2_5_vl"))
     alone = {kind: ranker.score(question(kind), CANDIDATES) for kind in ("images", "text", "video")}
     for kind in ("text", "images", "video", "text", "video", "images"):
@@ -202,7 +234,9 @@ def test_is_greedy():
     inputs = processor.apply_chat_template(
         messages, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
     )
-    answer = model.generate(**inputs, max_new_tokens=6, do_sample=False)[:, inputs["input_ids"].shape[1] :]
+    answer = model.generate(**inputs, max_new_tokens=6, do_sample=False)[
+        :, inputs["input_ids"].shape[1] :
+    ]
     text = processor.tokenizer.decode(answer[0])
     tokens = processor.tokenizer(text)["input_ids"]
     greedy, other = CandidateRanker(model, processor).score(messages, [text, "wash the mug"])
@@ -237,9 +271,9 @@ def test_a_single_candidate_scores_as_among_others():
 @settings(max_examples=20)
 @given(
     st.lists(
-        st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(
-            lambda text: text == text.strip() and "<" not in text
-        ),
+        st.text(
+            st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20
+        ).filter(lambda text: text == text.strip() and "<" not in text),
         min_size=1,
         max_size=4,
     )
@@ -252,7 +286,10 @@ def test_any_text_is_split_at_its_first_character(candidates):
         encoded = CandidateRanker(model, processor).encode(messages, candidates)
         for candidate, tokens in zip(candidates, encoded.candidates, strict=True):
             whole = processor.apply_chat_template(
-                [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
+                [
+                    *messages,
+                    {"role": "assistant", "content": [{"type": "text", "text": candidate}]},
+                ],
                 tokenize=True,
                 return_dict=True,
                 continue_final_message=True,
@@ -267,13 +304,21 @@ def test_a_context_that_is_too_long_raises_with_both_lengths_and_the_question():
     model, processor = build("llava")
     limit = model.config.text_config.max_position_embeddings
     messages = question("image", "word " * (limit + 10))
-    with pytest.raises(ContextTooLongError, match=rf"question egoplan_val/17: .* {limit} positions") as error:
+    with pytest.raises(
+        ContextTooLongError, match=rf"question egoplan_val/17: .* {limit} positions"
+    ) as error:
         CandidateRanker(model, processor).score(messages, CANDIDATES, question_id="egoplan_val/17")
-    length = len(CandidateRanker(model, processor)._encoder.encode(messages, CANDIDATES, "").inputs["input_ids"][0])
+    length = len(
+        CandidateRanker(model, processor)
+        ._encoder.encode(messages, CANDIDATES, "")
+        .inputs["input_ids"][0]
+    )
     assert str(length) in str(error.value)
 
 
-@pytest.mark.parametrize(("candidates", "facts"), [([], ""), (["a", ""], "candidate 1"), (["  "], "candidate 0")])
+@pytest.mark.parametrize(
+    ("candidates", "facts"), [([], ""), (["a", ""], "candidate 1"), (["  "], "candidate 0")]
+)
 def test_bad_candidates(candidates, facts):
     ranker = CandidateRanker(*build("llava"))
     with pytest.raises(RankingError, match=f"question q: .*{facts}"):
@@ -282,24 +327,40 @@ def test_bad_candidates(candidates, facts):
 
 @pytest.mark.parametrize("kind", ["images", "text"])
 def test_answers_of_t5gemma2_begin_where_generate_begins(kind):
-    """It names no token to start with, so `generate` starts with <bos>. Its tokenizer adds another one."""
+    """It names no token to start with, so `generate` starts with <bos>. Its tokenizer adds another
+    one.
+    """
     model, processor = build_t5gemma2()
     if kind == "images" and processor.image_token != processor.boi_token:
-        pytest.skip("in plain text, this version of the processor takes another placeholder than its image_token")
+        pytest.skip(
+            "in plain text, this version of the processor takes another placeholder than "
+            "its image_token"
+        )
     ranker, messages = CandidateRanker(model, processor), question(kind)
     inputs = ranker.encode(messages, CANDIDATES).inputs
     written = model.generate(
-        **inputs, max_new_tokens=1, do_sample=False, return_dict_in_generate=True, output_logits=True
+        **inputs,
+        max_new_tokens=1,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_logits=True,
     )
     first = written.logits[0][0].log_softmax(-1)
     full = CandidateRanker(model, processor, path="full")
     for scores in (ranker.score(messages, CANDIDATES), full.score(messages, CANDIDATES)):
         for candidate, score in zip(CANDIDATES, scores, strict=True):
-            labels = processor.tokenizer(candidate, add_special_tokens=False, return_tensors="pt")["input_ids"]
+            labels = processor.tokenizer(candidate, add_special_tokens=False, return_tensors="pt")[
+                "input_ids"
+            ]
             with torch.no_grad():
                 loss = model(**inputs, labels=labels).loss.item()
-            assert (score.num_tokens, score.nll) == (labels.shape[1], pytest.approx(loss, abs=1e-4)), candidate
-            assert score.token_logprobs[0] == pytest.approx(first[labels[0, 0]].item(), abs=1e-4), candidate
+            assert (score.num_tokens, score.nll) == (
+                labels.shape[1],
+                pytest.approx(loss, abs=1e-4),
+            ), candidate
+            assert score.token_logprobs[0] == pytest.approx(first[labels[0, 0]].item(), abs=1e-4), (
+                candidate
+            )
     assert set(ranker.paths.values()) <= {"shared"}
 
 
@@ -309,7 +370,10 @@ def test_token_types_are_requested_from_a_processor_that_returns_none(kind):
     model, processor = build("qwen2_5_vl")
     silent = copy.copy(processor)
     silent.return_mm_token_type_ids = False
-    usual, scores = (CandidateRanker(model, made).score(question(kind), CANDIDATES) for made in (processor, silent))
+    usual, scores = (
+        CandidateRanker(model, made).score(question(kind), CANDIDATES)
+        for made in (processor, silent)
+    )
     assert scores == usual
 
 
@@ -341,16 +405,21 @@ class IgnoringMasks(LlavaForConditionalGeneration):
 
 
 @pytest.mark.parametrize(
-    ("broken", "reason"), [(WithoutCache, "no cache here"), (IgnoringMasks, "nats"), (LosingNumbers, "")]
+    ("broken", "reason"),
+    [(WithoutCache, "no cache here"), (IgnoringMasks, "nats"), (LosingNumbers, "")],
 )
-def test_a_model_without_an_exact_fast_path_uses_full_passes_and_logs_one_warning(broken, reason, warned):
+def test_a_model_without_an_exact_fast_path_uses_full_passes_and_logs_one_warning(
+    broken, reason, warned
+):
     model, processor = build("llava")
     copied = broken(model.config).eval()
     copied.load_state_dict(model.state_dict())
     ranker = CandidateRanker(copied, processor)
     for _ in range(3):
         scores = ranker.score(question("images"), CANDIDATES)
-    expected = [reference_loss("llava", question("images"), candidate)[0] for candidate in CANDIDATES]
+    expected = [
+        reference_loss("llava", question("images"), candidate)[0] for candidate in CANDIDATES
+    ]
     np.testing.assert_allclose([score.nll for score in scores], expected, atol=1e-4)
     (warning,) = warned
     assert broken.__name__ in warning
@@ -362,7 +431,9 @@ class Bidirectional(LlavaForConditionalGeneration):
 
     def forward(self, input_ids=None, attention_mask=None, **kwargs):
         length = input_ids.shape[1]
-        return super().forward(input_ids=input_ids, attention_mask=torch.zeros(1, 1, length, length), **kwargs)
+        return super().forward(
+            input_ids=input_ids, attention_mask=torch.zeros(1, 1, length, length), **kwargs
+        )
 
 
 def test_a_model_that_sees_later_tokens_is_rejected():
@@ -375,7 +446,9 @@ def test_a_model_that_sees_later_tokens_is_rejected():
 
 
 def test_paligemma_is_rejected():
-    """Its processor adds a line break after the text, so the tokens of a continuation cannot be identified."""
+    """Its processor adds a line break after the text, so the tokens of a continuation cannot be
+    identified.
+    """
     with pytest.raises(RankingError, match="PaliGemmaProcessor"):
         CandidateRanker(*build("paligemma")).score(question("image"), CANDIDATES)
 
@@ -383,7 +456,9 @@ def test_paligemma_is_rejected():
 def test_a_template_that_changes_answers_is_rejected():
     model, processor = build("llava")
     processor = copy.copy(processor)
-    processor.chat_template = processor.chat_template.replace("item['text'] + ' '", "(item['text'] | upper) + ' '")
+    processor.chat_template = processor.chat_template.replace(
+        "item['text'] + ' '", "(item['text'] | upper) + ' '"
+    )
     ranker = CandidateRanker(model, processor)
     with pytest.raises((RankingError, ValueError), match=r"put mug"):
         ranker.score(question("text"), ["put mug"], question_id="q")

@@ -1,4 +1,6 @@
-"""A question's images are encoded once for all orders where the processor allows it, and no result changes."""
+"""A question's images are encoded once for all orders where the processor allows it, and no result
+changes.
+"""
 
 from functools import partial
 
@@ -31,7 +33,9 @@ def encoded(part, images):
 
 def encoded_in_all_orders(part, images, orders=(*ORDERS, ORDERS[0])):
     conditions = [(order, [images[position] for position in order]) for order in orders]
-    results = encode_together(conditions, lambda item: (item, "question"), lambda item, _: encoded(part, item[1]))
+    results = encode_together(
+        conditions, lambda item: (item, "question"), lambda item, _: encoded(part, item[1])
+    )
     return [(order, result) for result, equal in results for order, _ in equal]
 
 
@@ -42,7 +46,9 @@ def calls(monkeypatch):
     def counted(part):
         counted_calls, call = [], type(part).__call__
         monkeypatch.setattr(
-            type(part), "__call__", lambda self, *args, **kwargs: counted_calls.append(1) or call(self, *args, **kwargs)
+            type(part),
+            "__call__",
+            lambda self, *args, **kwargs: counted_calls.append(1) or call(self, *args, **kwargs),
         )
         return counted_calls
 
@@ -63,7 +69,9 @@ def test_results_equal_those_of_the_processor(name, kind):
             assert_close(result, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["llava", "internvl", "idefics3", "gemma3", "mllama", "qwen2_5_vl"])
+@pytest.mark.parametrize(
+    "name", ["llava", "internvl", "idefics3", "gemma3", "mllama", "qwen2_5_vl"]
+)
 def test_images_are_encoded_once_after_the_first_question(name, calls):
     processor = build(name)[1]
     counted_calls = calls(processor.image_processor)
@@ -90,6 +98,8 @@ def test_an_order_that_keeps_merged_frames_together_verifies_no_other_order(call
     counted_calls = calls(processor.video_processor)
     shared = with_shared_parts(processor).video_processor
     orders = [range(6), (0, 1, 4, 5, 2, 3)], [range(6), (0, 1, 3, 2, 4, 5)]
-    for seed, (images, both) in enumerate(zip(map(partial(frames, count=6), range(2)), orders, strict=True), 1):
+    for seed, (images, both) in enumerate(
+        zip(map(partial(frames, count=6), range(2)), orders, strict=True), 1
+    ):
         encoded_in_all_orders(shared, images, both)
         assert len(counted_calls) == 2 * seed

@@ -66,11 +66,16 @@ def question(number, media):
         else [{"type": "image", "image": frame} for frame in frames]
     )
     text = {"type": "text", "text": f"What should I do {'next ' * number}?"}
-    return [{"role": "user", "content": [*media_items, text]}], ["wash", "put mug on the counter"], f"q{number}"
+    return (
+        [{"role": "user", "content": [*media_items, text]}],
+        ["wash", "put mug on the counter"],
+        f"q{number}",
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "media"), [("llava", "image"), ("qwen2_5_vl", "video"), ("internvl", "video"), ("instructblip", "image")]
+    ("name", "media"),
+    [("llava", "image"), ("qwen2_5_vl", "video"), ("internvl", "video"), ("instructblip", "image")],
 )
 def test_questions_are_encoded_equally_in_every_thread(name, media):
     ranker = CandidateRanker(*build(name))
@@ -82,4 +87,6 @@ def test_questions_are_encoded_equally_in_every_thread(name, media):
         assert replace(here, inputs={}) == replace(there, inputs={})
         assert list(here.inputs) == list(there.inputs)
         for name in here.inputs:
-            assert torch.equal(torch.as_tensor(here.inputs[name]), torch.as_tensor(there.inputs[name]))
+            assert torch.equal(
+                torch.as_tensor(here.inputs[name]), torch.as_tensor(there.inputs[name])
+            )

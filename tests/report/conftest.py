@@ -20,12 +20,17 @@ def written(tmp_path_factory):
 
 def unfold(tab):
     """Unfold all parts of the page."""
-    tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+    tab.evaluate(
+        "document.querySelectorAll('main details').forEach((part) => { part.open = true; })"
+    )
 
 
 @contextmanager
 def watched_tab(browser, address, **settings):
-    """Open an address. Fail on requests to the network, errors of scripts, and texts that run as scripts."""
+    """Open an address.
+
+    Fail on requests to the network, errors of scripts, and texts that run as scripts.
+    """
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | settings)
     opened = context.new_page()
     opened.set_default_timeout(1000 * FOREVER_S)
@@ -34,7 +39,9 @@ def watched_tab(browser, address, **settings):
     opened.on("console", lambda message: messages.append(message.text))
     opened.on("pageerror", lambda error: messages.append(str(error)))
     opened.on("requestfailed", lambda request: messages.append(f"{request.url}: {request.failure}"))
-    opened.on("request", lambda call: None if call.url.startswith(local) else messages.append(call.url))
+    opened.on(
+        "request", lambda call: None if call.url.startswith(local) else messages.append(call.url)
+    )
     opened.goto(address)
     yield opened
     assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
@@ -45,7 +52,9 @@ def watched_tab(browser, address, **settings):
 @pytest.fixture
 def tab(browser, written, request):
     """Open the report in a `watched_tab`, and unfold it."""
-    with watched_tab(browser, (written / "index.html").as_uri(), **getattr(request, "param", {})) as opened:
+    with watched_tab(
+        browser, (written / "index.html").as_uri(), **getattr(request, "param", {})
+    ) as opened:
         unfold(opened)
         yield opened
 

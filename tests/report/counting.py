@@ -11,7 +11,9 @@ from report.report_json import ends
 
 
 class Counting:
-    """A benchmark's answers. Each has a ``score``, which may be None, and a cluster under the key `CLUSTER`.
+    """A benchmark's answers.
+
+    Each has a ``score``, which may be None, and a cluster under the key `CLUSTER`.
 
     TASK: task of a run whose name in the gallery contains no task.
     WITHOUT_SAMPLES: names of runs that have only scores.
@@ -24,7 +26,8 @@ class Counting:
     ID: key of the question's id in an answer.
     PAIRS: number of differences in ``report.json``.
     COMPARED: number of pairs in the table of comparisons.
-    GROUPS: tested attributes, each with a function from an answer to its group, and the groups in order.
+    GROUPS: tested attributes, each with a function from an answer to its group, and the groups in
+    order.
     ATTRIBUTES: all attributes of the slices.
     """
 
@@ -62,7 +65,11 @@ class Counting:
         return len(self.known(answers))
 
     def mean(self, answers):
-        return fmean(answer["score"] for answer in self.known(answers)) if self.known(answers) else None
+        return (
+            fmean(answer["score"] for answer in self.known(answers))
+            if self.known(answers)
+            else None
+        )
 
     def mean_and_count(self, answers):
         return near(self.mean(answers)), self.count(answers)

@@ -1,4 +1,6 @@
-"""A report on four runs of EgoPlan-Val's size, with further runs by the demo judge and over few videos."""
+"""A report on four runs of EgoPlan-Val's size, with further runs by the demo judge and over few
+videos.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

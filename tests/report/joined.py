@@ -1,4 +1,7 @@
-"""Tables and figures of a section. Each table includes its incomparable rows, which a report lists separately."""
+"""Tables and figures of a section.
+
+Each table includes its incomparable rows, which a report lists separately.
+"""
 
 from dataclasses import replace
 
@@ -8,7 +11,9 @@ from lmms_egoplan.report.tables import Row
 
 
 def joined(section, key):
-    """Return a table by key, with the rows of its table of incomparable runs appended, without their reasons."""
+    """Return a table by key, with the rows of its table of incomparable runs appended, without
+    their reasons.
+    """
     (table,) = (table for table in section.tables if table.key == key)
     incomparable_tables = [table for table in section.tables if table.key == f"{key}_apart"]
     rows = list(table.rows)
@@ -16,7 +21,13 @@ def joined(section, key):
         names = [column.key for column in incomparable.columns]
         for row in incomparable.rows:
             values = dict(zip(names, row.values, strict=True))
-            rows.append(Row(tuple(values.get(column.key) for column in table.columns), row.is_own, values["why"]))
+            rows.append(
+                Row(
+                    tuple(values.get(column.key) for column in table.columns),
+                    row.is_own,
+                    values["why"],
+                )
+            )
     return replace(table, rows=tuple(rows))
 
 
@@ -40,7 +51,10 @@ def figure(section, key):
 
 
 def near(value):
-    """Return a value that equals results up to floating-point rounding. None equals None, in sequences, too."""
+    """Return a value that equals results up to floating-point rounding.
+
+    None equals None, in sequences, too.
+    """
     if isinstance(value, tuple | list):
         return type(value)(map(near, value))
     return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)

@@ -19,7 +19,11 @@ DESCRIBED = {
     for name, folder in _FOLDERS.items()
     for table, described in json.loads((folder / "tables.json").read_text(encoding="utf-8")).items()
 }
-FILES = {f"{name}_{path.stem}": path for name, folder in _FOLDERS.items() for path in folder.glob("*.csv")}
+FILES = {
+    f"{name}_{path.stem}": path
+    for name, folder in _FOLDERS.items()
+    for path in folder.glob("*.csv")
+}
 
 
 def load(stem):

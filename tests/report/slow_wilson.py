@@ -8,7 +8,9 @@ from scipy.stats import t
 
 
 def slow_wilson(groups, score, top=1.0, asked=0.0):
-    """Return the 95 % interval of ``score(answers)``, 0 to `top`, over groups of answers, such as those of a video."""
+    """Return the 95 % interval of ``score(answers)``, 0 to `top`, over groups of answers, such as
+    those of a video.
+    """
     count = len(groups)
     share = score([answer for group in groups for answer in group]) / top
     rest_scores = []
@@ -19,7 +21,12 @@ def slow_wilson(groups, score, top=1.0, asked=0.0):
     squares = sum(value**2 for value in deviations)
     sizes = [len(group) for group in groups]
     effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
-    variance = (1 - asked) * count / (count - 1) * sum((value - fmean(rest_scores)) ** 2 for value in rest_scores)
+    variance = (
+        (1 - asked)
+        * count
+        / (count - 1)
+        * sum((value - fmean(rest_scores)) ** 2 for value in rest_scores)
+    )
     if variance > 1e-20 and 1e-12 < share < 1 - 1e-12:
         answers = share * (1 - share) / variance
     else:

@@ -18,7 +18,9 @@ from report.synthetic import write_run
 _TESTS = Path(__file__).parents[1] / "benchmarks"
 # The benchmarks with small runs.
 SMALL = [
-    benchmark.name for benchmark in BENCHMARKS if (_TESTS / benchmark.name / "report" / "synthetic_runs.py").exists()
+    benchmark.name
+    for benchmark in BENCHMARKS
+    if (_TESTS / benchmark.name / "report" / "synthetic_runs.py").exists()
 ]
 
 
@@ -40,7 +42,9 @@ class SmallReport(NamedTuple):
 
 
 def write_small_report(name: str, folder: Path) -> SmallReport:
-    """Write the runs that the module ``synthetic_runs`` of a benchmark's tests describes, and report on them."""
+    """Write the runs that the module ``synthetic_runs`` of a benchmark's tests describes, and
+    report on them.
+    """
     from benchmarks.actplan.tiny_encoder import write_encoder
 
     case = import_module(f"benchmarks.{name}.report.synthetic_runs")
@@ -48,7 +52,9 @@ def write_small_report(name: str, folder: Path) -> SmallReport:
     write_encoder(folder / "bert")
     for folder_name, harness, model, tasks, options in case.COUNTING.runs():
         write_run(folder / folder_name, harness, model, tasks, **options)
-    runs = read_runs(sorted({folder / folder_name for folder_name, *_ in case.COUNTING.runs()})).runs
+    runs = read_runs(
+        sorted({folder / folder_name for folder_name, *_ in case.COUNTING.runs()})
+    ).runs
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", **{name: case.COUNT})

@@ -3,8 +3,8 @@
     prepare_data(tmp_path, egoplan=60)                       # LMMS_EGOPLAN_DATA must name tmp_path
     write_run(out, "lmms-eval", "org/Model-7B", {"egoplan_val": egoplan_answers(60, 0.4, seed=1)})
 
-Questions depend only on their count: runs with the same count have the same questions, and `prepare_data` prepares
-these questions for this count. Answers also depend on the seed.
+Questions depend only on their count: runs with the same count have the same questions, and
+`prepare_data` prepares these questions for this count. Answers also depend on the seed.
 """
 
 import inspect
@@ -30,7 +30,8 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.run import package_versions
 from report.answers import Answers
 
-# By the beginning of a task's name: the file with its metrics, and its filter. The first match counts.
+# By the beginning of a task's name: the file with its metrics, and its filter. The first match
+# counts.
 _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
     "egoplan_val_reasoned": ("egoplan_reasoned", "none"),
@@ -62,10 +63,12 @@ def write_run(
     """Write a run with ``--output_path folder``, and return the path of its results file.
 
     Args:
-        harness: ``"lmms-eval"`` or ``"lm-eval"``. lm-eval does not know whether an answer is truncated.
+        harness: ``"lmms-eval"`` or ``"lm-eval"``. lm-eval does not know whether an answer is
+            truncated.
         model: name of the model, such as ``org/Model-7B``.
         tasks: answers by task, from `egoplan_answers` and similar functions.
-        time: time in the harness's form. Default: ``20260101_120000`` or ``2026-01-01T12-00-00.000001``.
+        time: time in the harness's form. Default: ``20260101_120000`` or
+            ``2026-01-01T12-00-00.000001``.
         log_samples: false to write no samples.
     """
     is_lmms = harness == "lmms-eval"
@@ -83,7 +86,8 @@ def write_run(
         "versions": {task: _version(task) for task in tasks},
         "n-shot": dict.fromkeys(tasks, 0),
         "n-samples": {
-            task: {"original": len(answers.docs), "effective": len(answers.docs)} for task, answers in tasks.items()
+            task: {"original": len(answers.docs), "effective": len(answers.docs)}
+            for task, answers in tasks.items()
         },
         "config": {
             "model": "hf_vlm" if is_lmms else "hf-vlm-ranker",
@@ -101,22 +105,32 @@ def write_run(
     path = model_folder / (f"{time}_results.json" if is_lmms else f"results_{time}.json")
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
     for task, answers in tasks.items() if log_samples else ():
-        log = model_folder / (f"{time}_samples_{task}.jsonl" if is_lmms else f"samples_{task}_{time}.jsonl")
+        log = model_folder / (
+            f"{time}_samples_{task}.jsonl" if is_lmms else f"samples_{task}_{time}.jsonl"
+        )
         with log.open("w", encoding="utf-8") as lines:
             for number, values in enumerate(records[task]):
-                line = (_lmms_eval_line if is_lmms else _lm_eval_line)(task, answers, number, values)
+                line = (_lmms_eval_line if is_lmms else _lm_eval_line)(
+                    task, answers, number, values
+                )
                 lines.write(json.dumps(line, ensure_ascii=False) + "\n")
     return path
 
 
 def _seconds(time):
     """Return the start time of a run that takes one second, on a machine in UTC."""
-    return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
+    return (
+        datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
+    )
 
 
 def _scored(task, answers, is_lmms):
     score = _shared(task)["process_results"]
-    responses = answers.responses if is_lmms else [[*map(_without_truncation, texts)] for texts in answers.responses]
+    responses = (
+        answers.responses
+        if is_lmms
+        else [[*map(_without_truncation, texts)] for texts in answers.responses]
+    )
     return [score(doc, response) for doc, response in zip(answers.docs, responses, strict=True)]
 
 
@@ -131,7 +145,9 @@ def _entry(task, records, is_lmms):
     for metric in _shared(task)["metric_list"]:
         if values := [record[metric["metric"]] for record in records if metric["metric"] in record]:
             entry[f"{metric['metric']},{name}"] = metric["aggregation"](values)
-            for kind in ("_stderr", "_stderr_clt", "_stderr_clustered") if is_lmms else ("_stderr",):
+            for kind in (
+                ("_stderr", "_stderr_clt", "_stderr_clustered") if is_lmms else ("_stderr",)
+            ):
                 entry[f"{metric['metric']}{kind},{name}"] = "N/A"
     return entry
 
@@ -146,19 +162,32 @@ def _egothink_groups(entries):
                 f"{metric},judged": fmean(entries[task][f"{metric},judged"] for task in members)
                 for metric in ("score", "judge_coverage")
             }
-            groups[name] = means | {"score_stderr,judged": "N/A", "judge_coverage_stderr,judged": "N/A", "alias": name}
+            groups[name] = means | {
+                "score_stderr,judged": "N/A",
+                "judge_coverage_stderr,judged": "N/A",
+                "alias": name,
+            }
     return groups
 
 
 def _config(task, is_lmms):
     shared, (_, name) = _shared(task), _kind(task)
-    source_of = (lambda function: f"<function {function.__name__} at 0x7f256c22f060>") if is_lmms else inspect.getsource
+    source_of = (
+        (lambda function: f"<function {function.__name__} at 0x7f256c22f060>")
+        if is_lmms
+        else inspect.getsource
+    )
     return {
         "task": task,
         "test_split": "val",
         "process_results": source_of(shared["process_results"]),
-        "metric_list": [metric | {"aggregation": source_of(metric["aggregation"])} for metric in shared["metric_list"]],
-        "output_type": "generate_until" if name != "none" or "generate" in task else "multiple_choice",
+        "metric_list": [
+            metric | {"aggregation": source_of(metric["aggregation"])}
+            for metric in shared["metric_list"]
+        ],
+        "output_type": "generate_until"
+        if name != "none" or "generate" in task
+        else "multiple_choice",
         "repeats": 1,
         "metadata": {"version": _version(task), **shared["metadata"], **_shortcut(task)}
         | (_PROMPTS if task.startswith("egointent") else {}),
@@ -172,10 +201,17 @@ def _shortcut(task):
 
 @cache
 def _version(task):
-    """Return the package's version of the task. For other names, return that of the benchmark's first task."""
+    """Return the package's version of the task.
+
+    For other names, return that of the benchmark's first task.
+    """
     versions = package_versions()
     bases = (name for name in sorted(versions, reverse=True) if task.startswith(name))
-    return float(versions[next(bases, next(name for name in versions if name.split("_")[0] == task.split("_")[0]))])
+    return float(
+        versions[
+            next(bases, next(name for name in versions if name.split("_")[0] == task.split("_")[0]))
+        ]
+    )
 
 
 def _lmms_eval_line(task, answers, number, values):
@@ -197,20 +233,31 @@ def _lm_eval_line(task, answers, number, values):
     added = {"data": "0" * 64, "version": f"{_version(task)}, {__version__}"} | _ADDED[benchmark]
     added |= {"row": number} if "row" in added else {}
     prompt = "USER: " + "<image>\n" * 8 + doc.get("question", "The prompt.") + " ASSISTANT:"
-    continuations = doc["choices"] if len(response) > 1 else [{"until": [], "max_gen_toks": 30, "do_sample": False}]
+    continuations = (
+        doc["choices"]
+        if len(response) > 1
+        else [{"until": [], "max_gen_toks": 30, "do_sample": False}]
+    )
     return {
         "doc_id": number,
         "doc": doc | added,
         "target": _target(doc),
         "arguments": {
-            f"gen_args_{index}": {"arg_0": prompt, "arg_1": text, "arg_2": {"visual": f"{benchmark} {number}"}}
+            f"gen_args_{index}": {
+                "arg_0": prompt,
+                "arg_1": text,
+                "arg_2": {"visual": f"{benchmark} {number}"},
+            }
             for index, text in enumerate(continuations)
         },
         "resps": [[text] for text in response],
         "filtered_resps": [*map(_without_truncation, response)],
         "filter": _kind(task)[1],
         "metrics": list(values),
-        **{f"{kind}_hash": sha256(f"{kind} {number}".encode()).hexdigest() for kind in ("doc", "prompt", "target")},
+        **{
+            f"{kind}_hash": sha256(f"{kind} {number}".encode()).hexdigest()
+            for kind in ("doc", "prompt", "target")
+        },
         **values,
         "record": {"tokens": 90, "images": 8},
     }

@@ -26,7 +26,11 @@ class Letters(ScoredTask):
 
     @property
     def main(self):
-        return mean_of([*self.answers.values()], "acc", top=1) if self.answers else Mean(self.number("acc"))
+        return (
+            mean_of([*self.answers.values()], "acc", top=1)
+            if self.answers
+            else Mean(self.number("acc"))
+        )
 
     @property
     def coverage(self):
@@ -37,13 +41,27 @@ def answer_of(sample):
     """Read a logged sample."""
     scored, number = sample["acc"], sample["predictions"]["sample_id"]
     scores = {"acc": scored["score"]}
-    return Answer((number,), str(number), f"question {number}", sample["target"], scores, scored["video_id"])
+    return Answer(
+        (number,), str(number), f"question {number}", sample["target"], scores, scored["video_id"]
+    )
 
 
 class LettersReport(BenchmarkReport[Letters]):
     """The complete report of a small benchmark."""
 
-    SPEC = Spec("letters", "Letters", "Which letter is right?", "acc", 2, "acc", "Letters", "acc", {}, str, top=1)
+    SPEC = Spec(
+        "letters",
+        "Letters",
+        "Which letter is right?",
+        "acc",
+        2,
+        "acc",
+        "Letters",
+        "acc",
+        {},
+        str,
+        top=1,
+    )
 
     def read(self, runs):
         return [
@@ -76,17 +94,30 @@ class LettersReport(BenchmarkReport[Letters]):
 
 def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
     for seed, name in enumerate(("One-7B", "Two-7B")):
-        write_run(tmp_path, "lmms-eval", f"org/{name}", {"egoplan_val_generate": egoplan_replies(COUNT, 0.6, seed)})
+        write_run(
+            tmp_path,
+            "lmms-eval",
+            f"org/{name}",
+            {"egoplan_val_generate": egoplan_replies(COUNT, 0.6, seed)},
+        )
     runs = read_runs([tmp_path]).runs
     report = LettersReport(runs)
     section = report.section()
     assert [table.key for table in section.tables] == ["letters", "letters_pairs"]
     accuracies = {run.name: run.tasks["egoplan_val_generate"].metrics["acc"] for run in runs}
     assert {headline.run: headline.value for headline in section.headlines} == accuracies
-    assert all(headline.interval[0] <= headline.value <= headline.interval[1] for headline in section.headlines)
-    assert [item.key for item in report.items()] == [f"letters/{number}" for number in range(1, COUNT + 1)]
+    assert all(
+        headline.interval[0] <= headline.value <= headline.interval[1]
+        for headline in section.headlines
+    )
+    assert [item.key for item in report.items()] == [
+        f"letters/{number}" for number in range(1, COUNT + 1)
+    ]
     assert {*report.items()[0].answers} == {*accuracies}
-    assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in accuracies.values()))
+    assert report.compact_table().rows[1].values == (
+        "  acc",
+        *(f"{value:.2f}" for value in accuracies.values()),
+    )
 
 
 def test_scores_that_are_no_numbers_are_left_out():
@@ -111,7 +142,11 @@ def test_flaws_of_shortcut_conditions_are_named(tmp_path, judge, has_unaltered):
     unaltered = {"egointent": egointent_answers(12, 50, seed=1)} if has_unaltered else {}
     write_run(tmp_path, "lmms-eval", "org/Model", unaltered | answers)
     section = EgoIntentReport(read_runs([tmp_path]).runs).section()
-    assert [remark for remark in section.remarks if "Model (egointent_reversed)" in remark and "judged" in remark]
+    assert [
+        remark
+        for remark in section.remarks
+        if "Model (egointent_reversed)" in remark and "judged" in remark
+    ]
     (table,) = (table for table in section.tables if table.key == "egointent_conditions")
     (figure,) = (figure for figure in section.figures if figure.key == "egointent_conditions")
     assert (DEMO in table.title, DEMO in figure.title) == (judge == DEMO, judge == DEMO)

@@ -48,7 +48,9 @@ class Page(HTMLParser):
             self.own_rows[self.table] = self.own_rows.get(self.table, 0) + 1
         elif tag in ("script", "img", "iframe", "link"):
             self.loads += [
-                values[name] for name in ("src", "href") if values.get(name, "data:").partition(":")[0] != "data"
+                values[name]
+                for name in ("src", "href")
+                if values.get(name, "data:").partition(":")[0] != "data"
             ]
 
     def handle_data(self, data):
@@ -75,7 +77,12 @@ def report(tmp_path_factory):
             write_run(folder / "runs" / harness, harness, f"org/{name}", tasks)
         encoder = write_encoder(folder / "encoder")
         built = build_report(
-            [folder / "runs"], folder / "out", {}, BENCHMARKS, lambda *step: progress.append(step), str(encoder)
+            [folder / "runs"],
+            folder / "out",
+            {},
+            BENCHMARKS,
+            lambda *step: progress.append(step),
+            str(encoder),
         )
     return folder / "out", built, progress
 
@@ -121,14 +128,24 @@ def test_incomparable_rows_have_a_separate_table(report):
 
 def test_every_file_is_linked_and_every_link_leads_to_a_file(report, page):
     out, built, _ = report
-    written = {str(path.relative_to(out)) for name in ("tables", "figures") for path in (out / name).iterdir()}
+    written = {
+        str(path.relative_to(out))
+        for name in ("tables", "figures")
+        for path in (out / name).iterdir()
+    }
     assert all((out / link).is_file() for link in SUMMARY_FILES)
     assert written >= SUMMARY_FILES - {"report.json"}
     written -= SUMMARY_FILES
     linked = [link for link in page.links if not link.startswith("#") and link not in SUMMARY_FILES]
     assert sorted(linked) == sorted(written)
-    assert len([link for link in linked if link.endswith((".csv", ".md"))]) == 2 * built.counts["tables"]
-    assert len([link for link in linked if link.endswith((".svg", ".png"))]) == 2 * built.counts["figures"]
+    assert (
+        len([link for link in linked if link.endswith((".csv", ".md"))])
+        == 2 * built.counts["tables"]
+    )
+    assert (
+        len([link for link in linked if link.endswith((".svg", ".png"))])
+        == 2 * built.counts["figures"]
+    )
     keys = {Path(link).with_suffix("") for link in linked}
     assert len(keys) == built.counts["tables"] + built.counts["figures"]
 
@@ -173,18 +190,26 @@ def test_progress_is_reported_to_the_end(report):
     _, built, progress = report
     last = {step: (done, total) for step, done, total in progress}
     assert all(done == total for done, total in last.values())
-    assert (last["scores recomputed, runs"], last["benchmarks"]) == ((2, 2), (len(BENCHMARKS), len(BENCHMARKS)))
+    assert (last["scores recomputed, runs"], last["benchmarks"]) == (
+        (2, 2),
+        (len(BENCHMARKS), len(BENCHMARKS)),
+    )
     assert last["figure files"] == (built.counts["figures"], built.counts["figures"])
     assert last["pictures"] == last["questions"] == (QUESTIONS, QUESTIONS)
 
 
 def test_a_report_contains_only_the_benchmarks_of_its_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "nothing"))
-    write_run(tmp_path / "runs", "lmms-eval", "m", {"actplan": actplan_answers(8, 0.7)}, log_samples=False)
+    write_run(
+        tmp_path / "runs", "lmms-eval", "m", {"actplan": actplan_answers(8, 0.7)}, log_samples=False
+    )
     built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *_: None)
     assert (built.counts["runs"], built.counts["benchmarks"]) == (1, 1)
     assert Page(built.page.read_text(encoding="utf-8")).sections[:2] == ["summary", "actplan"]
-    assert all(path.name.startswith(("actplan_", "summary.")) for path in (tmp_path / "out" / "tables").iterdir())
+    assert all(
+        path.name.startswith(("actplan_", "summary."))
+        for path in (tmp_path / "out" / "tables").iterdir()
+    )
 
 
 def test_nothing_is_written_if_scores_contradict_the_samples(tmp_path):
@@ -192,7 +217,8 @@ def test_nothing_is_written_if_scores_contradict_the_samples(tmp_path):
     (samples,) = path.parent.glob("samples_*.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(
-        LmmsEgoplanError, match=r"task actplan: .* 7 samples:\n  num_plans: 8 in .*, 7 from the samples"
+        LmmsEgoplanError,
+        match=r"task actplan: .* 7 samples:\n  num_plans: 8 in .*, 7 from the samples",
     ):
         build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *_: None)
     assert not (tmp_path / "out").exists()

@@ -30,7 +30,9 @@ def planted(model, seed=3):
     rng = np.random.default_rng(seed)
     scores = rng.normal(0, 1, (len(VIDEOS), 4))
     scores[:, 0] += rng.gamma(2, 0.9, len(VIDEOS))
-    gold = (scores + rng.gumbel(size=scores.shape)).argmax(1)  # Gumbel's trick draws from the softmax
+    gold = (scores + rng.gumbel(size=scores.shape)).argmax(
+        1
+    )  # Gumbel's trick draws from the softmax
     if model == "ignores the video":
         gold = rng.integers(0, 4, len(VIDEOS))
     return scores * (3 if model == "overconfident" else 1), gold
@@ -64,7 +66,9 @@ def test_planted_models_are_separated(models):
     assert blind["temperature"] > 20
     assert max(calibrated["aurc"], over["aurc"]) + 0.2 < blind["aurc"]
     assert blind["aurc"] == pytest.approx(0.75, abs=0.05)
-    assert calibrated["sets"] == pytest.approx(over["sets"])  # a temperature does not change the sets
+    assert calibrated["sets"] == pytest.approx(
+        over["sets"]
+    )  # a temperature does not change the sets
     assert calibrated["sets"]["size"] + 0.5 < blind["sets"]["size"]
     assert calibrated["sets"]["asks"] + 10 < blind["sets"]["asks"]
     for model in models.values():
@@ -86,37 +90,53 @@ def test_the_best_temperature_of_a_grid():
     scores, gold = planted("overconfident")
     grid = np.linspace(2, 4, 401)
     exponentials = [np.exp(scores / temperature) for temperature in grid]
-    means = [log_loss(gold, exponential / exponential.sum(1, keepdims=True)) for exponential in exponentials]
+    means = [
+        log_loss(gold, exponential / exponential.sum(1, keepdims=True))
+        for exponential in exponentials
+    ]
     assert fit_temperature(scores, gold) == pytest.approx(grid[np.argmin(means)], abs=5e-3)
 
 
 def test_questions_use_temperatures_and_thresholds_of_other_videos():
     scores, gold = planted("overconfident")
     folds, temperatures = folds_of(VIDEOS), cross_fitted(scores, gold, VIDEOS)
-    assert all(len({fold for fold, x in zip(folds, VIDEOS, strict=True) if x == video}) == 1 for video in set(VIDEOS))
+    assert all(
+        len({fold for fold, x in zip(folds, VIDEOS, strict=True) if x == video}) == 1
+        for video in set(VIDEOS)
+    )
     assert len(set(folds)) == calibration.FOLDS
     for fold in set(folds):
         elsewhere = folds != fold
-        assert set(temperatures[~elsewhere]) == {fit_temperature(scores[elsewhere], gold[elsewhere])}
+        assert set(temperatures[~elsewhere]) == {
+            fit_temperature(scores[elsewhere], gold[elsewhere])
+        }
     order = np.random.default_rng(0).permutation(len(VIDEOS))
     assert (folds_of(np.array(VIDEOS)[order]) == folds[order]).all()
 
 
 def test_plain_error_and_area_by_plain_loops():
     scores, gold = planted("calibrated")
-    scores, gold, videos = np.round(scores[:203], 1), gold[:203], VIDEOS[:203]  # rounded scores have ties
+    scores, gold, videos = (
+        np.round(scores[:203], 1),
+        gold[:203],
+        VIDEOS[:203],
+    )  # rounded scores have ties
     confidence, is_right = (x.tolist() for x in choices(scores, gold))
     expected = 0
     parts = bins_of(np.array(confidence)).tolist()
     for number in range(BINS):
         members = [i for i, part in enumerate(parts) if part == number]
         expected += abs(sum(is_right[i] - confidence[i] for i in members)) / 203
-    assert calibration_error(np.array(confidence), np.array(is_right), videos).value == pytest.approx(expected)
+    assert calibration_error(
+        np.array(confidence), np.array(is_right), videos
+    ).value == pytest.approx(expected)
     risks = []
     for x in confidence:
         answered = [right for right, other in zip(is_right, confidence, strict=True) if other >= x]
         risks.append(answered.count(False) / len(answered))
-    assert area_under_risk(np.array(confidence), np.array(is_right)) == pytest.approx(sum(risks) / 203)
+    assert area_under_risk(np.array(confidence), np.array(is_right)) == pytest.approx(
+        sum(risks) / 203
+    )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
@@ -130,7 +150,9 @@ def test_thresholds_and_sets_by_plain_loops(level):
 
     def threshold(members):
         names = {videos[i] for i in members}
-        shares = {i: 1 / sum(videos[j] == videos[i] for j in members) / (len(names) + 1) for i in members}
+        shares = {
+            i: 1 / sum(videos[j] == videos[i] for j in members) / (len(names) + 1) for i in members
+        }
         for gap in sorted(gaps[i] for i in members):
             if sum(share for i, share in shares.items() if gaps[i] <= gap) >= level - 1e-9:
                 return gap
@@ -145,7 +167,9 @@ def test_thresholds_and_sets_by_plain_loops(level):
         by_video.setdefault(video, []).append((gaps[i] <= limit, size, size > 1))
     covered, size, asks = np.mean([np.mean(values, axis=0) for values in by_video.values()], axis=0)
     sets = conformal_sets(scores, gold, videos, level)
-    assert (sets["covered"], sets["size"], sets["asks"]) == pytest.approx((100 * covered, size, 100 * asks))
+    assert (sets["covered"], sets["size"], sets["asks"]) == pytest.approx(
+        (100 * covered, size, 100 * asks)
+    )
     assert sets["low"] < sets["covered"] < sets["high"]
 
 

@@ -9,7 +9,9 @@ from lmms_egoplan.report.scores import Mean
 
 
 @pytest.mark.parametrize("draw", [draw_bars, draw_lines])
-@pytest.mark.parametrize(("interval", "ends"), [((40, 60), (0, 100)), ((-3, 60), (-3, 100)), ((40, 104), (0, 104))])
+@pytest.mark.parametrize(
+    ("interval", "ends"), [((40, 60), (0, 100)), ((-3, 60), (-3, 100)), ((40, 104), (0, 104))]
+)
 def test_bars_begin_at_0_and_intervals_beyond_the_scale_are_visible(draw, interval, ends):
     arguments = ["by"] if draw is draw_lines else []
     (axes,) = draw(["a"], {"run": [Mean(50.0, interval, 9, 9)]}, "score", *arguments, 100).axes

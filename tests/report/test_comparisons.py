@@ -38,8 +38,18 @@ def tasks_of(scores, clusters=CLUSTERS, tasks=None):
     runs = []
     for name, of_run in scores.items():
         task = (tasks or {}).get(name, "task")
-        answers = {(q,): Answer((q,), q, q, None, {"acc": value}, clusters[q]) for q, value in of_run.items()}
-        runs.append(Task(name, Run(name, Path(), "lm-eval", name, "", {}), answers, TaskRun(task, {}, {}, None)))
+        answers = {
+            (q,): Answer((q,), q, q, None, {"acc": value}, clusters[q])
+            for q, value in of_run.items()
+        }
+        runs.append(
+            Task(
+                name,
+                Run(name, Path(), "lm-eval", name, "", {}),
+                answers,
+                TaskRun(task, {}, {}, None),
+            )
+        )
     return runs
 
 
@@ -67,8 +77,16 @@ def test_every_pair_is_compared_once():
     }  # fmt: skip
     for row in values(pairs):
         expected = compare(SCORES[row["first"]], SCORES[row["second"]], CLUSTERS)
-        assert (row["difference"], row["low"], row["high"]) == (expected.difference, expected.low, expected.high)
-        assert (row["questions"], row["test"], row["p_value"]) == (120, "permutation", expected.p_value)
+        assert (row["difference"], row["low"], row["high"]) == (
+            expected.difference,
+            expected.low,
+            expected.high,
+        )
+        assert (row["questions"], row["test"], row["p_value"]) == (
+            120,
+            "permutation",
+            expected.p_value,
+        )
 
 
 def test_p_values_are_corrected_over_all_pairs_of_the_table():
@@ -78,7 +96,10 @@ def test_p_values_are_corrected_over_all_pairs_of_the_table():
 
 
 def test_pairs_that_are_not_comparable_have_no_verdict_and_take_no_part_in_the_correction():
-    all_rows = {(row["first"], row["second"]): row for row in values(table(SCORES, tasks={"high": "another task"}))}
+    all_rows = {
+        (row["first"], row["second"]): row
+        for row in values(table(SCORES, tasks={"high": "another task"}))
+    }
     comparable = {pair: row for pair, row in all_rows.items() if "high" not in pair}
     for pair in all_rows.keys() - comparable.keys():
         assert all_rows[pair]["verdict"] == "not comparable: different tasks"
@@ -112,7 +133,18 @@ def test_differences_are_scaled_and_p_values_are_not():
 def test_no_difference_is_better_than_another():
     pairs = table(SCORES)
     assert pairs.marks() == {}
-    assert [column.decimals for column in pairs.columns] == [None, None, None, 1, 1, 1, None, 4, 4, None]
+    assert [column.decimals for column in pairs.columns] == [
+        None,
+        None,
+        None,
+        1,
+        1,
+        1,
+        None,
+        4,
+        4,
+        None,
+    ]
 
 
 def test_pairs_without_a_common_question_are_omitted():
@@ -145,7 +177,10 @@ def test_notes_warn_only_if_there_is_a_reason():
     single_clusters = {question: question for question in QUESTIONS}
     similar_scores = {name: SCORES[name] for name in ("middle", "alike")}
     assert len(table(similar_scores, single_clusters).notes) == 5
-    assert "p (Holm): corrected for 1 comparison in this table." in table(similar_scores, single_clusters).notes
+    assert (
+        "p (Holm): corrected for 1 comparison in this table."
+        in table(similar_scores, single_clusters).notes
+    )
     few = table(similar_scores, {question: CLUSTERS[question][-1] for question in QUESTIONS})
     (warning,) = (note for note in few.notes if "few clusters" in note)
     assert "few as 10)" in warning

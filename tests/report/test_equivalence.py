@@ -1,4 +1,6 @@
-"""Compare verdicts on two runs with a slow version, exact tests, and the closed test over all hypotheses."""
+"""Compare verdicts on two runs with a slow version, exact tests, and the closed test over all
+hypotheses.
+"""
 
 import itertools
 import math
@@ -27,7 +29,9 @@ NORMAL_95, NORMAL_90 = 1.6448536, 1.2815516
 def weighed(pairs, clusters=None, margin=1.0, largest=1):
     """Weigh runs with these pairs of scores. By default, each pair is its own cluster."""
     names = [f"q{number:05}" for number in range(len(pairs))]
-    first, second = ({name: pair[run] for name, pair in zip(names, pairs, strict=True)} for run in (0, 1))
+    first, second = (
+        {name: pair[run] for name, pair in zip(names, pairs, strict=True)} for run in (0, 1)
+    )
     return weigh(first, second, dict(zip(names, clusters or names, strict=True)), margin, largest)
 
 
@@ -58,7 +62,9 @@ def changes(better, worse, same):
 def drawn(count, seed, values=(0, 1), clusters=40):
     """Return pairs of scores that agree in most clusters, and clusters of uneven sizes."""
     source = random.Random(seed)
-    names = [f"video {min(source.randrange(clusters), source.randrange(clusters))}" for _ in range(count)]
+    names = [
+        f"video {min(source.randrange(clusters), source.randrange(clusters))}" for _ in range(count)
+    ]
     unstable = {name: source.random() ** 3 for name in sorted(set(names))}
     pairs = []
     for name in names:
@@ -68,21 +74,26 @@ def drawn(count, seed, values=(0, 1), clusters=40):
 
 
 def slow_p_value(pairs, clusters, margin):
-    """Test equality with loops, for scores up to 1: drop each cluster once, and add the pseudo-cluster."""
+    """Test equality with loops, for scores up to 1: drop each cluster once, and add the
+    pseudo-cluster.
+    """
     groups = {name: [] for name in clusters}
     for (first, second), name in zip(pairs, clusters, strict=True):
         groups[name].append(first - second)
     total = len(pairs)
     mean = sum(sum(values) for values in groups.values()) / total
     moves_of = [
-        fmean(value for other, values in groups.items() if other != name for value in values) - mean for name in groups
+        fmean(value for other, values in groups.items() if other != name for value in values) - mean
+        for name in groups
     ]
     sizes = [len(values) for values in groups.values()]
     effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
     typical = total / effective
     changed = [values for values in groups.values() if any(values)]
     # Each change, weighted by its size, sees the share of its video that changes.
-    shares = [(abs(value), sum(map(abs, values)) / len(values)) for values in changed for value in values]
+    shares = [
+        (abs(value), sum(map(abs, values)) / len(values)) for values in changed for value in values
+    ]
     share = sum(size * part for size, part in shares) / (sum(size for size, _ in shares) or 1)
     pseudo = typical * fmean([*[share] * len(changed), 1]) / total
     p_values = []
@@ -104,7 +115,9 @@ def slow_pearson(distance, skewness):
 
 
 def slow_family(pairs):
-    """Correct p-values by the closed test: reject a claim's hypothesis if all intersections with it are rejected."""
+    """Correct p-values by the closed test: reject a claim's hypothesis if all intersections with it
+    are rejected.
+    """
     corrected = []
     for index in range(len(pairs)):
         row = []
@@ -112,7 +125,11 @@ def slow_family(pairs):
             worst = 0.0
             for kinds in itertools.product((None, 0, 1), repeat=len(pairs)):
                 if kinds[index] == claim:
-                    within = [pair[kind] for pair, kind in zip(pairs, kinds, strict=True) if kind is not None]
+                    within = [
+                        pair[kind]
+                        for pair, kind in zip(pairs, kinds, strict=True)
+                        if kind is not None
+                    ]
                     worst = max(worst, min(1.0, len(within) * min(within)))
             row.append(worst)
         corrected.append(tuple(row))
@@ -137,7 +154,9 @@ def test_comparison_and_means_are_those_of_the_scores():
     expected = compare(first, second, dict(zip(names, clusters, strict=True)))
     assert evidence.comparison.difference == expected.difference
     assert evidence.comparison.p_value == pytest.approx(expected.p_value, abs=0.02)
-    assert (evidence.first, evidence.second) == pytest.approx([fmean(scores) for scores in zip(*pairs, strict=True)])
+    assert (evidence.first, evidence.second) == pytest.approx(
+        [fmean(scores) for scores in zip(*pairs, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("changed", [0, 1, 2, 4, 9, 20])
@@ -150,7 +169,12 @@ def test_rare_changes_in_one_direction_have_the_poisson_test(changed, better):
 
 
 def test_complete_agreement_needs_three_hundred_questions():
-    assert [verdict(changes(0, 0, count)).is_equal for count in (100, 299, 300, 1000)] == [False, False, True, True]
+    assert [verdict(changes(0, 0, count)).is_equal for count in (100, 299, 300, 1000)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
     few = verdict(changes(0, 0, 100))
     assert not few.is_different
     assert 300 < few.needed < 500
@@ -206,10 +230,14 @@ def test_an_invalid_margin_is_an_error(margin):
 
 def test_the_unit_of_scores_does_not_matter():
     pairs, clusters = drawn(300, 4, (0, 0.5, 1))
-    scaled = weighed([(100 * first, 100 * second) for first, second in pairs], clusters, largest=100)
+    scaled = weighed(
+        [(100 * first, 100 * second) for first, second in pairs], clusters, largest=100
+    )
     plain = weighed(pairs, clusters)
     assert scaled.p_equal == pytest.approx(plain.p_equal, rel=1e-9)
-    assert (scaled.variance, scaled.pseudo) == pytest.approx((plain.variance, plain.pseudo), rel=1e-9)
+    assert (scaled.variance, scaled.pseudo) == pytest.approx(
+        (plain.variance, plain.pseudo), rel=1e-9
+    )
     assert decide([scaled]) == decide([plain])
 
 

@@ -37,7 +37,10 @@ def findings(*lines, pairs=(), reference=None):
 def test_a_difference_has_its_interval():
     lines = line("A", 45.0, (43.0, 47.0)), line("B", 41.0, (39.0, 43.0))
     (sentence,) = findings(*lines, pairs=[pair("B", "A", -4.0, -6.25, -1.75)])
-    assert sentence.replace("\u202f", " ") == "A is 4.0 points above B on Bench (95 % interval 1.8 to 6.2)."
+    assert (
+        sentence.replace("\u202f", " ")
+        == "A is 4.0 points above B on Bench (95 % interval 1.8 to 6.2)."
+    )
 
 
 def test_if_the_interval_includes_0_no_run_is_better():
@@ -52,14 +55,20 @@ def test_if_the_interval_includes_0_no_run_is_better():
     ("pairs", "reason"),
     [
         ([], "no questions in common"),
-        ([pair("A", "B", 4.0, None, None, no_interval="6 videos, fewer than 10")], "6 videos, fewer than 10"),
+        (
+            [pair("A", "B", 4.0, None, None, no_interval="6 videos, fewer than 10")],
+            "6 videos, fewer than 10",
+        ),
         ([pair("A", "B", 4.0, 2.0, 6.0, why="different judges")], "different judges"),
     ],
 )
 def test_no_difference_without_an_interval_or_between_incomparable_runs(pairs, reason):
-    (sentence,) = findings(line("A", 45.0), line("B", 41.0, None, no_interval="no samples"), pairs=pairs)
+    (sentence,) = findings(
+        line("A", 45.0), line("B", 41.0, None, no_interval="no samples"), pairs=pairs
+    )
     assert sentence.replace("\u202f", " ").startswith(
-        "On Bench, A scores 45.0 (95 % interval 0.0 to 100.0) and B 41.0 (no interval: no samples); they "
+        "On Bench, A scores 45.0 (95 % interval 0.0 to 100.0) and B 41.0 (no interval: "
+        "no samples); they "
     )
     assert reason in sentence
     assert "not compared" in sentence
@@ -71,7 +80,8 @@ def test_the_best_published_score_is_compared_by_the_runs_interval():
     first, second = findings(line("A", 45.0, (43.0, 47.0)), reference=reference)
     assert first.replace("\u202f", " ") == "A scores 45.0 on Bench (95 % interval 43.0 to 47.0)."
     assert second.replace("\u202f", " ") == (
-        "It is 3.2 points below GPT-4V, the best in Table 1 of the paper (95 % interval 1.2 to 5.2; another judge)."
+        "It is 3.2 points below GPT-4V, the best in Table 1 of the paper (95 % interval "
+        "1.2 to 5.2; another judge)."
     )
     (_, second) = findings(line("A", 45.0, (43.0, 49.0)), reference=reference)
     assert "GPT-4V" in second
@@ -83,22 +93,31 @@ def test_an_incomparable_run_is_not_compared():
     demo = line("Demo", 99.0, apart=("rated by the demo judge",), is_demo=True)
     (sentence,) = findings(demo, reference=reference)
     assert sentence.endswith("It is not compared: rated by the demo judge.")
-    sentences = findings(demo, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")])
+    sentences = findings(
+        demo, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")]
+    )
     assert sentences[0].startswith("A scores 45.0")
     assert sentences[1] == "Not compared: Demo (rated by the demo judge)."
     assert not any("above" in sentence or "GPT-4V" in sentence for sentence in sentences)
 
 
 def test_reasons_that_all_runs_share_are_printed_once():
-    demo, other = (line(name, 9.0, apart=("rated by the demo judge",)) for name in ("Demo", "Other"))
+    demo, other = (
+        line(name, 9.0, apart=("rated by the demo judge",)) for name in ("Demo", "Other")
+    )
     (sentence,) = findings(demo, replace(demo, task="other task"))
     assert sentence.endswith("It is not compared: rated by the demo judge.")
-    assert findings(demo, other) == ("Not compared on Bench: Demo and Other (rated by the demo judge).",)
+    assert findings(demo, other) == (
+        "Not compared on Bench: Demo and Other (rated by the demo judge).",
+    )
     unlike = replace(other, apart=("0.1 % of the official questions",))
     (sentence,) = findings(demo, unlike)
     assert "Demo and Other" in sentence
     assert "rated by the demo judge" not in sentence
-    for lines, text in (((demo, other), "not compared"), ((demo, unlike), "not compared: rated by the demo judge")):
+    for lines, text in (
+        ((demo, other), "not compared"),
+        ((demo, unlike), "not compared: rated by the demo judge"),
+    ):
         (card,) = cards([Section("bench", "Bench", "", lines, finding=findings(*lines))])
         assert card.not_compared(demo) == text
         assert card.not_compared(line("A", 45.0)) == ""
@@ -108,7 +127,10 @@ def test_reasons_that_all_runs_share_are_printed_once():
 def test_ranks_follow_from_real_differences(drawn):
     lines = [line(name, 50.0 + number) for number, name in enumerate(NAMES)]
     names = [(NAMES[0], NAMES[1]), (NAMES[0], NAMES[2]), (NAMES[1], NAMES[2])]
-    pairs = [pair(*both, value, value - half, value + half) for both, (value, half) in zip(names, drawn, strict=True)]
+    pairs = [
+        pair(*both, value, value - half, value + half)
+        for both, (value, half) in zip(names, drawn, strict=True)
+    ]
     for headline in ranked(lines, pairs):
         signed = [
             (rival.value if rival.first == headline.run else -rival.value, rival)
@@ -118,14 +140,19 @@ def test_ranks_follow_from_real_differences(drawn):
         above = sum(value < 0 and abs(value) > rival.high - rival.value for value, rival in signed)
         below = sum(value > 0 and abs(value) > rival.high - rival.value for value, rival in signed)
         assert (headline.rank, headline.ranked) == ((1 + above, 3 - below), 3)
-    assert all(headline.rank is None for headline in ranked(lines[:2], [replace(pairs[0], low=None, high=None)]))
+    assert all(
+        headline.rank is None
+        for headline in ranked(lines[:2], [replace(pairs[0], low=None, high=None)])
+    )
 
 
 class Sliced(LettersReport):
     """A report whose questions have an attribute."""
 
     def question(self, key, answers):
-        return super().question(key, answers) | {"facts": {"half": "first" if key[0] <= COUNT // 2 else "second"}}
+        return super().question(key, answers) | {
+            "facts": {"half": "first" if key[0] <= COUNT // 2 else "second"}
+        }
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +168,8 @@ def report(tmp_path_factory):
 def scores(run):
     samples = run.tasks["egoplan_val_generate"].samples
     return {
-        sample["predictions"]["sample_id"]: (sample["acc"]["score"], sample["acc"]["video_id"]) for sample in samples
+        sample["predictions"]["sample_id"]: (sample["acc"]["score"], sample["acc"]["video_id"])
+        for sample in samples
     }
 
 
@@ -153,8 +181,15 @@ def test_slices_are_means_and_intervals_of_their_questions(report):
     run_scores = {run.name: scores(run) for run in runs}
     for group in part.groups:
         is_first = group.name == "first"
-        chosen = [scored for number, scored in run_scores[group.run].items() if (number <= COUNT // 2) == is_first]
-        assert (group.value, group.questions) == (pytest.approx(fmean(score for score, _ in chosen)), len(chosen))
+        chosen = [
+            scored
+            for number, scored in run_scores[group.run].items()
+            if (number <= COUNT // 2) == is_first
+        ]
+        assert (group.value, group.questions) == (
+            pytest.approx(fmean(score for score, _ in chosen)),
+            len(chosen),
+        )
         assert group.interval == score_interval(*zip(*chosen, strict=True), 1)
         assert bool(group.no_interval) == (group.interval is None)
 
@@ -167,7 +202,9 @@ def test_differences_count_what_was_won_and_lost(report):
         first, second = run_scores[gap.first], run_scores[gap.second]
         values = [first[number][0] - second[number][0] for number in first]
         assert gap.value == pytest.approx(fmean(values))
-        assert (gap.low, gap.high) == pytest.approx(bootstrap_interval(values, [first[n][1] for n in first]))
+        assert (gap.low, gap.high) == pytest.approx(
+            bootstrap_interval(values, [first[n][1] for n in first])
+        )
         assert (gap.won, gap.lost, gap.questions) == (values.count(1), values.count(-1), COUNT)
 
 
@@ -178,7 +215,9 @@ def test_the_json_file_has_the_numbers_and_no_secret(report):
     (benchmark,) = content["benchmarks"]
     assert (content["schema"], content["skipped"], content["questions"]) == (1, ["</script>"], 5)
     for score, own_run in zip(benchmark["scores"], runs, strict=True):
-        assert score["value"] == pytest.approx(fmean(value for value, _ in scores(own_run).values()))
+        assert score["value"] == pytest.approx(
+            fmean(value for value, _ in scores(own_run).values())
+        )
         assert score["low"] <= score["value"] <= score["high"]
     assert [len(benchmark[name]) for name in ("differences", "slices", "tables")] == [3, 1, 2]
     assert "sk-abc" not in json.dumps(content)
@@ -189,7 +228,12 @@ def test_two_checkpoints_of_one_model_are_compared(report):
     times = ("2026-01-02 00:00:00 UTC", "2026-01-01 00:00:00 UTC", "2026-01-03 00:00:00 UTC")
     models = ("out/Model/checkpoint-200", "out/Model/checkpoint-100", "org/Other")
     changed = [
-        replace(run, time=time, model=model, provenance={"model": model, "started": time, "arguments": "a=1"})
+        replace(
+            run,
+            time=time,
+            model=model,
+            provenance={"model": model, "started": time, "arguments": "a=1"},
+        )
         for run, time, model in zip(runs, times, models, strict=True)
     ]
     sliced = Sliced(changed)
@@ -213,5 +257,8 @@ def test_two_checkpoints_of_one_model_are_compared(report):
 def test_secrets_are_hidden(text, hidden):
     assert hidden not in without_secrets(text)
     assert without_secrets("max_new_tokens=5,dtype=bfloat16") == "max_new_tokens=5,dtype=bfloat16"
-    assert without_secrets("llava-7b-hf_fine-tuned-on-egoplan-it") == "llava-7b-hf_fine-tuned-on-egoplan-it"
+    assert (
+        without_secrets("llava-7b-hf_fine-tuned-on-egoplan-it")
+        == "llava-7b-hf_fine-tuned-on-egoplan-it"
+    )
     assert without_secrets("image_token=<image>,pad_token=x") == "image_token=<image>,pad_token=x"

@@ -12,7 +12,16 @@ from lmms_egoplan.outputs import claimed_folder
 from lmms_egoplan.report import page
 from lmms_egoplan.report.page import strip_name, write_gallery, write_page
 from lmms_egoplan.report.tables import Column, Row, Table
-from report.two_models import HOSTILE, LONG, RUNS, SECTIONS, SHOWN_HOSTILE, THOUGHT, images, plan_item
+from report.two_models import (
+    HOSTILE,
+    LONG,
+    RUNS,
+    SECTIONS,
+    SHOWN_HOSTILE,
+    THOUGHT,
+    images,
+    plan_item,
+)
 
 ALL_WRONG = sum(number % 3 != 0 and number % 5 != 0 for number in range(1, 121))
 DIFFER = sum((number % 3 == 0) != (number % 5 == 0) for number in range(1, 121))
@@ -46,7 +55,12 @@ def test_the_gallery_filters_by_benchmark_fact_and_text(tab):
     assert count(tab) == "120 of 121 questions"
     tab.select_option("[data-fact=source]", "=Ego4D")
     assert count(tab) == "60 of 121 questions"
-    assert tab.locator("[data-fact='past actions'] option").all_inner_texts()[:4] == ["any", "0", "1", "2"]
+    assert tab.locator("[data-fact='past actions'] option").all_inner_texts()[:4] == [
+        "any",
+        "0",
+        "1",
+        "2",
+    ]
     tab.fill("[name=text]", "WASH pan")
     assert count(tab) == "20 of 121 questions"
     tab.select_option("[name=benchmark]", "egothink")
@@ -75,7 +89,8 @@ def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
     assert tab.locator(".frames figcaption").all_inner_texts()[0] == "1 of 35"
     assert tab.locator(".frames figcaption").all_inner_texts()[-1] == "35 of 35, the last"
     tab.wait_for_function(
-        "[...document.querySelectorAll('.frames img')].every((image) => image.naturalWidth === 12 * 320)"
+        "[...document.querySelectorAll('.frames img')].every((image) => "
+        "image.naturalWidth === 12 * 320)"
     )
     last = tab.locator(".frames .tile").last
     with Image.open(io.BytesIO(last.screenshot())) as shot:
@@ -93,7 +108,9 @@ def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written)
     assert tab.locator("dialog .asked").text_content() == SHOWN_HOSTILE
     assert answer.locator(".judgement p").text_content() == "Partly.\nOne half."
     assert "0.5 of 1" in answer.inner_text()
-    assert tab.locator(".said").nth(1).locator(".words").inner_text() == "The answer was not logged."
+    assert (
+        tab.locator(".said").nth(1).locator(".words").inner_text() == "The answer was not logged."
+    )
     assert tab.locator("h1").text_content() == "Egocentric planning: runs and published results"
     tab.wait_for_function("document.querySelector('.frames img.only').naturalWidth === 720")
 
@@ -111,7 +128,10 @@ def test_a_question_opens_while_another_is_closing(tab):
     tab.evaluate("location.hash = '#gallery/egoplan/3'")
     tab.locator(".choices").wait_for()
     tab.evaluate(
-        "dialog => { dialog.close(); location.hash = '#gallery/egoplan/5'; dialog.dispatchEvent(new Event('close')); }",
+        (
+            "dialog => { dialog.close(); location.hash = '#gallery/egoplan/5'; "
+            "dialog.dispatchEvent(new Event('close')); }"
+        ),
         tab.locator("dialog").element_handle(),
     )
     tab.wait_for_function("document.getElementById('item-key').textContent.endsWith('egoplan/5')")
@@ -161,10 +181,16 @@ class Tags(HTMLParser):
 def page_with(folder, text):
     """Write a page that has a text everywhere. Return its tags, and the first file of questions."""
     table = Table("plans", text, (Column("a", text),), (Row((text,)),), text, (text,))
-    section = replace(SECTIONS[1], title=text, lead=text, tables=(table,), figures=(), remarks=(text,))
-    item = replace(THOUGHT, question=text, facts={"dimension": text}, images=None, references={text: text})
+    section = replace(
+        SECTIONS[1], title=text, lead=text, tables=(table,), figures=(), remarks=(text,)
+    )
+    item = replace(
+        THOUGHT, question=text, facts={"dimension": text}, images=None, references={text: text}
+    )
     write_page(folder, [section], [item], RUNS, (text,))
-    return Tags((folder / "index.html").read_text(encoding="utf-8")).tags, (folder / "gallery/0.js").read_text()
+    return Tags((folder / "index.html").read_text(encoding="utf-8")).tags, (
+        folder / "gallery/0.js"
+    ).read_text()
 
 
 def test_hostile_texts_are_no_markup(tmp_path):
@@ -181,8 +207,13 @@ def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
         raise OSError("no such video")
 
     monkeypatch.setattr(page, "SOME", 2)
-    items = [plan_item(number, (True, number != 4)) for number in range(1, 6)]  # The runs disagree on question 4.
-    items += [replace(items[1], key="egoplan/broken", images=broken), replace(items[1], images=None)]
+    items = [
+        plan_item(number, (True, number != 4)) for number in range(1, 6)
+    ]  # The runs disagree on question 4.
+    items += [
+        replace(items[1], key="egoplan/broken", images=broken),
+        replace(items[1], images=None),
+    ]
     items += [replace(items[0], key="other/1", benchmark="other")]
 
     def pictured():
@@ -201,7 +232,11 @@ def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
     assert some.pictures.startswith("3 of 8 questions have pictures; 4 were not asked for")
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "gallery" / "images").iterdir()}
     whole = gallery("all")
-    assert (whole.pictured, [*whole.missing.values()], pictured()) == (6, [1, 1], names(1, 2, 3, 4, 5, 8))
+    assert (whole.pictured, [*whole.missing.values()], pictured()) == (
+        6,
+        [1, 1],
+        names(1, 2, 3, 4, 5, 8),
+    )
     assert gallery("none").pictured == 6
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
 

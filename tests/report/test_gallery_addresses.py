@@ -50,13 +50,18 @@ def question(number: int) -> Item:
     )
 
 
-LOOK = Item("look/1", "look", "What is on the table?", {}, answers={TWO: ShownAnswer("wrong", "a cup")})
+LOOK = Item(
+    "look/1", "look", "What is on the table?", {}, answers={TWO: ShownAnswer("wrong", "a cup")}
+)
 ITEMS = [*map(question, range(COUNT)), LOOK]
 
 
 def reordered(item: Item) -> Item:
     """Return the question with a further run, and the runs in another order."""
-    return replace(item, answers={OTHER: ShownAnswer("unscored", "none"), **dict(reversed(item.answers.items()))})
+    return replace(
+        item,
+        answers={OTHER: ShownAnswer("unscored", "none"), **dict(reversed(item.answers.items()))},
+    )
 
 
 def write(folder: Path, items: list[Item]) -> str:
@@ -72,8 +77,13 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def other_address(tmp_path_factory):
-    """Write a report with another order of the questions and runs, and with other data under the key of question 7."""
-    items = [replace(item, identity="other") if item.key == "plan/007" else item for item in reversed(ITEMS)]
+    """Write a report with another order of the questions and runs, and with other data under the
+    key of question 7.
+    """
+    items = [
+        replace(item, identity="other") if item.key == "plan/007" else item
+        for item in reversed(ITEMS)
+    ]
     moved = replace(question(8), key="plan/007 (2)", identity="identity-007", question="Moved?")
     return write(tmp_path_factory.mktemp("other"), [moved, *map(reordered, items)])
 
@@ -92,7 +102,10 @@ def query(page) -> dict[str, str]:
 
 def form(page) -> dict[str, str]:
     """Return the values of all visible fields, by name."""
-    values = "all => all.map(x => [x.dataset.fact ?? x.name, (x.selectedOptions?.[0].textContent ?? x.value)])"
+    values = (
+        "all => all.map(x => [x.dataset.fact ?? x.name, (x.selectedOptions?.[0].textContent "
+        "?? x.value)])"
+    )
     return dict(page.locator("#filters :is(input, select):visible").evaluate_all(values))
 
 
@@ -164,7 +177,8 @@ def test_back_and_forward_restore_filters_without_many_entries(page):
         page.wait_for_function(
             "([text, run, benchmark]) => { const { elements } = document.getElementById('filters');"
             " const label = (name) => elements[name].selectedOptions[0].textContent;"
-            " return elements.text.value === text && label('run') === run && label('benchmark') === benchmark; }",
+            " return elements.text.value === text && label('run') === run && label('benchmark') "
+            "=== benchmark; }",
             arg=[text, run, benchmark],
         )
     assert keys(page) == ["plan/101"]
@@ -232,7 +246,8 @@ def test_a_link_lands_on_the_gallery(browser, address):
         for again in (False, True):
             page.evaluate("scrollTo(0, 0)")
             page.evaluate(
-                "part => { const link = document.createElement('a'); link.href = part; document.body.prepend(link);"
+                "part => { const link = document.createElement('a'); link.href = part; "
+                "document.body.prepend(link);"
                 " link.textContent = 'Go'; link.focus(); }",
                 part,
             )
@@ -274,7 +289,9 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     page.locator(".answers").wait_for()
     assert page.locator("#item-place").inner_text() == "31 of 46"
     page.keyboard.press("Escape")
-    page.wait_for_function("!location.hash.includes('plan/150') && location.hash.includes('page=2')")
+    page.wait_for_function(
+        "!location.hash.includes('plan/150') && location.hash.includes('page=2')"
+    )
     assert query(page) == filters | {"page": "2"}
     assert page.locator("#page").inner_text() == "Page 2 of 2"
     page.go_back()
@@ -356,7 +373,9 @@ def test_a_search_names_missing_files_and_is_incomplete(browser, address, tmp_pa
     if damage == "missing":
         file.unlink()
     else:
-        file.write_text("reportChunk(1,[{" if damage == "broken" else "reportChunk(1,[]);", encoding="utf-8")
+        file.write_text(
+            "reportChunk(1,[{" if damage == "broken" else "reportChunk(1,[]);", encoding="utf-8"
+        )
     context = browser.new_context()
     page = context.new_page()
     page.goto((out / "index.html").as_uri())
@@ -408,7 +427,9 @@ def downloaded(page, key):
     page.locator(f"#item-key:has-text('{key}')").wait_for()
     with page.expect_download() as download:
         page.locator("#item-json:not([disabled])").click()
-    return download.value.suggested_filename, json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    return download.value.suggested_filename, json.loads(
+        Path(download.value.path()).read_text(encoding="utf-8")
+    )
 
 
 def test_a_question_is_downloaded_as_json(page):
@@ -429,9 +450,15 @@ def test_a_question_is_downloaded_as_json(page):
         "prompts": ["prompt-010"],
         "runs": [
             {
-                "name": ONE, "task": "plan_val", "version": "2.0", "prompt": 0, "answer": f"answer-010 {MARKUP}",
+                "name": ONE, "task": "plan_val", "version": "2.0", "prompt": 0, "answer": (
+                    "answer-010 "
+                    f"{MARKUP}"
+                ),
                 "reply": "reply-010", "chosen": None, "log_probabilities": None, "gain": None, "margin_gain": None,
-                "verdict": "wrong", "rating": "0 of 1", "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
+                "verdict": "wrong", "rating": (
+                    "0 "
+                    "of 1"
+                ), "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
             },
             {
                 "name": TWO, "task": "plan_ranked", "version": None, "prompt": None, "answer": None,
@@ -445,7 +472,9 @@ def test_a_question_is_downloaded_as_json(page):
     assert [key for key, value in content.items() if value == []] == ["tasks", "choices", "prompts"]
     documented = (Path(__file__).parents[2] / "docs/report-json.md").read_text(encoding="utf-8")
     names = {*content, *content["runs"][0]}
-    assert {name for name in names if f"`{name}`" not in documented and f"`{name}[]`" not in documented} == set()
+    assert {
+        name for name in names if f"`{name}`" not in documented and f"`{name}[]`" not in documented
+    } == set()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -478,7 +507,10 @@ def sortable_address(tmp_path_factory):
         item = question(number)
         gains = {ONE: (number % 7 - 3.0, -1.0 * number), TWO: (0.5 * number, 1.0)}
         answers = {
-            name: replace(answer, gain=gains[name] if number % 6 or (name == ONE and number % 12) else (None, None))
+            name: replace(
+                answer,
+                gain=gains[name] if number % 6 or (name == ONE and number % 12) else (None, None),
+            )
             for name, answer in item.answers.items()
         }
         items.append(replace(item, answers=answers))
@@ -491,10 +523,16 @@ def gain_of(item, run, position):
     return sum(known) / len(known) if known else None
 
 
-@pytest.mark.parametrize(("run", "name", "position"), [("", "gain", 0), (ONE, "margin", 1), (TWO, "gain", 0)])
-def test_questions_are_sorted_by_gain_and_those_without_come_last(browser, sortable_address, run, name, position):
+@pytest.mark.parametrize(
+    ("run", "name", "position"), [("", "gain", 0), (ONE, "margin", 1), (TWO, "gain", 0)]
+)
+def test_questions_are_sorted_by_gain_and_those_without_come_last(
+    browser, sortable_address, run, name, position
+):
     address, items = sortable_address
-    gains = {item.key: gain_of(item, run, position) for item in items} | ({} if run == ONE else {LOOK.key: None})
+    gains = {item.key: gain_of(item, run, position) for item in items} | (
+        {} if run == ONE else {LOOK.key: None}
+    )
     with_gain = [key for key, gain in gains.items() if gain is not None]
     with watched_tab(browser, address) as page:
         page.select_option("[name=run]", run)
@@ -520,7 +558,10 @@ def test_sorting_works_by_keyboard_and_from_an_address(browser, sortable_address
         page.keyboard.press("ArrowDown")
         first = keys(page)
         assert query(page)["sort"] == "gain"
-        largest = max((item for item in items if gain_of(item, "", 0) is not None), key=lambda x: gain_of(x, "", 0))
+        largest = max(
+            (item for item in items if gain_of(item, "", 0) is not None),
+            key=lambda x: gain_of(x, "", 0),
+        )
         assert first[0] == largest.key
         line = page.locator("#items .gain").first.inner_text()
         assert f"mean gain +{gain_of(largest, '', 0):.2f}" in line
@@ -545,7 +586,9 @@ def test_the_json_of_a_question_has_the_gain(browser, sortable_address):
     with watched_tab(browser, f"{address}#gallery/plan/001") as page:
         with page.expect_download() as download:
             page.click("#item-json")
-        runs = {run["name"]: run for run in json.loads(Path(download.value.path()).read_text())["runs"]}
+        runs = {
+            run["name"]: run for run in json.loads(Path(download.value.path()).read_text())["runs"]
+        }
     assert {name: (run["gain"], run["margin_gain"]) for name, run in runs.items()} == {
         name: answer.gain for name, answer in items[1].answers.items()
     }

@@ -24,21 +24,26 @@ def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypa
     items = small.report(small.runs).items()
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     logged = small.report(small.runs).items()
-    assert [(item.key, item.question) for item in logged] == [(item.key, item.question) for item in items]
+    assert [(item.key, item.question) for item in logged] == [
+        (item.key, item.question) for item in items
+    ]
     assert {item.images for item in logged} == {None}
     bare = small.report([run for run in small.runs if run.harness == "lmms-eval"])
     assert [item.key for item in bare.items()] == [item.key for item in items]
     assert {item.images for item in bare.items()} == {None}
     assert not {item.question for item in bare.items()} & {item.question for item in items}
     assert any(
-        str(tmp_path) in remark and f"data prepare {bare.SPEC.name}" in remark for remark in bare.section().remarks
+        str(tmp_path) in remark and f"data prepare {bare.SPEC.name}" in remark
+        for remark in bare.section().remarks
     )
 
 
 def test_equal_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
     tasks = min((tasks for *_, tasks, _ in small.counting.runs()), key=len)
     other_tasks = {
-        task: Answers([doc | small.counting.other_gold(doc) for doc in answers.docs], answers.responses)
+        task: Answers(
+            [doc | small.counting.other_gold(doc) for doc in answers.docs], answers.responses
+        )
         for task, answers in tasks.items()
     }
     write_run(tmp_path / "one", "lmms-eval", "org/One", tasks)
@@ -89,9 +94,17 @@ def test_a_run_without_samples_has_only_its_scores(small, tmp_path):
     runs = read_runs([tmp_path]).runs
     report = small.report(runs, small.inputs)
     section = report.section()
-    scores = {(score["run"], score["task"]): score for score in benchmark_of(small.section, small.runs)["scores"]}
+    scores = {
+        (score["run"], score["task"]): score
+        for score in benchmark_of(small.section, small.runs)["scores"]
+    }
     for score in benchmark_of(section, runs)["scores"]:
-        missing = {"low": None, "high": None, "no_interval": "no samples", "gallery": score["gallery"]}
+        missing = {
+            "low": None,
+            "high": None,
+            "no_interval": "no samples",
+            "gallery": score["gallery"],
+        }
         assert score == scores[score["run"], score["task"]] | missing
     complete_rows = {row["model"]: row for row in run_rows(small.section, small.counting.TABLE)}
     for row in run_rows(section, small.counting.TABLE):
@@ -122,9 +135,21 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize(
     ("benchmark", "task", "question"),
     [
-        (EgoPlanReport, "egoplan_val_generate", lambda sample: f"question {sample['num_questions']['sample_id']}"),
-        (EgoThinkReport, "egothink_object_existence", lambda sample: f"question {sample['score']['id']}"),
-        (EgoIntentReport, "egointent", lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"])),
+        (
+            EgoPlanReport,
+            "egoplan_val_generate",
+            lambda sample: f"question {sample['num_questions']['sample_id']}",
+        ),
+        (
+            EgoThinkReport,
+            "egothink_object_existence",
+            lambda sample: f"question {sample['score']['id']}",
+        ),
+        (
+            EgoIntentReport,
+            "egointent",
+            lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"]),
+        ),
         (ActPlanReport, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
     ],
 )

@@ -1,4 +1,6 @@
-"""The ledger of published scores: every row, its marks, the command that prints it, and its part of reports."""
+"""The ledger of published scores: every row, its marks, the command that prints it, and its part of
+reports.
+"""
 
 import csv
 import io
@@ -60,13 +62,17 @@ def fits(row):
     ways = (ROUND_HALF_UP, ROUND_HALF_DOWN)
     unit = Decimal(1).scaleb(score.as_tuple().exponent)
     return not steps or any(
-        (Decimal(100 * count) / steps).quantize(unit, way) == score for count in range(steps + 1) for way in ways
+        (Decimal(100 * count) / steps).quantize(unit, way) == score
+        for count in range(steps + 1)
+        for way in ways
     )
 
 
 def named(model):
     """Return a model's name as a person compares it."""
-    name = model.replace("RoboBrain-7B-2.0", "RoboBrain2.0-7B").replace("RoboBrain-32B-2.0", "RoboBrain2.0-32B")
+    name = model.replace("RoboBrain-7B-2.0", "RoboBrain2.0-7B").replace(
+        "RoboBrain-32B-2.0", "RoboBrain2.0-32B"
+    )
     name = name.replace("Gemini 3.0 Pro", "Gemini 3 Pro")
     return re.sub(r"instruct$|[^a-z0-9]", "", name.lower().removesuffix("-instruct"))
 
@@ -85,7 +91,10 @@ def test_the_file_has_every_row_of_the_collection():
     if not collected.exists():
         pytest.skip(f"needs {collected}")
     # The collection shortens two names of RoboBrain 2.0's Table 4.
-    whole = {",o4-mini-2025-05-16,": ",GPT-o4-mini-2025-05-16,", ",Claude-Sonnet-4,": ",Claude-Sonnet-4-2025-05-14,"}
+    whole = {
+        ",o4-mini-2025-05-16,": ",GPT-o4-mini-2025-05-16,",
+        ",Claude-Sonnet-4,": ",Claude-Sonnet-4-2025-05-14,",
+    }
     with_whole_names = set()
     for line in collected.read_text(encoding="utf-8").splitlines():
         for short, name in whole.items() if "arXiv 2507.02029" in line else ():
@@ -105,13 +114,17 @@ def test_every_row_has_a_known_subset_a_score_a_source_and_a_date():
     titles = {facts["title"]: facts for facts in FACTS.values()}
     for row in ROWS:
         assert row["split_or_subset"] in titles[row["benchmark"]]["subsets"], row
-        assert row["metric"] == {"EgoThink": "judge score %"}.get(row["benchmark"], "accuracy %"), row
+        assert row["metric"] == {"EgoThink": "judge score %"}.get(row["benchmark"], "accuracy %"), (
+            row
+        )
         assert re.fullmatch(r"\d+\.\d{1,2}", row["score"]), row
         assert 0 <= Decimal(row["score"]) <= 100, row
         assert re.fullmatch(r"|20(2[4-6])-(0[1-9]|1[0-2])", row["date"]), row
         assert row["source"].strip() == row["source"] != "", row
         assert row["reference"].strip() == row["reference"] != "", row
-        assert row["read_in"] == ("quoted" if row["source_kind"] == "note quoting" else "original"), row
+        assert row["read_in"] == (
+            "quoted" if row["source_kind"] == "note quoting" else "original"
+        ), row
 
 
 def test_scores_that_fit_no_whole_number_of_questions_are_marked():
@@ -121,20 +134,31 @@ def test_scores_that_fit_no_whole_number_of_questions_are_marked():
 
 
 def test_every_note_on_whole_numbers_agrees_with_the_mark_and_names_the_size():
-    claimed = [(row, NOT_WHOLE.search(row["note"])) for row in ROWS if NOT_WHOLE.search(row["note"])]
+    claimed = [
+        (row, NOT_WHOLE.search(row["note"])) for row in ROWS if NOT_WHOLE.search(row["note"])
+    ]
     assert len(claimed) == 19
-    assert all("not whole" in marks_of(row) and int(claim[1]) == size_of(row) for row, claim in claimed)
+    assert all(
+        "not whole" in marks_of(row) and int(claim[1]) == size_of(row) for row, claim in claimed
+    )
 
 
 def test_models_of_robobrain_have_their_names_in_table_4():
     names = {row["model"] for row in ROWS if row["reference"] == "arXiv 2507.02029"}
     assert {"GPT-o4-mini-2025-05-16", "Claude-Sonnet-4-2025-05-14", "RoboBrain-3B-2.0"} < names
-    assert {row["source"] for row in ROWS if row["reference"].startswith("arXiv 2512.16793")} == {"PhysBrain"}
+    assert {row["source"] for row in ROWS if row["reference"].startswith("arXiv 2512.16793")} == {
+        "PhysBrain"
+    }
 
 
 def test_notes_lack_the_claim_only_for_one_decimal_and_for_known_sources():
-    """The collection tested EgoPlan-Bench2's scores with two decimals. The marks also cover all others."""
-    unclaimed = [row for row in ROWS if "not whole" in marks_of(row) and not NOT_WHOLE.search(row["note"])]
+    """The collection tested EgoPlan-Bench2's scores with two decimals.
+
+    The marks also cover all others.
+    """
+    unclaimed = [
+        row for row in ROWS if "not whole" in marks_of(row) and not NOT_WHOLE.search(row["note"])
+    ]
     two_decimals = [where(row) for row in unclaimed if len(row["score"].partition(".")[2]) == 2]
     assert ("SEED-Bench-R1", "Hobbies", "Qwen2-VL-7B-Instruct", "32.30") in two_decimals
     assert Counter(source for source, *_ in two_decimals) == {"SEED-Bench-R1": 1, "VideoLLaMB": 5}
@@ -154,21 +178,32 @@ def test_copies_are_in_an_earlier_source_or_in_the_benchmarks_paper_or_said_to_b
         same = [
             other
             for other in ROWS
-            if (other["benchmark"], other["split_or_subset"]) == (row["benchmark"], row["split_or_subset"])
+            if (other["benchmark"], other["split_or_subset"])
+            == (row["benchmark"], row["split_or_subset"])
             and named(other["model"]) == named(row["model"])
         ]
         digits = len(row["score"].partition(".")[2])
-        earlier = [other["score"] for other in same if row["date"] and other["date"] and other["date"] < row["date"]]
-        earlier += filter(None, [paper.get((row["benchmark"], row["split_or_subset"], named(row["model"])))])
+        earlier = [
+            other["score"]
+            for other in same
+            if row["date"] and other["date"] and other["date"] < row["date"]
+        ]
+        earlier += filter(
+            None, [paper.get((row["benchmark"], row["split_or_subset"], named(row["model"])))]
+        )
         is_same = any(round(Decimal(score), digits) == Decimal(row["score"]) for score in earlier)
         says = ("same value as", "copied", "equal to", "taken from other reports", "own value")
         if is_same or any(text in row["note"] for text in says):
             expected.append(where(row))
     assert sorted(expected) == sorted(where(row) for row in ROWS if "copy" in marks_of(row))
     copied = Counter(source for source, *_ in expected)
-    assert copied["MiMo-Embodied"] == sum("copied by the authors" in row["note"] for row in ROWS) == 8
+    assert (
+        copied["MiMo-Embodied"] == sum("copied by the authors" in row["note"] for row in ROWS) == 8
+    )
     assert copied["UnifoLM-WLA-1.0"] == 10
-    assert "FlagOS model cards" not in copied  # It equals another source, but has its own runs and no date.
+    assert (
+        "FlagOS model cards" not in copied
+    )  # It equals another source, but has its own runs and no date.
     assert ("Vlaser", "all", "RoboBrain2.0-7B", "33.2") in expected  # RoboBrain 2.0 prints 33.23.
 
 
@@ -182,14 +217,20 @@ def test_scores_below_chance_and_quoted_scores_are_marked():
 
 def test_the_documented_numbers_are_those_of_the_ledger():
     page = (
-        (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8").partition("## The ledger")[2]
+        (Path(__file__).parents[2] / "docs" / "comparing.md")
+        .read_text(encoding="utf-8")
+        .partition("## The ledger")[2]
     )
-    documented = {mark: int(count) for mark, count in re.findall(r"\| `([a-z ]+)` \|.*\| (\d+) \|", page)}
+    documented = {
+        mark: int(count) for mark, count in re.findall(r"\| `([a-z ]+)` \|.*\| (\d+) \|", page)
+    }
     assert documented == Counter(mark for score in read_ledger() for mark in score.marks)
     sources = {row["source"] for row in ROWS}
     assert f"{len(ROWS)} published scores" in page
     assert f"from {len(sources)} papers, model cards and repositories" in page
-    scores = [Decimal(row["score"]) for row in expected_rows("EgoPlan-Bench2", "all", "robobrain258b")]
+    scores = [
+        Decimal(row["score"]) for row in expected_rows("EgoPlan-Bench2", "all", "robobrain258b")
+    ]
     assert f"from {min(scores)} to {max(scores)} on EgoPlan-Bench2" in page
 
 
@@ -219,14 +260,19 @@ def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist():
             assert task in names or ("__" in task and not has_presets), field
             assert preset in ("", *benchmark.presets), field
         assert set(benchmark.tasks) <= spec.ledger_fields.keys(), benchmark.name
-        assert all(fields.keys() <= set(facts["fields"]) for fields in spec.ledger_fields.values()), benchmark.name
+        assert all(
+            fields.keys() <= set(facts["fields"]) for fields in spec.ledger_fields.values()
+        ), benchmark.name
         assert spec.subsets.keys() <= facts["subsets"].keys(), benchmark.name
         texts = [text for fields in spec.ledger_fields.values() for text in fields.values()]
         assert all(isinstance(text, str) for text in texts), benchmark.name
 
 
 def changed(path, **cells):
-    """Write a ledger with changed cells in its second row, and return the path. `read_ledger` reads a path once."""
+    """Write a ledger with changed cells in its second row, and return the path.
+
+    `read_ledger` reads a path once.
+    """
     rows = [ROWS[0], ROWS[1] | cells, *ROWS[2:4]]
     pd.DataFrame(rows).to_csv(path, index=False)
     return path
@@ -273,7 +319,10 @@ def test_a_wrong_cell_is_an_error_that_names_file_line_and_column(tmp_path):
 
 
 def test_a_row_with_more_or_fewer_cells_is_an_error(tmp_path):
-    for name, edit in (("more", lambda line: line + ",more"), ("fewer", lambda line: line.rpartition(",")[0])):
+    for name, edit in (
+        ("more", lambda line: line + ",more"),
+        ("fewer", lambda line: line.rpartition(",")[0]),
+    ):
         path = changed(tmp_path / f"{name}.csv")
         lines = path.read_text().splitlines()
         path.write_text("\n".join([*lines[:2], edit(lines[2]), *lines[3:]]))
@@ -300,7 +349,9 @@ def test_a_new_row_gets_its_marks(tmp_path):
     )
     for number, (cells, marks) in enumerate(cases):
         path = changed(tmp_path / f"{number}.csv", source="New", **cells)
-        assert [score.marks for score in read_ledger(path) if score.cells["source"] == "New"] == [marks], cells
+        assert [score.marks for score in read_ledger(path) if score.cells["source"] == "New"] == [
+            marks
+        ], cells
 
 
 def run(*arguments):
@@ -326,7 +377,9 @@ def check_printed_rows(rows, notes, expected):
         tuple(row[name] for name in key) for row in expected
     )
     for group in {(row["benchmark"], row["subset"]) for row in rows}:
-        scores = [Decimal(row["score"]) for row in rows if (row["benchmark"], row["subset"]) == group]
+        scores = [
+            Decimal(row["score"]) for row in rows if (row["benchmark"], row["subset"]) == group
+        ]
         assert scores == sorted(scores, reverse=True)
     assert {row["date"] for row in rows if row["source"] == "EgoTools-Bench"} <= {"unknown"}
     (line,) = notes.splitlines()
@@ -337,18 +390,33 @@ def check_printed_rows(rows, notes, expected):
 
 def test_protocols_have_the_known_fields_and_name_the_unknown_ones():
     rows, _ = printed()
-    (row,) = [row for row in rows if row["model"] == "Qwen2-VL-7B-Instruct" and row["subset"] == "all"]
-    for text in ("think and answer tags", "4-16 at 2 per second", "on", "first letter in answer tags", "1321"):
+    (row,) = [
+        row for row in rows if row["model"] == "Qwen2-VL-7B-Instruct" and row["subset"] == "all"
+    ]
+    for text in (
+        "think and answer tags",
+        "4-16 at 2 per second",
+        "on",
+        "first letter in answer tags",
+        "1321",
+    ):
         assert text in row["protocol"]
     assert "unknown" not in row["protocol"]
-    (row,) = [row for row in rows if (row["source"], row["model"]) == ("Causal Planner", "Qwen3-VL-8B")]
+    (row,) = [
+        row for row in rows if (row["source"], row["model"]) == ("Causal Planner", "Qwen3-VL-8B")
+    ]
     assert row["protocol"] == "unknown"
     (row,) = [row for row in rows if (row["source"], row["score"]) == ("EmbodiedBrain", "52.13")]
-    assert row["protocol"] == "prompt: official EgoThink API prompt; unknown: frames, thinking, questions, judge"
+    assert (
+        row["protocol"]
+        == "prompt: official EgoThink API prompt; unknown: frames, thinking, questions, judge"
+    )
 
 
 def test_a_name_matches_without_case_and_separators():
-    expected = {row["model"] for row in ROWS if re.search(r"qwen2\.?5-?vl-?7b", row["model"], re.IGNORECASE)}
+    expected = {
+        row["model"] for row in ROWS if re.search(r"qwen2\.?5-?vl-?7b", row["model"], re.IGNORECASE)
+    }
     assert {"Qwen2.5VL-7B", "Qwen2.5-VL-7B SFT on SEED-Bench-R1"} <= expected
     for name in ("qwen2.5-vl-7b", "QWEN25VL7B", "Qwen/Qwen2.5 VL_7B", "Qwen2.5-VL-7B/"):
         rows, _ = printed("--model", name)
@@ -372,11 +440,19 @@ def test_the_spread_is_from_the_lowest_to_the_highest_score_that_is_no_copy():
     rows = [
         row
         for row in ROWS
-        if named(row["model"]) == "qwen25vl7b" and row["benchmark"] == "EgoPlan-Bench2" and "copy" not in marks_of(row)
+        if named(row["model"]) == "qwen25vl7b"
+        and row["benchmark"] == "EgoPlan-Bench2"
+        and "copy" not in marks_of(row)
     ]
     for subset in ("all", "Work"):
-        scores = sorted((row["score"] for row in rows if row["split_or_subset"] == subset), key=Decimal)
-        (line,) = [line for line in notes.splitlines() if f"Qwen2.5-VL-7B, EgoPlan-Bench2, {subset}:" in line]
+        scores = sorted(
+            (row["score"] for row in rows if row["split_or_subset"] == subset), key=Decimal
+        )
+        (line,) = [
+            line
+            for line in notes.splitlines()
+            if f"Qwen2.5-VL-7B, EgoPlan-Bench2, {subset}:" in line
+        ]
         assert f"{scores[0]} to {scores[-1]}, " in line
         assert f" {Decimal(scores[-1]) - Decimal(scores[0])} points, {len(scores)} scores" in line
     assert "GRPO" not in notes  # One score in each subset.
@@ -433,7 +509,9 @@ FRAMES = {"media": "frames", "num_frames": 8}
 
 
 def tables_of(folder, benchmark, model, tasks, edit=lambda content: None, harness="lmms-eval"):
-    """Write a run without samples, and return the ledger's tables in its report as one list of rows by column."""
+    """Write a run without samples, and return the ledger's tables in its report as one list of rows
+    by column.
+    """
     path = write_run(folder, harness, model, tasks, log_samples=False)
     content = json.loads(path.read_text())
     edit(content)
@@ -448,7 +526,10 @@ def ledger_tables(folder, benchmark):
 
 
 def rows_of(table):
-    return [dict(zip((column.key for column in table.columns), row.values, strict=True)) for row in table.rows]
+    return [
+        dict(zip((column.key for column in table.columns), row.values, strict=True))
+        for row in table.rows
+    ]
 
 
 def with_frames(content):
@@ -462,22 +543,35 @@ def expected_rows(title, subset, name="qwen25vl7b"):
 
 
 def test_a_run_is_next_to_the_published_scores_of_its_checkpoint(tmp_path):
-    tasks = {"egoplan_val": egoplan_answers(3355, 0.4, 1), "egoplan_val_blind": egoplan_answers(3355, 0.3, 2)}
+    tasks = {
+        "egoplan_val": egoplan_answers(3355, 0.4, 1),
+        "egoplan_val_blind": egoplan_answers(3355, 0.3, 2),
+    }
     (table,) = tables_of(tmp_path, "egoplan", MODEL, tasks, with_frames)
     rows = [row for row in rows_of(table) if row["subset"] == "val"]
-    results = json.loads(next(tmp_path.rglob("*_results.json")).read_text())["results"]["egoplan_val"]
+    results = json.loads(next(tmp_path.rglob("*_results.json")).read_text())["results"][
+        "egoplan_val"
+    ]
     published = expected_rows("EgoPlan-Bench", "val")
     assert sorted(row["published"] for row in rows) == sorted(row["score"] for row in published)
     assert len(published) == 3
     for row in rows:
         assert row["run"] == "Qwen2.5-VL-7B-Instruct"  # The task without the video has no rows.
         assert row["score"] == pytest.approx(100 * results["acc,none"])
-        assert row["difference"] == pytest.approx(100 * results["acc,none"] - float(row["published"]))
+        assert row["difference"] == pytest.approx(
+            100 * results["acc,none"] - float(row["published"])
+        )
     (row,) = [row for row in rows if row["source"].startswith("EgoTools")]
-    assert (row["different"], row["same"]) == ("frames: 64 (run: 8); questions: 3343 (run: 3355)", None)
+    assert (row["different"], row["same"]) == (
+        "frames: 64 (run: 8); questions: 3343 (run: 3355)",
+        None,
+    )
     (row,) = [row for row in rows_of(table) if row["subset"] == "val (Ego4D), called L2"]
     assert "frames: 16, and the observation image (run: 8)" in row["different"]
-    assert "parser: first letter in answer tags (run: likelihood without the end token)" in row["different"]
+    assert (
+        "parser: first letter in answer tags (run: likelihood without the end token)"
+        in row["different"]
+    )
     assert "thinking: on (run: off)" in row["different"]
     assert (row["same"], row["unknown"]) == (None, "questions")
     assert row["score"] == pytest.approx(100 * results["acc_ego4d,none"])
@@ -499,7 +593,9 @@ def test_a_changed_task_has_unknown_fields(tmp_path):
         content["configs"]["egoplan_val_published"]["metadata"]["version"] = 0.5
 
     def with_argument(name):
-        return lambda content: content["config"].update(model_args=f"pretrained=org/PLLaVA-7B,{name}=Be brief.")
+        return lambda content: content["config"].update(
+            model_args=f"pretrained=org/PLLaVA-7B,{name}=Be brief."
+        )
 
     edits = (
         ("lmms-eval", other_version),
@@ -534,9 +630,14 @@ def test_the_prompts_of_egothinks_presets_are_known(tmp_path, preset):
     tasks = egothink_bench(4, 0.5, judge="GPT-4 (version not printed)")
     (table,) = tables_of(tmp_path, "egothink", "org/LLaVA-1.5-7B", tasks, edit)
     for row in rows_of(table):
-        prompt, judge = "prompt: camera wearer, as short as possible", "judge: GPT-4 (version not printed)"
+        prompt, judge = (
+            "prompt: camera wearer, as short as possible",
+            "judge: GPT-4 (version not printed)",
+        )
         assert row["same"] == (f"{prompt}; {judge}" if preset.startswith("physbrain") else judge)
-        assert ("official EgoThink API prompt" in (row["different"] or "")) == (preset == "official")
+        assert ("official EgoThink API prompt" in (row["different"] or "")) == (
+            preset == "official"
+        )
 
 
 def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
@@ -545,7 +646,9 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
     def edit(content):
         for name in ("results", "configs", "versions"):
             content[name][task] = content[name].pop("egoplan_val_generate")
-        content["versions"][task] = content["configs"][task]["metadata"]["version"] = package_versions()[task]
+        content["versions"][task] = content["configs"][task]["metadata"]["version"] = (
+            package_versions()[task]
+        )
         content["results"][task]["unknown_fields,none"] = "media, thinking"
 
     tasks = {"egoplan_val_generate": egoplan_replies(3355, 0.4, 1)}
@@ -558,7 +661,9 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
         "thinking": "on",
         "parser": "first letter in answer tags",
     }
-    assert all("; ".join(f"{name}: {text}" for name, text in fields.items()) in row["same"] for row in rows)
+    assert all(
+        "; ".join(f"{name}: {text}" for name, text in fields.items()) in row["same"] for row in rows
+    )
     (report,) = [x.load_report() for x in BENCHMARKS if x.name == "egoplan"]
     remarks = [*report(read_runs([tmp_path]).runs).remarks()]
     assert sum("media, thinking" in remark for remark in remarks) == 1
@@ -569,7 +674,9 @@ def test_frames_of_a_public_copy_are_not_the_same(tmp_path):
         with_frames(content)
         content["results"]["egoplan_val"]["media,none"] = "public copy egolife"
 
-    (table,) = tables_of(tmp_path, "egoplan", MODEL, {"egoplan_val": egoplan_answers(3355, 0.4, 1)}, edit)
+    (table,) = tables_of(
+        tmp_path, "egoplan", MODEL, {"egoplan_val": egoplan_answers(3355, 0.4, 1)}, edit
+    )
     (row,) = [row for row in rows_of(table) if row["source"].startswith("EgoTools")]
     assert row["different"].startswith("frames: 64 (run: 8, public copy egolife)")
     assert row["why"] == "media of public copy egolife"
@@ -597,7 +704,10 @@ def test_other_weights_have_no_rows(tmp_path):
             content["config"]["model_args"] = model_args
 
         tasks = {"egoplan_val": egoplan_answers(20, 0.4, 1)}
-        assert tables_of(tmp_path / str(number), "egoplan", model, tasks, edit) == [], (model, arguments)
+        assert tables_of(tmp_path / str(number), "egoplan", model, tasks, edit) == [], (
+            model,
+            arguments,
+        )
 
 
 def test_judged_answers_are_compared_by_capability_and_judge(tmp_path):
@@ -605,9 +715,13 @@ def test_judged_answers_are_compared_by_capability_and_judge(tmp_path):
     (table,) = tables_of(tmp_path, "egothink", "org/LLaVA-1.5-7B", tasks)
     rows = rows_of(table)
     published = {
-        row["split_or_subset"]: row for row in ROWS if (row["benchmark"], row["model"]) == ("EgoThink", "LLaVA-1.5-7B")
+        row["split_or_subset"]: row
+        for row in ROWS
+        if (row["benchmark"], row["model"]) == ("EgoThink", "LLaVA-1.5-7B")
     }
-    assert {row["subset"]: row["published"] for row in rows} == {name: row["score"] for name, row in published.items()}
+    assert {row["subset"]: row["published"] for row in rows} == {
+        name: row["score"] for name, row in published.items()
+    }
     results = json.loads(next(tmp_path.rglob("*_results.json")).read_text())["results"]
     names = {"average": "egothink_bench", "object": "egothink_bench_object"}
     names["planning: navigation"] = "egothink_planning_navigation"

@@ -13,7 +13,13 @@ from lmms_egoplan.report.models import UNKNOWN, model_facts, parse_name
 from lmms_egoplan.report.run import Run
 from zoo import build, save
 
-TRAINING = ("trainable_parameters", "image_text_data", "instruction_data", "egocentric_data", "video_data")
+TRAINING = (
+    "trainable_parameters",
+    "image_text_data",
+    "instruction_data",
+    "egocentric_data",
+    "video_data",
+)
 PARTS = {
     "llava": ("clip_vision_model", "llama", "gelu (projector_hidden_act)"),
     "qwen2_5_vl": ("qwen2_5_vl", "qwen2_5_vl_text", UNKNOWN),
@@ -23,7 +29,10 @@ PARTS = {
 
 def facts(model, record=None, tasks=("a",), **provenance):
     return model_facts(
-        Run("run", Path(), "lm-eval", str(model), "", {}, provenance=provenance, record=record or {}), tasks
+        Run(
+            "run", Path(), "lm-eval", str(model), "", {}, provenance=provenance, record=record or {}
+        ),
+        tasks,
     )
 
 
@@ -41,8 +50,9 @@ def test_facts_are_those_of_the_checkpoint(tmp_path, family):
     assert {row[name] for name in (*TRAINING, "images")} == {UNKNOWN}
     config = json.loads((folder / "config.json").read_text())
     assert (
-        f"{config['text_config'].get('num_hidden_layers') or config['text_config']['num_layers']} layers" in row["llm"]
-    )
+        f"{config['text_config'].get('num_hidden_layers') or config['text_config']['num_layers']} "
+        "layers"
+    ) in row["llm"]
 
 
 @pytest.fixture
@@ -57,7 +67,9 @@ def sharded(tmp_path):
 
 def test_shards_are_counted_once_and_other_files_are_not(sharded):
     shutil.copy(next(sharded.glob("model-00001*")), sharded / "consolidated.safetensors")
-    assert facts(sharded)["total_billions"] * 1e9 == sum(x.numel() for x in build("llava")[0].parameters())
+    assert facts(sharded)["total_billions"] * 1e9 == sum(
+        x.numel() for x in build("llava")[0].parameters()
+    )
 
 
 def test_the_hubs_cache_is_read_and_nothing_is_downloaded(sharded, tmp_path, monkeypatch):
@@ -66,7 +78,11 @@ def test_the_hubs_cache_is_read_and_nothing_is_downloaded(sharded, tmp_path, mon
     shutil.copytree(sharded, snapshot)
     (tmp_path / "hub/models--org--Tiny/refs").mkdir()
     (tmp_path / "hub/models--org--Tiny/refs/main").write_text("abc")
-    assert facts("org/Tiny")["facts_from"] == facts("org/Tiny", revision="abc")["facts_from"] == str(snapshot)
+    assert (
+        facts("org/Tiny")["facts_from"]
+        == facts("org/Tiny", revision="abc")["facts_from"]
+        == str(snapshot)
+    )
     for other in (
         facts("org/Tiny", revision="def"),
         facts("gpt-4o"),
@@ -87,14 +103,18 @@ def test_the_hubs_cache_is_read_and_nothing_is_downloaded(sharded, tmp_path, mon
 def damaged(folder, kind):
     if kind == "quantised":
         config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "awq"}}))
+        (folder / "config.json").write_text(
+            json.dumps(config | {"quantization_config": {"quant_method": "awq"}})
+        )
     elif kind == "quantised part":
         config = json.loads((folder / "config.json").read_text())
         config["text_config"]["quantization_config"] = {"quant_method": "compressed-tensors"}
         (folder / "config.json").write_text(json.dumps(config))
     elif kind == "packed":
         shard = next(folder.glob("model-00002*"))
-        save_file(load_file(shard) | {"layer.qweight": torch.zeros((2, 2), dtype=torch.int32)}, shard)
+        save_file(
+            load_file(shard) | {"layer.qweight": torch.zeros((2, 2), dtype=torch.int32)}, shard
+        )
     elif kind == "shard":
         next(folder.glob("model-00002*")).unlink()
     elif kind == "pointer":
@@ -135,13 +155,20 @@ def test_an_unusable_checkpoint_has_no_wrong_number(sharded, kind):
 
 def test_logged_facts_come_first_except_the_packed_weights_of_quantised_models(sharded):
     spans = {
-        "tasks": {"a": {"images": {"mean": 8.0}}, "b": {"images": {"not_known": 3}}, "c": {"images": {"mean": 8.0}}}
+        "tasks": {
+            "a": {"images": {"mean": 8.0}},
+            "b": {"images": {"not_known": 3}},
+            "c": {"images": {"mean": 8.0}},
+        }
     }
     assert facts(sharded, spans | {"model": {"parameters": 7_000}})["total_billions"] == 7e-6
     assert facts(sharded, parameters="8000")["total_billions"] == 8e-6
     damaged(sharded, "quantised")
     assert facts(sharded, spans | {"model": {"parameters": 7_000}})["total_billions"] is None
-    assert facts(sharded, {"model": {"parameters": "not known"}}, parameters="8000")["total_billions"] is None
+    assert (
+        facts(sharded, {"model": {"parameters": "not known"}}, parameters="8000")["total_billions"]
+        is None
+    )
     assert facts("gpt-4o", {"model": "not known"} | spans, ["a", "c"])["images"] == "8.0"
     assert facts("gpt-4o", spans, ["a", "b"])["images"] == f"8.0, {UNKNOWN}"
 

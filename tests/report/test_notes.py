@@ -19,15 +19,23 @@ def nodes(path):
 
 
 def module_name(path):
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
 
 
 def uses_in(path):
-    return [node for node in nodes(path) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "note"]
+    return [
+        node
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "note"
+    ]
 
 
 def test_every_use_provides_the_values_of_the_sentence():
-    uses_by_path = {path: uses for folder in FOLDERS for path in folder.glob("*.py") if (uses := uses_in(path))}
+    uses_by_path = {
+        path: uses for folder in FOLDERS for path in folder.glob("*.py") if (uses := uses_in(path))
+    }
     assert uses_by_path
     missing = []
     for path, uses in uses_by_path.items():
@@ -45,7 +53,12 @@ def test_every_note_of_a_table_can_be_formatted():
     wrong = []
     for benchmark in BENCHMARKS:
         spec = benchmark.load_report().SPEC
-        for name in (name for table in spec.tables.values() for notes in table.notes for name in notes.split()):
+        for name in (
+            name
+            for table in spec.tables.values()
+            for notes in table.notes
+            for name in notes.split()
+        ):
             if "{" in spec.note(name, **values):
                 wrong.append((benchmark.name, name))
     assert wrong == []
@@ -60,7 +73,13 @@ def test_a_missing_value_of_a_sentence_is_an_error(tmp_path):
 
 
 def test_a_column_is_a_title_or_title_decimals_and_direction(tmp_path):
-    (tmp_path / "columns.yaml").write_text("scores:\n  model: Run\n  low: [Low, 1]\n  acc: [Accuracy, 2, true]\n")
+    (tmp_path / "columns.yaml").write_text(
+        "scores:\n  model: Run\n  low: [Low, 1]\n  acc: [Accuracy, 2, true]\n"
+    )
     assert read_columns(str(tmp_path / "module.py")) == {
-        "scores": (Column("model", "Run"), Column("low", "Low", 1), Column("acc", "Accuracy", 2, True))
+        "scores": (
+            Column("model", "Run"),
+            Column("low", "Low", 1),
+            Column("acc", "Accuracy", 2, True),
+        )
     }

@@ -18,7 +18,12 @@ from report.two_models import LONG, RUNS, SECTIONS, SHORT, figure, plan_item
 
 
 def column(page, table: str, number: int) -> list[str]:
-    return [text.strip() for text in page.locator(f"#table-{table} tbody tr > :nth-child({number})").all_inner_texts()]
+    return [
+        text.strip()
+        for text in page.locator(
+            f"#table-{table} tbody tr > :nth-child({number})"
+        ).all_inner_texts()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,9 @@ def html(tmp_path_factory):
 def cells(part):
     """Return the content of each cell in each row of the table in a part of the page."""
     body = part.partition("<tbody>")[2].partition("</tbody>")[0]
-    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
+    return [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in body.split("</tr>")[:-1]
+    ]
 
 
 def table_in(html, key):
@@ -51,7 +58,10 @@ def test_the_summary_has_the_scores_and_says_what_is_missing(html):
     first, second = cards[0]
     assert first[0] == [LONG, "3,355 questions \u00b7 100\u202f% covered"]
     assert first[1] == ["41.52", "no interval: no samples"]
-    assert second[0] == [SHORT, "3,298 questions \u00b7 98.3\u202f% covered \u00b7 0\u202f% truncated"]
+    assert second[0] == [
+        SHORT,
+        "3,298 questions \u00b7 98.3\u202f% covered \u00b7 0\u202f% truncated",
+    ]
     assert second[1] == ["37.98", "36.31 to 39.66"]
     (written, unscored) = cards[1]
     assert written[0][1] == "3,355 questions \u00b7 100\u202f% covered \u00b7 truncation unknown"
@@ -67,22 +77,39 @@ def test_a_table_marks_own_rows_best_and_second_best(html):
     rows = cells(table)
     assert table.count('<tr class="own">') == 2
     assert [texts(row[0])[1:] for row in rows] == [[], [], [], [], ["own"], ["own"]]
-    assert [re.findall(r"<(strong|u)\b", row[2]) for row in rows] == [[], [], ["u"], [], ["u"], ["strong"]]
+    assert [re.findall(r"<(strong|u)\b", row[2]) for row in rows] == [
+        [],
+        [],
+        ["u"],
+        [],
+        ["u"],
+        ["strong"],
+    ]
     assert [texts(row[2])[0] for row in rows[-2:]] == ["37.98", "41.52"]
     assert 'title="no value"' in rows[2][3]
     assert texts(rows[2][3]) == ["\u2013"]
-    assert re.findall('<a href="([^"]*)"', table) == ["tables/egoplan_table1.csv", "tables/egoplan_table1.md"]
+    assert re.findall('<a href="([^"]*)"', table) == [
+        "tables/egoplan_table1.csv",
+        "tables/egoplan_table1.md",
+    ]
 
 
 def test_a_table_of_only_own_runs_marks_no_rows(html):
     table = table_in(html, "egoplan_scores")
-    assert [texts(row[1]) for row in cells(table)][:2] == [["egoplan_val"], ["egoplan_val_generate"]]
+    assert [texts(row[1]) for row in cells(table)][:2] == [
+        ["egoplan_val"],
+        ["egoplan_val_generate"],
+    ]
     assert "own" not in re.findall(r'class="([^"]*)"', table)
     assert "own-mark" not in table
 
 
 def test_the_ends_of_an_interval_are_below_their_value(tmp_path):
-    columns = (Column("run", "Run"), Column("low", "Low", 1, None, "acc"), Column("acc", "Accuracy", 2, True))
+    columns = (
+        Column("run", "Run"),
+        Column("low", "Low", 1, None, "acc"),
+        Column("acc", "Accuracy", 2, True),
+    )
     columns += (
         Column("n", "n"),
         Column("high", "High", 1, None, "acc"),
@@ -95,7 +122,9 @@ def test_the_ends_of_an_interval_are_below_their_value(tmp_path):
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     (html,) = re.findall('<table class="sortable".*?</table>', page, re.DOTALL)
     assert re.findall("<button[^>]*>(.*?)</button>", html) == ["Run", "Accuracy", "n", "Other low"]
-    first, second = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in html.split("<tr>")[2:])
+    first, second = (
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in html.split("<tr>")[2:]
+    )
     assert re.sub("<[^>]*>", "|", first[1]).split() == ["|40.13||30.2", "to", "50.0|"]
     assert [len(first), len(second), re.sub("<[^>]*>", "", second[1]).strip()] == [4, 4, "41.00"]
     assert csv_of(table).splitlines()[0] == "run,low,acc,n,high,other_low,own"
@@ -111,7 +140,10 @@ def test_p_values_are_0_only_if_exactly_0(tab):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "tab", [{"viewport": {"width": width, "height": 900}} for width in (1440, 400)], indirect=True, ids=["1440", "400"]
+    "tab",
+    [{"viewport": {"width": width, "height": 900}} for width in (1440, 400)],
+    indirect=True,
+    ids=["1440", "400"],
 )
 def test_no_word_is_broken_in_a_table(tab):
     broken = """() => {
@@ -131,7 +163,8 @@ def test_no_word_is_broken_in_a_table(tab):
 @pytest.mark.nightly
 def test_rows_of_a_wide_table_are_at_most_two_lines_high(tab):
     measured = tab.locator("#table-egoplan_scores tbody tr").evaluate_all(
-        "rows => rows.map((row) => [row.getBoundingClientRect().height, parseFloat(getComputedStyle(row).lineHeight)])"
+        "rows => rows.map((row) => [row.getBoundingClientRect().height, "
+        "parseFloat(getComputedStyle(row).lineHeight)])"
     )
     assert len(measured) == 6
     assert all(height < 3 * line for height, line in measured)
@@ -143,11 +176,25 @@ def test_a_column_sorts_with_missing_values_last_and_back(tab):
     head = tab.locator("#table-egoplan_table1 thead th:nth-child(4)")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "descending"
-    assert column(tab, "egoplan_table1", 4) == ["43.25", "39.01", "28.40", "25.90", "22.50", "\u2013"]
+    assert column(tab, "egoplan_table1", 4) == [
+        "43.25",
+        "39.01",
+        "28.40",
+        "25.90",
+        "22.50",
+        "\u2013",
+    ]
     head.locator("button").focus()
     tab.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "ascending"
-    assert column(tab, "egoplan_table1", 4) == ["22.50", "25.90", "28.40", "39.01", "43.25", "\u2013"]
+    assert column(tab, "egoplan_table1", 4) == [
+        "22.50",
+        "25.90",
+        "28.40",
+        "39.01",
+        "43.25",
+        "\u2013",
+    ]
     tab.keyboard.press("Space")
     assert head.get_attribute("aria-sort") is None
     assert column(tab, "egoplan_table1", 4) == before
@@ -158,11 +205,17 @@ def test_columns_with_lower_is_better_and_texts_sort_ascending_first(tab):
     tab.locator("#table-egoplan_table1 thead th:nth-child(5) button").click()
     assert column(tab, "egoplan_table1", 5)[:3] == ["3", "12", "\u2013"]
     tab.locator("#table-egoplan_table1 thead th:nth-child(1) button").click()
-    assert [name.split()[0] for name in column(tab, "egoplan_table1", 1)][:3] == ["AnyMAL", "BLIP-2", "GPT-4V"]
+    assert [name.split()[0] for name in column(tab, "egoplan_table1", 1)][:3] == [
+        "AnyMAL",
+        "BLIP-2",
+        "GPT-4V",
+    ]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("tab", [{"viewport": {"width": 1440, "height": 300}}], indirect=True, ids=["low window"])
+@pytest.mark.parametrize(
+    "tab", [{"viewport": {"width": 1440, "height": 300}}], indirect=True, ids=["low window"]
+)
 def test_the_head_of_a_table_stays_in_view(tab):
     tab.wait_for_selector("#table-egoplan_table1 .fits")
     last = tab.locator("#table-egoplan_table1 tbody tr").last
@@ -194,7 +247,13 @@ def test_nothing_overflows_the_page(tab):
         tab.evaluate(f"location.hash = '#gallery/{key}'")
         tab.locator("dialog[open] #item-body:not([aria-busy])").wait_for()
         assert overflow() <= 0
-        assert tab.evaluate("(body => body.scrollWidth - body.clientWidth)(document.getElementById('item-body'))") <= 0
+        assert (
+            tab.evaluate(
+                "(body => body.scrollWidth - "
+                "body.clientWidth)(document.getElementById('item-body'))"
+            )
+            <= 0
+        )
         tab.keyboard.press("Escape")
 
 
@@ -205,14 +264,17 @@ def test_print_shows_whole_tables_and_no_controls(tab):
     assert not tab.locator("#filters").is_visible()
     assert not tab.locator("#theme").is_visible()
     cut = (
-        "[...document.querySelectorAll('.scroll')].filter((box) => getComputedStyle(box).overflow !== 'visible').length"
+        "[...document.querySelectorAll('.scroll')].filter((box) => "
+        "getComputedStyle(box).overflow !== 'visible').length"
     )
     assert tab.evaluate(cut) == 0
     assert tab.locator("#table-egoplan_table1 table").evaluate(
         "table => table.getBoundingClientRect().right <= innerWidth"
     )
     tab.set_viewport_size({"width": 1000, "height": 680})
-    ends = tab.locator("figure.wide table").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    ends = tab.locator("figure.wide table").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().right)"
+    )
     assert len(ends) == 2
     assert max(ends) <= 1000
 
@@ -234,10 +296,13 @@ def test_print_breaks_no_word_of_a_column_into_letters(tab):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=str)
+@pytest.mark.parametrize(
+    "tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=str
+)
 def test_a_pdf_has_the_marks_of_the_charts(tab, tmp_path):
     tab.evaluate(
-        "document.documentElement.dataset.theme = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
+        "document.documentElement.dataset.theme = matchMedia('(prefers-color-scheme: "
+        "dark)').matches ? 'dark' : 'light'"
     )
     content = pdf_content(tab, tmp_path / "page.pdf")
     series, own_row = ("#0072b2", "#e9f1f7")  # of the light theme
@@ -302,20 +367,36 @@ def test_numbers_are_formatted_for_readers():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("by_sum", "text"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")])
+@pytest.mark.parametrize(
+    ("by_sum", "text"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")]
+)
 def test_the_summary_has_other_scores_of_the_same_answers(tmp_path, by_sum, text):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
-    write_page(tmp_path, [replace(section, headlines=(headline,))], [], [Run(headline.run, Path(), "", "", "", {})], ())
+    write_page(
+        tmp_path,
+        [replace(section, headlines=(headline,))],
+        [],
+        [Run(headline.run, Path(), "", "", "", {})],
+        (),
+    )
     assert f" \u00b7 {text}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_complete_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
-    answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
-    items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
+    answers = {
+        name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1)
+        for name in names
+    }
+    items = [
+        replace(plan_item(number, (True, True)), images=None, answers=answers)
+        for number in range(3355)
+    ]
     with processor_time_below(30):  # usually 1
-        write_page(tmp_path, SECTIONS, items, [Run(name, Path(), "", "", "", {}) for name in names], ())
+        write_page(
+            tmp_path, SECTIONS, items, [Run(name, Path(), "", "", "", {}) for name in names], ()
+        )
     size = (tmp_path / "index.html").stat().st_size
     assert size < 2**20
 
@@ -323,7 +404,13 @@ def test_a_page_of_a_complete_validation_set_is_small(tmp_path):
 def test_a_run_without_answers_in_the_gallery_has_no_link_to_it(tmp_path):
     line = SECTIONS[0].headlines[0]
     items = [replace(plan_item(1, (True, True)), images=None)]
-    for headline, leads in ((line, True), (replace(line, run="Mute"), False), (replace(line, gallery="Mute"), False)):
-        write_page(tmp_path, [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ())
+    for headline, leads in (
+        (line, True),
+        (replace(line, run="Mute"), False),
+        (replace(line, gallery="Mute"), False),
+    ):
+        write_page(
+            tmp_path, [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ()
+        )
         page = (tmp_path / "index.html").read_text(encoding="utf-8")
         assert ('href="#gallery?benchmark=egoplan&amp;run=' in page) is leads

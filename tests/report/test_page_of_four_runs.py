@@ -1,4 +1,6 @@
-"""The page of four runs on all benchmarks in a browser: visible and folded parts, and links of bars."""
+"""The page of four runs on all benchmarks in a browser: visible and folded parts, and links of
+bars.
+"""
 
 import json
 import re
@@ -25,12 +27,17 @@ def out(tmp_path_factory):
 @pytest.fixture
 def tab(browser, out, request):
     """Open the page. Fail on requests to the network and on console messages."""
-    context = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})))
+    context = browser.new_context(
+        **({"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {}))
+    )
     page, messages = context.new_page(), []
     page.set_default_timeout(1000 * FOREVER_S)
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("request", lambda call: None if call.url.startswith(("file:", "data:")) else messages.append(call.url))
+    page.on(
+        "request",
+        lambda call: None if call.url.startswith(("file:", "data:")) else messages.append(call.url),
+    )
     page.goto((out / "index.html").as_uri())
     yield page
     context.close()
@@ -39,7 +46,8 @@ def tab(browser, out, request):
 
 def wait_for_count(page, count):
     page.wait_for_function(
-        "(text) => document.querySelector('#count').textContent.startsWith(text)", arg=f"{count:,} of"
+        "(text) => document.querySelector('#count').textContent.startsWith(text)",
+        arg=f"{count:,} of",
     )
 
 
@@ -66,7 +74,9 @@ def test_a_bar_opens_the_gallery_filtered_to_its_questions(tab, out):
         wait_for_count(tab, groups[attribute, name, run])
         assert tab.locator("select[name=run] option:checked").inner_text().endswith(run)
         assert tab.locator(f"[data-fact='{attribute}'] option:checked").inner_text() == name
-    tab.locator(".summary a.plot[aria-label='Four/checkpoint-200: show the questions']").first.click()
+    tab.locator(
+        ".summary a.plot[aria-label='Four/checkpoint-200: show the questions']"
+    ).first.click()
     wait_for_count(tab, QUESTIONS)
     assert tab.locator("select[name=benchmark]").input_value() == "egoplan"
     tab.wait_for_function("document.querySelector('#gallery').getBoundingClientRect().top < 900")
@@ -99,9 +109,15 @@ def test_one_attribute_is_shown_at_a_time(tab):
 def test_the_navigation_marks_the_current_section(tab):
     current = tab.locator(".top nav a[aria-current]")
     assert current.all_inner_texts() == ["Summary"]
-    for key, title in (("egointent", "EgoIntent"), ("actplan", "ActPlan-1K"), ("summary", "Summary")):
+    for key, title in (
+        ("egointent", "EgoIntent"),
+        ("actplan", "ActPlan-1K"),
+        ("summary", "Summary"),
+    ):
         tab.evaluate("(id) => document.getElementById(id).scrollIntoView()", key)
-        tab.wait_for_function("(title) => document.querySelector('[aria-current]').textContent === title", arg=title)
+        tab.wait_for_function(
+            "(title) => document.querySelector('[aria-current]').textContent === title", arg=title
+        )
         assert current.count() == 1
         assert tab.locator(".top").evaluate("(top) => top.getBoundingClientRect().top") == 0
 
@@ -122,7 +138,8 @@ def test_folded_parts_are_printed(tab):
     assert tab.locator("#table-egoplan_table1").is_visible()
     tab.emulate_media(media="screen")
     tab.wait_for_function(
-        "(count) => document.querySelectorAll('main details:not([open])').length === count", arg=folded
+        "(count) => document.querySelectorAll('main details:not([open])').length === count",
+        arg=folded,
     )
 
 
@@ -134,7 +151,9 @@ def long_names(tmp_path_factory, request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "no-data"))
         patch.setenv("LMMS_EGOPLAN_ENCODER", str(folder / "no-encoder"))
-        return write_report(folder, 60, [f"org/{name.format(number)}" for number in range(request.param)])
+        return write_report(
+            folder, 60, [f"org/{name.format(number)}" for number in range(request.param)]
+        )
 
 
 @pytest.mark.nightly
@@ -152,7 +171,10 @@ def test_long_names_fit_a_printed_page(browser, long_names):
 
 
 def check_print(tab):
-    """Check that everything fits A4 without margins of 15 mm. Sections with a wide table are in landscape."""
+    """Check that everything fits A4 without margins of 15 mm.
+
+    Sections with a wide table are in landscape.
+    """
     tab.emulate_media(media="print")
     tab.wait_for_function("!document.querySelector('main details:not([open])')")
     for millimetres, parts in ((180, "main > section:not(:has(.wide))"), (267, "main > section")):
@@ -164,7 +186,9 @@ def check_print(tab):
             width,
         )
         assert beyond == []
-    heights = tab.locator(".drawing svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+    heights = tab.locator(".drawing svg").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)"
+    )
     assert max(heights) < 160 / 25.4 * 96  # in landscape
 
 
@@ -212,7 +236,9 @@ def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible
     assert tab.locator(".summary td.rank:not(.none)").first.is_visible()
     ends = "(rows) => rows.map((row) => row.getBoundingClientRect().right)"
     assert max(tab.locator(".slice a.plot, .summary td.rank").evaluate_all(ends)) <= width
-    suffix = tab.locator(".slice td[data-n]").first.evaluate("(cell) => getComputedStyle(cell, '::after').content")
+    suffix = tab.locator(".slice td[data-n]").first.evaluate(
+        "(cell) => getComputedStyle(cell, '::after').content"
+    )
     assert suffix.startswith('"n = ') == (width == 400)
 
 
@@ -221,13 +247,18 @@ def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible
 def test_axe_finds_nothing(tab, scheme):
     skip_without_axe()
     tab.emulate_media(color_scheme=scheme)
-    tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+    tab.evaluate(
+        "document.querySelectorAll('main details').forEach((part) => { part.open = true; })"
+    )
     for width in WIDTHS:
         tab.set_viewport_size({"width": width, "height": 900})
         assert flaws(tab) == []
         tab.evaluate("location.hash = '#gallery/egothink/existence/1'")
         tab.locator("#item-body .said").first.wait_for()
-        tab.evaluate("document.querySelectorAll('#item-body details').forEach((part) => { part.open = true; })")
+        tab.evaluate(
+            "document.querySelectorAll('#item-body details').forEach((part) => { "
+            "part.open = true; })"
+        )
         assert flaws(tab) == []
         tab.click("#item-close")
 
@@ -239,11 +270,16 @@ def test_a_run_with_the_demo_judge_is_named_at_the_top_and_not_compared(tab, out
     # Only its scores in EgoThink are the demo judge's.
     assert "One-7B (EgoThink)." in tab.locator(".demo").inner_text()
     assert tab.locator(".demo").bounding_box()["y"] < 300
-    assert all(pair["why"] for pair in egothink["differences"] if "One-7B" in (pair["first"], pair["second"]))
+    assert all(
+        pair["why"]
+        for pair in egothink["differences"]
+        if "One-7B" in (pair["first"], pair["second"])
+    )
     assert len(egothink["scores"]) == len(MODELS) * 7  # all dimensions, and six capabilities
     # The demo judge's scores share no card with the others.
     cards = tab.locator(".result", has=tab.locator("a[href='#egothink']"))
     assert cards.count() == 2 * 7
     assert all(
-        len({"One-7B" in row for row in card.locator("tbody tr").all_inner_texts()}) == 1 for card in cards.all()
+        len({"One-7B" in row for row in card.locator("tbody tr").all_inner_texts()}) == 1
+        for card in cards.all()
     )

@@ -1,4 +1,6 @@
-"""Check the tables of panels against slow versions, from files of runs to the page, the terminal and CSV."""
+"""Check the tables of panels against slow versions, from files of runs to the page, the terminal
+and CSV.
+"""
 
 import csv
 import json
@@ -42,7 +44,9 @@ def rating(judge, model, name, levels):
     """Return a judge's rating; judge-z favours long answers, gpt-4o its own family."""
     chance, text = random.Random(f"{judge} {model} {name}"), words(model, name)
     value = random.Random(f"quality {model} {name}").uniform(20, 70) + chance.gauss(0, 14)
-    value += 9 * np.log2(len(text.split())) * (judge == "judge-z") + 30 * (judge == "gpt-4o" and "gpt" in model)
+    value += 9 * np.log2(len(text.split())) * (judge == "judge-z") + 30 * (
+        judge == "gpt-4o" and "gpt" in model
+    )
     return min(levels, key=lambda level: abs(level - value))
 
 
@@ -51,10 +55,16 @@ def egothink(judge, model, unrated=()):
     for task, dimension in EGOTHINK_TASKS.items():
         docs, responses = egothink_docs(dimension.name, COUNT), []
         for doc in docs:
-            score = None if doc["id"] in unrated else rating(judge, model, doc["id"], (0.0, 50.0, 100.0)) / 100
+            score = (
+                None
+                if doc["id"] in unrated
+                else rating(judge, model, doc["id"], (0.0, 50.0, 100.0)) / 100
+            )
             text, error = words(model, doc["id"]), "no reply" if score is None else None
             reply = None if score is None else f"[[{score}]]"
-            responses.append([JudgedAnswer(doc["id"], text, None, False, score, reply, judge, error).to_text()])
+            responses.append(
+                [JudgedAnswer(doc["id"], text, None, False, score, reply, judge, error).to_text()]
+            )
         tasks[task] = Answers(docs, responses)
     return tasks
 
@@ -62,7 +72,9 @@ def egothink(judge, model, unrated=()):
 def egointent(judge, model, unrated=()):
     docs, responses = egointent_docs(30), []
     for doc in docs:
-        answered = [x for x in FIELDS if random.Random(f"{model} {doc['step_id']} {x}").random() > 0.1]
+        answered = [
+            x for x in FIELDS if random.Random(f"{model} {doc['step_id']} {x}").random() > 0.1
+        ]
         rated = {
             x: None
             if (doc["step_id"], x) in unrated
@@ -101,12 +113,17 @@ def written(tmp_path_factory):
 def tables(written):
     """Return the tables of panels by benchmark."""
     runs = read_runs([written]).runs
-    return {report.SPEC.name: [*report(runs).panel_tables()] for report in (EgoThinkReport, EgoIntentReport)}
+    return {
+        report.SPEC.name: [*report(runs).panel_tables()]
+        for report in (EgoThinkReport, EgoIntentReport)
+    }
 
 
 def rows(tables, key):
     (table,) = (table for table in tables if table.key.endswith(f"_{key}"))
-    return [dict(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows]
+    return [
+        dict(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows
+    ]
 
 
 def model_of(row):
@@ -116,7 +133,11 @@ def model_of(row):
 def egothink_ratings(model):
     ids = [doc["id"] for x in EGOTHINK_TASKS.values() for doc in egothink_docs(x.name, COUNT)]
     gap = {"existence/1"} if model == MODELS[0] else set()
-    return {x: [rating(judge, model, x, (0.0, 50.0, 100.0)) for judge in JUDGES] for x in ids if x not in gap}
+    return {
+        x: [rating(judge, model, x, (0.0, 50.0, 100.0)) for judge in JUDGES]
+        for x in ids
+        if x not in gap
+    }
 
 
 def slow_average(scores):
@@ -127,12 +148,16 @@ def slow_average(scores):
 
 
 def test_a_panel_has_scores_and_agreement_and_no_finding_about_a_judge(tables):
-    """In these runs, judge-z favours long answers and gpt-4o its own family; other causes would look alike."""
+    """In these runs, judge-z favours long answers and gpt-4o its own family; other causes would
+    look alike.
+    """
     assert {name: [table.key for table in of_name] for name, of_name in tables.items()} == {
         "egothink": ["egothink_panel"],
         "egointent": ["egointent_panel"],
     }
-    columns = {column.key for of_name in tables.values() for table in of_name for column in table.columns}
+    columns = {
+        column.key for of_name in tables.values() for table in of_name for column in table.columns
+    }
     assert columns >= {"judges", "mean", "spread", "alpha"}
     assert columns.isdisjoint({"family", "kind", "effect", "finding", "p_value"})
 
@@ -146,12 +171,16 @@ def test_panels_of_egothink_equal_a_slow_version(tables):
         decided = {x: of_x[0] for x, of_x in majority.items() if of_x}
         assert (row["answers"], row["left_out"]) == (len(ratings), 96 - len(ratings))
         assert row["judges"] == "; ".join(JUDGES)
-        assert row["mean"] == pytest.approx(slow_average({x: fmean(of_x) for x, of_x in ratings.items()}))
+        assert row["mean"] == pytest.approx(
+            slow_average({x: fmean(of_x) for x, of_x in ratings.items()})
+        )
         assert row["low"] < row["mean"] < row["high"]
         assert row["majority"] == pytest.approx(slow_average(decided))
         assert row["majority_of"] == len(decided) < len(ratings)
         assert row["spread"] == pytest.approx(fmean(max(x) - min(x) for x in ratings.values()))
-        assert row["alpha"] == pytest.approx(alpha(np.array([*ratings.values()]).T, level_of_measurement="interval"))
+        assert row["alpha"] == pytest.approx(
+            alpha(np.array([*ratings.values()]).T, level_of_measurement="interval")
+        )
 
 
 def test_panels_of_egointent_equal_a_slow_version(tables):
@@ -159,7 +188,12 @@ def test_panels_of_egointent_equal_a_slow_version(tables):
     for row in table:
         model, steps = model_of(row), [doc["step_id"] for doc in egointent_docs(30)]
         gap = {("step-1", "local_intent")} if model == MODELS[0] else set()
-        answered = {(x, y) for x in steps for y in FIELDS if random.Random(f"{model} {x} {y}").random() > 0.1}
+        answered = {
+            (x, y)
+            for x in steps
+            for y in FIELDS
+            if random.Random(f"{model} {x} {y}").random() > 0.1
+        }
         levels = [*map(float, range(101))]
         ratings = {x: [rating(judge, model, x, levels) for judge in JUDGES] for x in answered - gap}
         assert (row["answers"], row["left_out"]) == (len(ratings), len(answered & gap))
@@ -205,12 +239,24 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
     """Failed judgements, which count as -1 under one protocol, are no ratings."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path / "data", COUNT)
-    for judge, protocol in (("x", "paper"), ("y", "paper"), ("y", "lmms-eval-0.7.3"), ("z", "lmms-eval-0.7.3")):
+    for judge, protocol in (
+        ("x", "paper"),
+        ("y", "paper"),
+        ("y", "lmms-eval-0.7.3"),
+        ("z", "lmms-eval-0.7.3"),
+    ):
         of_judge = egothink(judge, MODELS[1], {"existence/1"} if judge == "z" else ())
-        answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
-        write_judged(tmp_path / f"{judge}-{protocol}.jsonl", [[replace(x, protocol=protocol) for x in answers]])
+        answers = [
+            JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses
+        ]
+        write_judged(
+            tmp_path / f"{judge}-{protocol}.jsonl",
+            [[replace(x, protocol=protocol) for x in answers]],
+        )
     write_judged(tmp_path / "half.jsonl", [answers[::2]])
-    (panel,) = EgoThinkReport(read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs).panel_tables()
+    (panel,) = EgoThinkReport(
+        read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs
+    ).panel_tables()
     panels = {row["judges"]: (row["answers"], row["left_out"]) for row in rows([panel], "panel")}
     assert panels == {"x; y": (96, 0), "y; z": (95, 1)}
     (note,) = (note for note in panel.notes if note.startswith("In no panel"))
@@ -219,7 +265,11 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
 
 def test_some_dimensions_have_no_average(tmp_path):
     for judge in JUDGES:
-        tasks = {x: y for x, y in egothink(judge, MODELS[0]).items() if "existence" in x or "attribute" in x}
+        tasks = {
+            x: y
+            for x, y in egothink(judge, MODELS[0]).items()
+            if "existence" in x or "attribute" in x
+        }
         write_run(tmp_path / judge, "lmms-eval", MODELS[0], tasks)
     (row,) = rows(EgoThinkReport(read_runs([tmp_path]).runs).panel_tables(), "panel")
     assert (row["answers"], row["mean"], row["majority"], row["low"]) == (16, None, None, None)
@@ -233,12 +283,17 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
     files = []
     for judge in JUDGES:
         of_judge = egothink(judge, MODELS[1])
-        answers = [JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses]
+        answers = [
+            JudgedAnswer.from_text(text) for x in of_judge.values() for (text,) in x.responses
+        ]
         files.append(str(tmp_path / f"by-{judge}.jsonl"))
         write_judged(tmp_path / f"by-{judge}.jsonl", [answers])
     # The judge of another protocol saw another prompt.
     files.append(str(tmp_path / "by-authors.jsonl"))
-    write_judged(tmp_path / "by-authors.jsonl", [[replace(x, judge="other", protocol="authors") for x in answers]])
+    write_judged(
+        tmp_path / "by-authors.jsonl",
+        [[replace(x, judge="other", protocol="authors") for x in answers]],
+    )
     printed = CliRunner().invoke(app, ["show", *files])
     assert printed.exit_code == 0, printed.output
     assert re.search(r"Panel of judges.*claude-x; gpt-4o; judge-z", printed.output, re.DOTALL)

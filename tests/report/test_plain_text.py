@@ -33,7 +33,9 @@ def runs(tmp_path_factory):
 def test_every_kind_of_table_has_the_mark(runs, benchmark):
     report = next(x for x in BENCHMARKS if x.name == benchmark).load_report()([*runs.values()])
     texts = {line.run: f"{line.protocol} {line.apart}" for line in report.headlines}
-    assert {name: MARK in text for name, text in texts.items()} == {name: bool(mark) for name, mark in MARKS.items()}
+    assert {name: MARK in text for name, text in texts.items()} == {
+        name: bool(mark) for name, mark in MARKS.items()
+    }
     assert {line.run for line in report.headlines if MARK in line.apart} == {"Lost-1B", "Lost-2B"}
     assert str(short_table([report.scores_section()])).count(MARK) >= 3
     (has_none,) = [text for text in report.remarks() if "Base-1B" in text and MARK in text]
@@ -50,4 +52,7 @@ def test_a_template_that_was_not_applied_is_another_condition(runs):
         ("Lost-1B", "Lost-2B", True),
     ):
         notes = " ".join(compare_tasks(runs[first], runs[second], [egoplan], 5)[0].notes)
-        assert ("egoplan_val is not comparable: chat templates" not in notes) == is_comparable, (first, second)
+        assert ("egoplan_val is not comparable: chat templates" not in notes) == is_comparable, (
+            first,
+            second,
+        )

@@ -37,7 +37,14 @@ def deviations_in(stem):
             mean, slack = computed(row, derived)
             if abs(number - mean) > half_unit(number) + slack:
                 rounded = mean.quantize(Decimal(1).scaleb(-derived["decimals"]), ROUND_HALF_UP)
-                deviations.append((row[DESCRIBED[stem]["label"]], derived["column"], float(number), float(rounded)))
+                deviations.append(
+                    (
+                        row[DESCRIBED[stem]["label"]],
+                        derived["column"],
+                        float(number),
+                        float(rounded),
+                    )
+                )
     return deviations
 
 
@@ -52,7 +59,13 @@ ROWS = {
         "egothink_table11": 18,
     },
     **{"egointent_table3": 15, "egointent_leaderboard": 15},
-    **{"actplan_table3": 4, "actplan_table4": 4, "actplan_table5": 4, "actplan_table6": 3, "actplan_table7": 2},
+    **{
+        "actplan_table3": 4,
+        "actplan_table4": 4,
+        "actplan_table5": 4,
+        "actplan_table6": 3,
+        "actplan_table7": 2,
+    },
 }
 
 
@@ -65,7 +78,12 @@ def test_tables_have_as_many_rows_as_in_the_paper():
 
 
 def test_sources_name_the_benchmark_and_the_table():
-    titles = {"egoplan": "EgoPlan-Bench", "egothink": "EgoThink", "egointent": "EgoIntent", "actplan": "ActPlan-1K"}
+    titles = {
+        "egoplan": "EgoPlan-Bench",
+        "egothink": "EgoThink",
+        "egointent": "EgoIntent",
+        "actplan": "ActPlan-1K",
+    }
     sources = {"egointent_leaderboard": "EgoIntent, leaderboard of August 2026"}
     for stem in ROWS.keys() - sources:
         benchmark, _, number = stem.partition("_table")
@@ -109,7 +127,9 @@ def test_descriptions_name_columns_of_the_table():
         assert columns[0] == table["label"], stem
         assert set(table["scores"]) <= set(columns) - {table["label"]}, stem
         assert list(table["higher_is_better"]) == table["scores"], stem
-        assert all(value in (True, False, None) for value in table["higher_is_better"].values()), stem
+        assert all(value in (True, False, None) for value in table["higher_is_better"].values()), (
+            stem
+        )
         for derived in table["derived"]:
             assert {derived["column"], *derived["of"]} <= set(table["scores"]), stem
         for text in ("paper", "where", "what", "best"):
@@ -126,7 +146,9 @@ def test_scores_are_decimals_from_0_to_100():
             wrong += [
                 (stem, column, cell)
                 for cell in printed(stem)[column]
-                if not (re.fullmatch(r"\d+\.\d+", cell) and float(cell) <= 100 if cell else may_be_empty)
+                if not (
+                    re.fullmatch(r"\d+\.\d+", cell) and float(cell) <= 100 if cell else may_be_empty
+                )
             ]
     assert wrong == []
 
@@ -136,7 +158,9 @@ def test_rows_have_a_unique_label_and_cells_no_stray_signs():
         text = printed(stem)
         assert text[table["label"]].str.len().min() > 0, stem
         cells = {cell for row in text.values for cell in row}
-        assert {cell for cell in cells if cell != cell.strip() or re.search(r"[<*\[%]", cell)} == set(), stem
+        assert {
+            cell for cell in cells if cell != cell.strip() or re.search(r"[<*\[%]", cell)
+        } == set(), stem
         names = [column for column in ("model", "group", "vlm", table["label"]) if column in text]
         assert not text.duplicated(list(dict.fromkeys(names))).any(), stem
 
@@ -154,7 +178,9 @@ def test_derived_columns_have_the_stated_digits():
 
 def test_derived_columns_are_correct_except_for_the_listed_exceptions():
     listed = {
-        stem: sorted((e["row"], e["column"], e["printed"], e["computed"]) for e in table["exceptions"])
+        stem: sorted(
+            (e["row"], e["column"], e["printed"], e["computed"]) for e in table["exceptions"]
+        )
         for stem, table in DESCRIBED.items()
     }
     assert {stem: sorted(deviations_in(stem)) for stem in DESCRIBED} == listed
@@ -176,20 +202,32 @@ def test_notes_name_every_exception():
 def test_loaded_rows_equal_the_file():
     for stem, described in DESCRIBED.items():
         text, table = printed(stem), load(stem)
-        assert (table.stem, table.label, table.columns) == (stem, described["label"], tuple(text.columns))
+        assert (table.stem, table.label, table.columns) == (
+            stem,
+            described["label"],
+            tuple(text.columns),
+        )
         assert [list(row.values()) for row in table.printed] == text.values.tolist(), stem
-        numbers = {column for column in text if not any(re.search(r"[^\d.]", cell) for cell in text[column])}
+        numbers = {
+            column
+            for column in text
+            if not any(re.search(r"[^\d.]", cell) for cell in text[column])
+        }
         assert numbers >= set(described["scores"]) == set(table.higher_is_better), stem
         assert set(table.decimals) == numbers, stem
         for column in text:
-            expected = [float(cell) if cell and column in numbers else cell or None for cell in text[column]]
+            expected = [
+                float(cell) if cell and column in numbers else cell or None for cell in text[column]
+            ]
             assert [row[column] for row in table.rows] == expected, (stem, column)
 
 
 def test_loaded_decimals_are_the_printed_ones():
     for stem, table in DESCRIBED.items():
         for column, decimals in load(stem).decimals.items():
-            printed_decimals = {len(cell.partition(".")[2]) for cell in printed(stem)[column] if cell}
+            printed_decimals = {
+                len(cell.partition(".")[2]) for cell in printed(stem)[column] if cell
+            }
             assert decimals in printed_decimals, (stem, column)
             is_noted = any(column in note and "decimals" in note for note in table["notes"])
             assert (len(printed_decimals) > 1) == is_noted, (stem, column)
@@ -220,7 +258,11 @@ def marked(published_table, key):
     """Return the names of the rows with the best and second best values of a column."""
     index = [field.key for field in published_table.columns].index(key)
     marks = published_table.marks().items()
-    return {mark: published_table.rows[row].values[0] for (row, column), mark in marks if column == index}
+    return {
+        mark: published_table.rows[row].values[0]
+        for (row, column), mark in marks
+        if column == index
+    }
 
 
 def test_without_runs_the_table_is_as_in_the_paper():
@@ -233,10 +275,15 @@ def test_without_runs_the_table_is_as_in_the_paper():
         assert [field.key for field in published_table.columns] == head, stem
         assert not any(row.is_own for row in published_table.rows), stem
         texts = [
-            [show(value, field.decimals) for value, field in zip(row.values, published_table.columns, strict=True)]
+            [
+                show(value, field.decimals)
+                for value, field in zip(row.values, published_table.columns, strict=True)
+            ]
             for row in published_table.rows
         ]
-        expected = [[rounded.get((stem, cell), cell) or "\u2013" for cell in row] for row in printed_rows]
+        expected = [
+            [rounded.get((stem, cell), cell) or "\u2013" for cell in row] for row in printed_rows
+        ]
         assert texts == expected, stem
 
 
@@ -248,7 +295,11 @@ def test_headings_are_different_words():
 
 
 def test_own_rows_are_above_the_published_ones_best_first():
-    run_rows = [{"model": "middling", "acc": 28.0}, {"model": "best", "acc": 99.0}, {"model": "worst", "acc": 0.5}]
+    run_rows = [
+        {"model": "middling", "acc": 28.0},
+        {"model": "best", "acc": 99.0},
+        {"model": "worst", "acc": 0.5},
+    ]
     combined = table(run_rows)
     scores = column(combined, "acc")
     assert scores[:3] == [99.0, 28.0, 0.5]
@@ -269,20 +320,32 @@ def test_best_and_second_best_include_published_and_own_rows():
 
 
 def test_a_row_over_other_data_is_in_a_separate_table_and_never_marked():
-    run_rows = [{"model": "easy", "acc": 99.0, "apart": ("other data", "in part")}, {"model": "mine", "acc": 37.99}]
+    run_rows = [
+        {"model": "easy", "acc": 99.0, "apart": ("other data", "in part")},
+        {"model": "mine", "acc": 37.99},
+    ]
     combined = table(run_rows)
     assert marked(combined, "acc") == {"best": "mine", "second": "GPT-4V"}
     comparable, incomparable = combined.parted()
     assert column(comparable, "model")[:2] == ["mine", "GPT-4V"]
     assert [field.key for field in incomparable.columns] == ["model", "acc", "why"]
     assert [row.values for row in incomparable.rows] == [("easy", 99.0, "other data; in part")]
-    assert (incomparable.key, incomparable.title) == ("egoplan_table1_apart", "Not comparable: title")
+    assert (incomparable.key, incomparable.title) == (
+        "egoplan_table1_apart",
+        "Not comparable: title",
+    )
     assert table(run_rows[1:]).parted() == [table(run_rows[1:])]
 
 
 @pytest.mark.parametrize(
     ("low", "high", "ranks"),
-    [(27.0, 29.0, (8, 17)), (38.5, 60.0, (1, 1)), (1.0, 2.0, (29, 29)), (37.98, 60.0, (1, 1)), (1.0, 99.0, (1, 29))],
+    [
+        (27.0, 29.0, (8, 17)),
+        (38.5, 60.0, (1, 1)),
+        (1.0, 2.0, (29, 29)),
+        (37.98, 60.0, (1, 1)),
+        (1.0, 99.0, (1, 29)),
+    ],
 )
 def test_the_rank_of_an_own_row_is_among_the_published_rows(low, high, ranks):
     published = [float(row["acc"]) for row in load("egoplan_table1").rows]
@@ -298,13 +361,21 @@ def test_the_rank_of_an_own_row_is_among_the_published_rows(low, high, ranks):
 
 
 def test_without_an_interval_there_is_no_rank():
-    for run_row in ({"acc": 30.0}, {"acc": 30.0, "low": None, "high": None}, {"low": 29.0, "high": 31.0}):
+    for run_row in (
+        {"acc": 30.0},
+        {"acc": 30.0, "low": None, "high": None},
+        {"low": 29.0, "high": 31.0},
+    ):
         combined = table([{"model": "mine"} | run_row], extra=(*EXTRA, Column("high", "High", 2)))
         assert "would_stand" not in [field.key for field in combined.columns]
 
 
 def test_rows_without_the_main_score_come_last():
-    run_rows = [{"model": "none", "acc": None}, {"model": "nan", "acc": math.nan}, {"model": "absent"}]
+    run_rows = [
+        {"model": "none", "acc": None},
+        {"model": "nan", "acc": math.nan},
+        {"model": "absent"},
+    ]
     combined = table(run_rows)
     assert column(combined, "model")[:3] == ["none", "nan", "absent"]
     assert column(combined, "acc")[:3] == [None, None, None]
@@ -322,7 +393,10 @@ def test_tables_can_be_sorted_by_another_score():
     run_rows = [{"model": "mine", "lcs": 99.0, "norm_lcs": 0.5}]
     assert column(table(run_rows, "actplan_table4"), "model")[0] == "mine"
     second = {"model": "other", "lcs": 1.0, "norm_lcs": 0.6}
-    assert column(table([*run_rows, second], "actplan_table4", main="norm_lcs"), "model")[:2] == ["other", "mine"]
+    assert column(table([*run_rows, second], "actplan_table4", main="norm_lcs"), "model")[:2] == [
+        "other",
+        "mine",
+    ]
     assert column(table([*run_rows, second], "actplan_table4"), "model")[:2] == ["mine", "other"]
 
 
@@ -343,7 +417,12 @@ def test_source_and_notes_name_the_origin_of_the_numbers():
     assert table(()).source == "EgoPlan-Bench, Table 1"
 
 
-@pytest.mark.parametrize("row", [{"acc": 30.0}, {"model": "", "acc": 30.0}, {"model": "mine", "accuracy": 30.0}])
+@pytest.mark.parametrize(
+    "row", [{"acc": 30.0}, {"model": "", "acc": 30.0}, {"model": "mine", "accuracy": 30.0}]
+)
 def test_a_value_without_column_and_a_row_without_name_are_errors(row):
-    with pytest.raises(ValueError, match="egoplan_table1: expected model and any of model, llm, acc, low, questions"):
+    with pytest.raises(
+        ValueError,
+        match="egoplan_table1: expected model and any of model, llm, acc, low, questions",
+    ):
         table([row])

@@ -26,7 +26,9 @@ REPLY = "A. The existence 1."
 
 
 def evaluate(tasks, tracker):
-    """Run lm-eval on a model that prefers the shortest choice, always writes `REPLY`, and ignores images."""
+    """Run lm-eval on a model that prefers the shortest choice, always writes `REPLY`, and ignores
+    images.
+    """
     import lm_eval
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
@@ -56,7 +58,13 @@ def real_run(tmp_path_factory):
     from lm_eval.loggers import EvaluationTracker
 
     folder = tmp_path_factory.mktemp("real")
-    tasks = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_bench_object", "egointent"]
+    tasks = [
+        "egoplan_val",
+        "egoplan_val_blind",
+        "egoplan_val_generate",
+        "egothink_bench_object",
+        "egointent",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             if name.startswith(_JUDGE):
@@ -80,7 +88,12 @@ def test_a_report_compares_real_runs_of_both_harnesses(real_run, tmp_path, monke
     data = real_run.parents[2]
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))
     with JudgeServer(lambda *_: Reply(REPLY)) as server:
-        model = ("--model", "openai", "--model_args", f"model=tiny,base_url={server.url},api_key=none,max_retries=1")
+        model = (
+            "--model",
+            "openai",
+            "--model_args",
+            f"model=tiny,base_url={server.url},api_key=none,max_retries=1",
+        )
         judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
         run(data, tmp_path / "lmms-eval", "--tasks", "egothink_bench_object", *model, judge=judge)
     paths = [str(data / "out"), str(tmp_path / "lmms-eval")]
@@ -88,12 +101,20 @@ def test_a_report_compares_real_runs_of_both_harnesses(real_run, tmp_path, monke
     assert result.exit_code == 0, result.output
     assert "skipped" not in result.output.casefold()
     content = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert {benchmark["key"] for benchmark in content["benchmarks"]} == {"egoplan", "egothink", "egointent"}
-    (egothink,) = (benchmark for benchmark in content["benchmarks"] if benchmark["key"] == "egothink")
+    assert {benchmark["key"] for benchmark in content["benchmarks"]} == {
+        "egoplan",
+        "egothink",
+        "egointent",
+    }
+    (egothink,) = (
+        benchmark for benchmark in content["benchmarks"] if benchmark["key"] == "egothink"
+    )
     scores = {}
     for score in egothink["scores"]:
         scores.setdefault(score["task"], []).append((score["value"], score["questions"]))
-    assert all(len(of_runs) == 2 and of_runs[0] == of_runs[1] for of_runs in scores.values()), scores
+    assert all(len(of_runs) == 2 and of_runs[0] == of_runs[1] for of_runs in scores.values()), (
+        scores
+    )
     value, questions = scores["egothink_bench_object"][0]
     assert (0 < value < 100, questions) == (True, 6)
     (difference,) = (pair for pair in egothink["differences"] if pair["task"] == "egothink_bench")
@@ -106,8 +127,15 @@ def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     result = CliRunner().invoke(app, ["show", str(real_run)])
     assert (result.exit_code, result.stderr) == (0, "")
     date = json.loads(real_run.read_text())["date"]
-    assert f"{datetime.fromtimestamp(date, timezone.utc):%Y-%m-%d %H:%M:%S} UTC" in result.stdout.splitlines()[0]
-    for title in ("EgoPlan: accuracy in per cent", "EgoThink: score, 0 to 100", "EgoIntent: score, 0 to 100"):
+    assert (
+        f"{datetime.fromtimestamp(date, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+        in result.stdout.splitlines()[0]
+    )
+    for title in (
+        "EgoPlan: accuracy in per cent",
+        "EgoThink: score, 0 to 100",
+        "EgoIntent: score, 0 to 100",
+    ):
         assert title in result.stdout
     assert "24 of 3,355" in result.stdout
 
@@ -133,7 +161,11 @@ def test_the_scores_of_a_real_lm_eval_run_equal_those_of_its_samples(real_run):
 
 @pytest.mark.nightly
 def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
-    egothink = {name: value for name, value in egothink_bench(2, 0.5).items() if name.startswith("egothink_object")}
+    egothink = {
+        name: value
+        for name, value in egothink_bench(2, 0.5).items()
+        if name.startswith("egothink_object")
+    }
     results = write_run(
         tmp_path,
         "lm-eval",
@@ -153,15 +185,28 @@ def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
         for name in ("process_results", "metric_list", "output_type"):
             assert config[name] == real["configs"][task][name]
         (own_lines, real_lines) = (
-            [json.loads(line) for line in next(path.parent.glob(f"samples_{task}_2*")).read_text().splitlines()]
+            [
+                json.loads(line)
+                for line in next(path.parent.glob(f"samples_{task}_2*")).read_text().splitlines()
+            ]
             for path in (results, real_run)
         )
         assert len(own_lines) == len(real_lines)
         for own_line, real_line in zip(own_lines, real_lines, strict=True):
-            assert list(own_line) == [key for key in real_line if key != "asked"]  # test_compare.py tests prompts
+            assert list(own_line) == [
+                key for key in real_line if key != "asked"
+            ]  # test_compare.py tests prompts
             assert own_line["target"] == real_line["target"]
-            elsewhere = {"media_path", "video_path", "num_frames_with_history", "data", "question_set"}
+            elsewhere = {
+                "media_path",
+                "video_path",
+                "num_frames_with_history",
+                "data",
+                "question_set",
+            }
             assert own_line["doc"].keys() - {"shown"} == real_line["doc"].keys() - {"shown"}
             compared = own_line["doc"].keys() - elsewhere - {"shown"}
-            own_doc, real_doc = ({name: line["doc"][name] for name in compared} for line in (own_line, real_line))
+            own_doc, real_doc = (
+                {name: line["doc"][name] for name in compared} for line in (own_line, real_line)
+            )
             assert own_doc == real_doc

@@ -66,7 +66,10 @@ def test_the_scores_of_both_harnesses_equal_those_of_their_samples(run):
 
 
 def ranked(task, score):
-    """Return true for each question whose best choice is right. Questions without scores are omitted."""
+    """Return true for each question whose best choice is right.
+
+    Questions without scores are omitted.
+    """
     for doc, choices in answers_to(task):
         scores = [score(choice, text) for choice, text in zip(choices, doc["choices"], strict=True)]
         if not any(map(math.isnan, scores)):
@@ -79,10 +82,14 @@ def test_rankings_are_scored_by_the_likelihoods(run, task):
     by_mean = list(ranked(task, lambda choice, _: -choice["loss"]))
     assert metrics["acc"] == pytest.approx(share(right for _, right in by_mean))
     for source, metric in (("EpicKitchens", "acc_epic_kitchens"), ("Ego4D", "acc_ego4d")):
-        assert metrics[metric] == pytest.approx(share(right for doc, right in by_mean if doc["video_source"] == source))
+        assert metrics[metric] == pytest.approx(
+            share(right for doc, right in by_mean if doc["video_source"] == source)
+        )
     by_sum = ranked(task, lambda choice, _: -choice["loss"] * choice["num_tokens"])
     assert metrics["acc_sum"] == pytest.approx(share(right for _, right in by_sum))
-    by_bytes = ranked(task, lambda choice, text: -choice["loss"] * choice["num_tokens"] / len(text.encode()))
+    by_bytes = ranked(
+        task, lambda choice, text: -choice["loss"] * choice["num_tokens"] / len(text.encode())
+    )
     assert metrics["acc_bytes"] == pytest.approx(share(right for _, right in by_bytes))
     assert (metrics["ties"], metrics["split_size"], metrics["num_questions"]) == (0, 80, 80)
     assert metrics["predictions"] == len(by_mean) == round(3355 * metrics["coverage"])
@@ -91,8 +98,13 @@ def test_rankings_are_scored_by_the_likelihoods(run, task):
 
 def test_replies_are_scored_by_their_letters(run):
     metrics = recompute(run.tasks["egoplan_val_generate"])
-    letters = [(doc, reply[0] if reply[1:] == "." else None) for doc, reply in answers_to("egoplan_val_generate")]
-    assert metrics["acc"] == pytest.approx(share(letter == doc["golden_choice_idx"] for doc, letter in letters))
+    letters = [
+        (doc, reply[0] if reply[1:] == "." else None)
+        for doc, reply in answers_to("egoplan_val_generate")
+    ]
+    assert metrics["acc"] == pytest.approx(
+        share(letter == doc["golden_choice_idx"] for doc, letter in letters)
+    )
     assert metrics["unparsed"] == pytest.approx(share(letter is None for _, letter in letters))
     assert metrics["predictions"] == sum(letter is not None for _, letter in letters) < 80
     assert metrics["coverage"] == metrics["num_questions"] / 3355
@@ -105,9 +117,15 @@ def test_averages_include_only_judged_answers(run, task):
     judged = [rating for rating in ratings if rating is not None]
     assert metrics["score"] == pytest.approx(100 * mean(judged))
     assert metrics["judge_coverage"] == pytest.approx(len(judged) / 9)
-    assert (metrics["judge_model"], metrics["num_questions"], metrics["suspect"]) == ("org/judge", 9, 0)
+    assert (metrics["judge_model"], metrics["num_questions"], metrics["suspect"]) == (
+        "org/judge",
+        9,
+        0,
+    )
     if run.harness == "lmms-eval":
-        assert metrics["truncated"] == pytest.approx(share(answer["truncated"] for _, answer in answers_to(task)))
+        assert metrics["truncated"] == pytest.approx(
+            share(answer["truncated"] for _, answer in answers_to(task))
+        )
         assert metrics["truncated_of"] == 9
     else:
         assert math.isnan(metrics["truncated"])
@@ -135,7 +153,10 @@ def test_steps_are_averaged_by_field_environment_and_scenario(run):
         )
     scenarios = {doc["scenario"] for doc, _ in steps}
     assert metrics["scenario"] == pytest.approx(
-        {name: overall([step for step in steps if step[0]["scenario"] == name]) for name in scenarios}
+        {
+            name: overall([step for step in steps if step[0]["scenario"] == name])
+            for name in scenarios
+        }
     )
     assert metrics["parsed"] == pytest.approx(sum(len(step["fields"]) for _, step in steps) / 120)
     assert metrics["num_steps"] == 40
@@ -154,22 +175,30 @@ def test_plans_are_averaged_over_those_with_a_gold_plan_and_by_group(run, task):
         for _, plan in answers_to(task)
     ]
     assert metrics["lcs_norm"] == pytest.approx(mean(first for first, _ in norms))
-    assert metrics["lcs_norm_gold_2"] == pytest.approx(mean(second for _, second in norms if second is not None))
-    assert metrics["lcs"] == pytest.approx(mean(plan["lcs_each"][0] for _, plan in answers_to(task)))
+    assert metrics["lcs_norm_gold_2"] == pytest.approx(
+        mean(second for _, second in norms if second is not None)
+    )
+    assert metrics["lcs"] == pytest.approx(
+        mean(plan["lcs_each"][0] for _, plan in answers_to(task))
+    )
     assert (metrics["num_gold_1"], metrics["num_gold_2"], metrics["num_plans"]) == (40, 36, 40)
     groups = defaultdict(list)
     for (doc, _), (first, _) in zip(answers_to(task), norms, strict=True):
         groups[doc["setting"]].append(first)
-    assert metrics["by_setting"] == pytest.approx({name: mean(values) for name, values in groups.items()}, abs=6e-5)
+    assert metrics["by_setting"] == pytest.approx(
+        {name: mean(values) for name, values in groups.items()}, abs=6e-5
+    )
     assert metrics["plans_by_setting"] == {name: len(values) for name, values in groups.items()}
     tens = Counter((plan["reference_lengths"][0] - 1) // 10 for _, plan in answers_to(task))
-    assert metrics["plans_by_length"] == {f"{10 * ten + 1}-{10 * ten + 10}": tens[ten] for ten in range(5)} | {
-        "51+": tens[5]
-    }
+    assert metrics["plans_by_length"] == {
+        f"{10 * ten + 1}-{10 * ten + 10}": tens[ten] for ten in range(5)
+    } | {"51+": tens[5]}
     if task == "actplan":
         assert "bleurt_correct" not in metrics
     else:
-        assert metrics["bleurt_correct"] == pytest.approx(share(plan["bleurt"] for _, plan in answers_to(task)))
+        assert metrics["bleurt_correct"] == pytest.approx(
+            share(plan["bleurt"] for _, plan in answers_to(task))
+        )
 
 
 RANKED, WRITTEN = ("acc", "acc_sum", "ties"), ("acc", "unparsed")
@@ -218,25 +247,38 @@ def test_a_changed_score_is_an_error_that_names_run_task_metric_and_both_values(
     message = str(error.value)
     assert message.startswith(f"{run.folder}, run {run.name}, task egoplan_val_blind: ")
     assert " 80 samples:\n" in message
-    assert f"acc: {task.metrics['acc']} in the results, {recompute(other)['acc']} from the samples" in message
+    assert (
+        f"acc: {task.metrics['acc']} in the results, {recompute(other)['acc']} from the samples"
+        in message
+    )
     assert message.count(" in the results, ") == 1
 
 
-@pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
+@pytest.mark.parametrize(
+    "task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"]
+)
 def test_incomplete_or_duplicate_samples_are_an_error(run, task):
     complete = run.tasks[task]
     for samples in (complete.samples[:-1], (*complete.samples, complete.samples[0]), ()):
-        with pytest.raises(LmmsEgoplanError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"):
+        with pytest.raises(
+            LmmsEgoplanError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"
+        ):
             check(run, replace(complete, samples=samples))
 
 
 def test_a_metric_that_only_one_side_has_is_an_error(run):
     task = run.tasks["actplan_text_only"]
     less = {name: value for name, value in task.metrics.items() if name != "bleurt_correct"}
-    with pytest.raises(LmmsEgoplanError, match=r"bleurt_correct: nothing in the results, 0\.\d+ from the samples"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"bleurt_correct: nothing in the results, 0\.\d+ from the samples"
+    ):
         check(run, replace(task, metrics=less))
-    samples = tuple({name: value for name, value in sample.items() if name != "lcs"} for sample in task.samples)
-    with pytest.raises(LmmsEgoplanError, match=r" lcs: [\d.]+ in the results, nothing from the samples"):
+    samples = tuple(
+        {name: value for name, value in sample.items() if name != "lcs"} for sample in task.samples
+    )
+    with pytest.raises(
+        LmmsEgoplanError, match=r" lcs: [\d.]+ in the results, nothing from the samples"
+    ):
         check(run, replace(task, samples=samples))
 
 
@@ -255,7 +297,9 @@ def test_metrics_of_other_tasks_are_not_compared(run):
     check(run, replace(task, metrics=task.metrics | {"of_another_version": 0.5}))
 
 
-@pytest.mark.parametrize(("factor", "is_equal"), [(1 + 1e-10, True), (1 - 1e-10, True), (1 + 1e-8, False)])
+@pytest.mark.parametrize(
+    ("factor", "is_equal"), [(1 + 1e-10, True), (1 - 1e-10, True), (1 + 1e-8, False)]
+)
 def test_numbers_may_differ_in_the_last_digits(run, factor, is_equal):
     task = run.tasks["egointent"]
     other = replace(task, metrics=task.metrics | {"overall": task.metrics["overall"] * factor})
@@ -271,14 +315,22 @@ def test_groups_are_compared_one_by_one(run):
     groups = task.metrics["plans_by_length"]
     first = groups["1-10"]
     changes = {
-        f"plans_by_length of 1-10: {first + 1} in the results, {first} from the samples": groups | {"1-10": first + 1},
+        f"plans_by_length of 1-10: {first + 1} in the results, {first} from the samples": groups
+        | {"1-10": first + 1},
         "plans_by_length of 61+: 1 in the results, nothing from the samples": groups | {"61+": 1},
-        f"plans_by_length of 1-10: nothing in the results, {first} from the samples": dict(list(groups.items())[1:]),
+        f"plans_by_length of 1-10: nothing in the results, {first} from the samples": dict(
+            list(groups.items())[1:]
+        ),
     }
     for message, other in changes.items():
-        with pytest.raises(LmmsEgoplanError, match=r"samples:\n  " + re.escape(message) + r"\nThe "):
+        with pytest.raises(
+            LmmsEgoplanError, match=r"samples:\n  " + re.escape(message) + r"\nThe "
+        ):
             check(run, replace(task, metrics=task.metrics | {"plans_by_length": other}))
-    check(run, replace(task, metrics=task.metrics | {"plans_by_length": dict(reversed(groups.items()))}))
+    check(
+        run,
+        replace(task, metrics=task.metrics | {"plans_by_length": dict(reversed(groups.items()))}),
+    )
 
 
 def test_nan_equals_nan_and_no_number(tmp_path):
@@ -293,10 +345,17 @@ def test_nan_equals_nan_and_no_number(tmp_path):
 
 @pytest.mark.parametrize(
     ("metric", "record"),
-    [("acc", {}), ("acc", {"score": "high"}), ("acc", {"score": None}), ("coverage", {"scored": True})],
+    [
+        ("acc", {}),
+        ("acc", {"score": "high"}),
+        ("acc", {"score": None}),
+        ("coverage", {"scored": True}),
+    ],
 )
 def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
-    with pytest.raises(LmmsEgoplanError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"
+    ):
         check(run, changed(run.tasks["egoplan_val"], **{metric: record}))
 
 
@@ -304,7 +363,12 @@ def test_a_conflict_of_ranking_paths_says_what_to_do(run):
     task = run.tasks["egoplan_val"]
     use = {"path": "packed", "kind": "image", "audit": None, "rejected": []}
     uses = [use | {"rejected": ["packed"]}, *[use] * (len(task.samples) - 1)]
-    samples = [sample | {"ranking_audits": audit} for sample, audit in zip(task.samples, uses, strict=True)]
-    pattern = r"egoplan_val: ranking_audits: \d+ questions \(image\) .* packed.* --model_args \.\.\.,ranking_path=full"
+    samples = [
+        sample | {"ranking_audits": audit} for sample, audit in zip(task.samples, uses, strict=True)
+    ]
+    pattern = (
+        r"egoplan_val: ranking_audits: \d+ questions \(image\) .* packed.* --model_args "
+        r"\.\.\.,ranking_path=full"
+    )
     with pytest.raises(LmmsEgoplanError, match=pattern):
         check(run, replace(task, samples=tuple(samples)))

@@ -46,7 +46,11 @@ def test_a_run_of_all_tasks_is_read_completely(tmp_path, harness):
             if "," in key and "stderr" not in key
         }
         assert json.dumps(task.metrics) == json.dumps(values)
-        (log,) = (file for file in sample_files(path) if f"samples_{name}" in file.stem and is_of(file, name))
+        (log,) = (
+            file
+            for file in sample_files(path)
+            if f"samples_{name}" in file.stem and is_of(file, name)
+        )
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         assert len(task.samples) == len(lines) == len(tasks[name].docs)
         for sample, line in zip(task.samples, lines, strict=True):
@@ -55,7 +59,9 @@ def test_a_run_of_all_tasks_is_read_completely(tmp_path, harness):
             sent = {"prompt", "asked", "tokens"} & sample.keys()
             assert all(sample[key] == line[key] for key in sample.keys() - sent)
             is_lmms_eval = harness == "lmms-eval"
-            assert sample["prompt"] == (line["input"] if is_lmms_eval else line["arguments"]["gen_args_0"]["arg_0"])
+            assert sample["prompt"] == (
+                line["input"] if is_lmms_eval else line["arguments"]["gen_args_0"]["arg_0"]
+            )
             assert sample.get("asked") == (line["input"] if is_lmms_eval else None)
             count = len(line["filtered_resps"]) if isinstance(line["filtered_resps"], list) else 1
             assert sample.get("tokens") == ((90 * count, 30 * count) if is_lmms_eval else None)
@@ -63,7 +69,9 @@ def test_a_run_of_all_tasks_is_read_completely(tmp_path, harness):
 
 
 def is_of(path, task):
-    return path.name.endswith(f"_samples_{task}.jsonl") or path.name.startswith(f"samples_{task}_2026")
+    return path.name.endswith(f"_samples_{task}.jsonl") or path.name.startswith(
+        f"samples_{task}_2026"
+    )
 
 
 def test_groups_of_tasks_are_not_tasks(tmp_path):
@@ -78,7 +86,10 @@ def test_runs_are_found_at_any_depth_and_only_once(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "c")
     assert names_of([tmp_path]) == ["one", "two"]
-    assert names_of([second, tmp_path, first.parent, link, tmp_path / "c" / ".." / "c"]) == ["two", "one"]
+    assert names_of([second, tmp_path, first.parent, link, tmp_path / "c" / ".." / "c"]) == [
+        "two",
+        "one",
+    ]
     assert names_of([first]) == ["one"]
 
 
@@ -125,7 +136,12 @@ def test_results_of_a_killed_run_are_named_and_its_samples_too(tmp_path, harness
 
 def test_samples_without_results_are_reported_once_per_run(tmp_path):
     write_run(tmp_path, "lm-eval", "whole", one_task())
-    lost = write_run(tmp_path / "lost", "lmms-eval", "lost", {**one_task(), "egointent": egointent_answers(4, 50)})
+    lost = write_run(
+        tmp_path / "lost",
+        "lmms-eval",
+        "lost",
+        {**one_task(), "egointent": egointent_answers(4, 50)},
+    )
     lost.unlink()
     (line,) = read_runs([tmp_path]).skipped
     assert line.startswith(f"{lost}: ")
@@ -149,13 +165,18 @@ def test_results_without_samples_have_scores_and_a_remark(tmp_path, harness):
         (b"\xff\xfe\xfd", "invalid JSON"),
         (b'["acc"]', "expected an object, found ['acc']"),
         (b'{"num_questions": {"sample_id": 3}, "acc": 1.0}', "acc: expected an object, found 1.0"),
-        (b'{"acc": {"score": 1.0, "video_id": "v"}}', "num_questions: expected an object, found nothing"),
+        (
+            b'{"acc": {"score": 1.0, "video_id": "v"}}',
+            "num_questions: expected an object, found nothing",
+        ),
         (b"[" * 100_000, "invalid JSON"),
     ],
     ids=["cut", "bytes", "list", "number", "foreign", "deep"],
 )
 def test_a_sample_file_with_a_damaged_line_is_skipped(tmp_path, line, expected):
-    path = write_run(tmp_path, "lmms-eval", "m", {**one_task(), "egointent": egointent_answers(4, 50)})
+    path = write_run(
+        tmp_path, "lmms-eval", "m", {**one_task(), "egointent": egointent_answers(4, 50)}
+    )
     damaged = next(file for file in sample_files(path) if "egoplan" in file.name)
     lines = damaged.read_bytes().splitlines()
     lines[6] = line
@@ -179,7 +200,9 @@ def test_an_empty_sample_file_is_skipped(tmp_path):
 
 
 def test_blank_lines_and_line_separators_in_texts_are_valid(tmp_path):
-    (log,) = sample_files(write_run(tmp_path, "lmms-eval", "m", {"egoplan_val_generate": egoplan_replies(10, 0.5)}))
+    (log,) = sample_files(
+        write_run(tmp_path, "lmms-eval", "m", {"egoplan_val_generate": egoplan_replies(10, 0.5)})
+    )
     text = log.read_text()
     assert text.count("should I take") == 10
     log.write_text(text.replace("should I take", "should\u2028I\x85take").replace("\n", "\n\n"))
@@ -203,7 +226,10 @@ def test_lm_eval_on_several_processes_omits_metrics_that_a_question_lacks(tmp_pa
     run = only(runs)
     samples = run.tasks["egointent"].samples
     assert len(samples) == 10
-    assert all(("indoor" in sample) is not ("outdoor" in sample) and "category" not in sample for sample in samples)
+    assert all(
+        ("indoor" in sample) is not ("outdoor" in sample) and "category" not in sample
+        for sample in samples
+    )
     check(run, run.tasks["egointent"])
 
 
@@ -218,7 +244,9 @@ def foreign(path, task):
 def test_tasks_of_other_projects_are_skipped_by_name(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
     foreign(path, "egothink_object_existence")
-    (tmp_path / "m" / "20260101_120000_samples_egothink_object_existence.jsonl").write_text("not even JSON")
+    (tmp_path / "m" / "20260101_120000_samples_egothink_object_existence.jsonl").write_text(
+        "not even JSON"
+    )
     runs = read_runs([tmp_path])
     assert only(runs).tasks.keys() == {"egoplan_val"}
     (line,) = runs.skipped
@@ -232,7 +260,9 @@ def test_variants_of_tasks_with_other_names_are_read(tmp_path):
 
 
 def test_a_variant_with_an_unknown_name_needs_metadata(tmp_path):
-    path = write_run(tmp_path, "lm-eval", "m", {**one_task(), "egoplan_val_generate": egoplan_replies(5, 0.5)})
+    path = write_run(
+        tmp_path, "lm-eval", "m", {**one_task(), "egoplan_val_generate": egoplan_replies(5, 0.5)}
+    )
     text = path.read_text().replace("egoplan_val_generate", "mine")
     path.write_text(text)
     assert only(read_runs([path])).tasks.keys() == {"egoplan_val", "mine"}
@@ -288,7 +318,10 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 def test_no_run_is_an_error_that_lists_the_files(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
     path.write_text("{")
-    with pytest.raises(LmmsEgoplanError, match=r"no run of the project's tasks; [\s\S]*--log_samples[\s\S]*: .*JSON:"):
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"no run of the project's tasks; [\s\S]*--log_samples[\s\S]*: .*JSON:",
+    ):
         read_runs([tmp_path])
 
 
@@ -308,25 +341,40 @@ def test_four_runs_of_the_complete_validation_split_are_read(tmp_path):
 
 
 def test_only_the_harness_caches_are_ignored_silently(tmp_path):
-    """Files of ``--use_cache runs/cache`` that remain after a run of lmms-eval 0.7.3, and after a killed run."""
+    """Files of ``--use_cache runs/cache`` that remain after a run of lmms-eval 0.7.3, and after a
+    killed run.
+    """
     write_run(tmp_path, "lmms-eval", "m", one_task())
     run_cache = tmp_path / "cache" / "runs" / "20260101T040000Z_1"
     run_cache.mkdir(parents=True)
-    for path in (tmp_path / "cache" / "cache", run_cache / "rank_0", run_cache / "rank_11", run_cache / "cache"):
+    for path in (
+        tmp_path / "cache" / "cache",
+        run_cache / "rank_0",
+        run_cache / "rank_11",
+        run_cache / "cache",
+    ):
         path.with_name(f"{path.name}.db").write_bytes(b"SQLite format 3\0")
-        path.with_name(f"{path.name}.audit.jsonl").write_text('{"cache_key": "k", "response": "a"}\n')
+        path.with_name(f"{path.name}.audit.jsonl").write_text(
+            '{"cache_key": "k", "response": "a"}\n'
+        )
     assert read_runs([tmp_path]).skipped == ()
     foreign = ("my.audit.jsonl", "rank_x.audit.jsonl", "cache.jsonl", "cache.audit.jsonl.json")
     for name in foreign:
         (tmp_path / "cache" / name).write_text("{}")
     skipped = read_runs([tmp_path]).skipped
-    assert sorted(line.partition(":")[0] for line in skipped) == sorted(str(tmp_path / "cache" / x) for x in foreign)
+    assert sorted(line.partition(":")[0] for line in skipped) == sorted(
+        str(tmp_path / "cache" / x) for x in foreign
+    )
 
 
 def test_scores_are_read_without_samples_and_with_other_tasks(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "org/m", one_task(), log_samples=False)
     content = json.loads(path.read_text())
-    content["results"]["mme"] = {"alias": "mme", "mme_score,none": 12.5, "mme_score_stderr,none": "N/A"}
+    content["results"]["mme"] = {
+        "alias": "mme",
+        "mme_score,none": 12.5,
+        "mme_score_stderr,none": "N/A",
+    }
     content["configs"]["mme"] = {"task": "mme"}
     path.write_text(json.dumps(content))
     runs = read_scores([tmp_path])
@@ -334,7 +382,9 @@ def test_scores_are_read_without_samples_and_with_other_tasks(tmp_path):
     assert runs.skipped == runs.without == ()
     assert run.tasks.keys() == {"egoplan_val"}
     assert run.tasks["egoplan_val"].samples is None
-    assert {name: task.metrics for name, task in run.other_tasks.items()} == {"mme": {"mme_score": 12.5}}
+    assert {name: task.metrics for name, task in run.other_tasks.items()} == {
+        "mme": {"mme_score": 12.5}
+    }
 
 
 def test_paths_without_a_run_are_reported(tmp_path):
@@ -368,9 +418,19 @@ def test_equal_names_get_harness_time_and_folder_as_far_as_needed(tmp_path):
 
 
 def test_a_checkpoint_is_named_with_its_training_run(tmp_path):
-    for model in ("out/Model-7B/checkpoint-200", "out/Other/checkpoint-200/", "step_400", "org/Model-step400"):
+    for model in (
+        "out/Model-7B/checkpoint-200",
+        "out/Other/checkpoint-200/",
+        "step_400",
+        "org/Model-step400",
+    ):
         write_run(tmp_path, "lm-eval", model, one_task())
-    assert {*names_of([tmp_path])} == {"Model-7B/checkpoint-200", "Other/checkpoint-200", "step_400", "Model-step400"}
+    assert {*names_of([tmp_path])} == {
+        "Model-7B/checkpoint-200",
+        "Other/checkpoint-200",
+        "step_400",
+        "Model-step400",
+    }
 
 
 def test_a_copy_of_a_results_file_has_another_name(tmp_path):
@@ -391,7 +451,10 @@ def test_a_chosen_name_has_priority(tmp_path):
 def test_the_name_of_the_deepest_folder_counts(tmp_path):
     write_run(tmp_path / "a", "lmms-eval", "one", one_task())
     write_run(tmp_path / "a" / "b", "lmms-eval", "two", one_task())
-    assert names_of([tmp_path], {tmp_path: "outer", tmp_path / "a" / "b": "inner"}) == ["inner", "outer"]
+    assert names_of([tmp_path], {tmp_path: "outer", tmp_path / "a" / "b": "inner"}) == [
+        "inner",
+        "outer",
+    ]
 
 
 def test_one_name_for_several_runs_is_made_unique(tmp_path):
@@ -407,7 +470,12 @@ def test_a_name_for_a_path_without_a_run_is_an_error(tmp_path):
 
 
 def test_a_run_without_a_model_s_name_is_named_after_its_backend(tmp_path):
-    path = write_run(tmp_path, "lmms-eval", "m", {"egothink_object_existence": egothink_answers("existence", 2, 0.5)})
+    path = write_run(
+        tmp_path,
+        "lmms-eval",
+        "m",
+        {"egothink_object_existence": egothink_answers("existence", 2, 0.5)},
+    )
     content = json.loads(path.read_text()) | {"model_name": ""}
     path.write_text(json.dumps(content))
     assert names_of([tmp_path]) == ["hf_vlm"]
@@ -416,12 +484,22 @@ def test_a_run_without_a_model_s_name_is_named_after_its_backend(tmp_path):
 LM_TIME, LMMS_TIME = "2026-11-21T09-36-43.624982", "20261121_093643"
 
 
-@pytest.mark.parametrize("task", ["egothink_object_existence", "egointent", "egoplan_val_clips", "a_samples_b"])
+@pytest.mark.parametrize(
+    "task", ["egothink_object_existence", "egointent", "egoplan_val_clips", "a_samples_b"]
+)
 def test_names_of_both_harnesses(task):
     lm = sample_file(Path("runs/m") / f"samples_{task}_{LM_TIME}.jsonl")
-    assert (lm.task, lm.time, lm.results) == (task, LM_TIME, Path("runs/m") / f"results_{LM_TIME}.json")
+    assert (lm.task, lm.time, lm.results) == (
+        task,
+        LM_TIME,
+        Path("runs/m") / f"results_{LM_TIME}.json",
+    )
     lmms = sample_file(Path("runs/m") / f"{LMMS_TIME}_samples_{task}.jsonl")
-    assert (lmms.task, lmms.time, lmms.results) == (task, LMMS_TIME, Path("runs/m") / f"{LMMS_TIME}_results.json")
+    assert (lmms.task, lmms.time, lmms.results) == (
+        task,
+        LMMS_TIME,
+        Path("runs/m") / f"{LMMS_TIME}_results.json",
+    )
 
 
 def test_results_under_another_name(tmp_path):
@@ -430,7 +508,9 @@ def test_results_under_another_name(tmp_path):
     assert sample_file(tmp_path / f"samples_egointent_{LM_TIME}.jsonl").results == results
 
 
-@pytest.mark.parametrize("name", ["samples.jsonl", f"results_{LM_TIME}.json", "samples_egointent.jsonl", "x.json"])
+@pytest.mark.parametrize(
+    "name", ["samples.jsonl", f"results_{LM_TIME}.json", "samples_egointent.jsonl", "x.json"]
+)
 def test_other_file_names_are_not_parsed(name):
     assert sample_file(Path(name)) is None
 
@@ -444,7 +524,10 @@ def test_sample_files_are_found_by_the_prefix_of_the_task(tmp_path):
         f"{LMMS_TIME}_samples_not_samples_egointent.jsonl",
     ):
         (tmp_path / "model" / name).touch()
-    assert [file.task for file in find_sample_files(tmp_path, "egointent")] == ["egointent_16", "egointent"]
+    assert [file.task for file in find_sample_files(tmp_path, "egointent")] == [
+        "egointent_16",
+        "egointent",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -456,7 +539,11 @@ def test_sample_files_are_found_by_the_prefix_of_the_task(tmp_path):
         (f"results_{LM_TIME}.json", {"date": 1795253754.8}, "2026-11-21 09:35:54 UTC"),
         (f"results_{LM_TIME}.json", {"date": True}, "2026-11-21 09:36:43 (time zone unknown)"),
         (f"results_{LM_TIME}.json", {"date": 1e300}, "2026-11-21 09:36:43 (time zone unknown)"),
-        (f"results_{LM_TIME}.json", {"date": float("nan")}, "2026-11-21 09:36:43 (time zone unknown)"),
+        (
+            f"results_{LM_TIME}.json",
+            {"date": float("nan")},
+            "2026-11-21 09:36:43 (time zone unknown)",
+        ),
         ("mine.json", {}, "mine"),
         ("00010101_000000_results.json", {}, "00010101_000000"),
     ],
@@ -485,4 +572,6 @@ def test_lmms_evals_times_are_in_its_time_zone(zone, expected):
 def test_the_assumed_default_time_zone_is_lmms_evals():
     from lmms_eval import utils
 
-    assert inspect.signature(utils.get_datetime_str).parameters["timezone"].default == "Asia/Singapore"
+    assert (
+        inspect.signature(utils.get_datetime_str).parameters["timezone"].default == "Asia/Singapore"
+    )

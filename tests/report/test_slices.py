@@ -1,4 +1,6 @@
-"""Compare each benchmark's scores, differences and slices in ``report.json`` with values from its samples."""
+"""Compare each benchmark's scores, differences and slices in ``report.json`` with values from its
+samples.
+"""
 
 from dataclasses import replace
 
@@ -27,21 +29,35 @@ def answers(small):
 
 def of_run(answers, run):
     """Return a run's answers to its main task."""
-    return answers.get(run) or next(of_task for name, of_task in answers.items() if name.startswith(f"{run} ("))
+    return answers.get(run) or next(
+        of_task for name, of_task in answers.items() if name.startswith(f"{run} (")
+    )
 
 
 def test_scores_are_those_of_the_samples(benchmark, counting, answers):
-    scores = {score["gallery"] or score["run"]: score for score in reversed(benchmark["scores"])}  # main tasks last
+    scores = {
+        score["gallery"] or score["run"]: score for score in reversed(benchmark["scores"])
+    }  # main tasks last
     assert scores.keys() >= {*answers, *counting.WITHOUT_SAMPLES}
     for name, run_answers in answers.items():
-        assert (scores[name]["value"], scores[name]["questions"]) == counting.mean_and_count(run_answers)
-        assert scores[name]["task"] == (name[:-1].rpartition("(")[2] if name.endswith(")") else counting.TASK)
+        assert (scores[name]["value"], scores[name]["questions"]) == counting.mean_and_count(
+            run_answers
+        )
+        assert scores[name]["task"] == (
+            name[:-1].rpartition("(")[2] if name.endswith(")") else counting.TASK
+        )
         assert (scores[name]["metric"], scores[name]["decimals"]) == counting.HEADLINE
-        assert scores[name]["coverage"] == near(counting.coverage(run_answers, scores[name]["task"]))
+        assert scores[name]["coverage"] == near(
+            counting.coverage(run_answers, scores[name]["task"])
+        )
         assert scores[name]["truncated"] == near(counting.truncated(run_answers))
         counting.check_score(scores[name], run_answers)
     for name in counting.WITHOUT_SAMPLES:
-        assert (scores[name]["low"], scores[name]["high"], scores[name]["no_interval"]) == (None, None, "no samples")
+        assert (scores[name]["low"], scores[name]["high"], scores[name]["no_interval"]) == (
+            None,
+            None,
+            "no samples",
+        )
 
 
 def test_differences_include_only_answers_with_scores_in_both_runs(benchmark, counting, answers):
@@ -50,10 +66,18 @@ def test_differences_include_only_answers_with_scores_in_both_runs(benchmark, co
     assert len(pairs) == counting.PAIRS
     for pair in pairs:
         both = zip(of_run(answers, pair["first"]), of_run(answers, pair["second"]), strict=True)
-        scored = [(first, second) for first, second in both if None not in (first["score"], second["score"])]
+        scored = [
+            (first, second)
+            for first, second in both
+            if None not in (first["score"], second["score"])
+        ]
         values = [first["score"] - second["score"] for first, second in scored]
         assert pair["value"] == near(counting.difference(values, [first for first, _ in scored]))
-        counted = len(values), sum(value > 0 for value in values), sum(value < 0 for value in values)
+        counted = (
+            len(values),
+            sum(value > 0 for value in values),
+            sum(value < 0 for value in values),
+        )
         assert (pair["questions"], pair["won"], pair["lost"]) == counted
         counting.check_pair(pair)
 
@@ -63,24 +87,35 @@ def test_tests_include_only_questions_with_scores_in_both_runs(small, counting, 
     assert len(pairs) == counting.COMPARED
     for pair in pairs:
         first, second = (
-            {str(answer[counting.ID]): answer["score"] for answer in counting.known(of_run(answers, pair[side]))}
+            {
+                str(answer[counting.ID]): answer["score"]
+                for answer in counting.known(of_run(answers, pair[side]))
+            }
             for side in ("first", "second")
         )
         both = of_run(answers, pair["first"])
         clusters = {str(answer[counting.ID]): str(answer[counting.CLUSTER]) for answer in both}
         expected = compare(first, second, clusters)
-        assert (pair["questions"], pair["difference"]) == (expected.questions, near(expected.difference))
+        assert (pair["questions"], pair["difference"]) == (
+            expected.questions,
+            near(expected.difference),
+        )
         if pair["verdict"].startswith("not comparable"):
             assert (pair["test"], pair["p_value"], pair["p_holm"]) == (None, None, None)
         else:
-            assert (pair["test"], pair["p_value"]) == (expected.test, pytest.approx(expected.p_value, abs=0.01))
+            assert (pair["test"], pair["p_value"]) == (
+                expected.test,
+                pytest.approx(expected.p_value, abs=0.01),
+            )
 
 
 def test_slices_are_those_of_the_samples(benchmark, small, counting, answers):
     assert attributes(benchmark) == list(counting.ATTRIBUTES)
     for attribute, group_of, names in counting.GROUPS:
         members = groups(benchmark, attribute)
-        assert members.keys() == {(group_of(answer), run) for run, scored in answers.items() for answer in scored}
+        assert members.keys() == {
+            (group_of(answer), run) for run, scored in answers.items() for answer in scored
+        }
         for (group, run), score in members.items():
             group_answers = [answer for answer in answers[run] if group_of(answer) == group]
             assert (score["value"], score["questions"]) == counting.mean_and_count(group_answers)
@@ -97,7 +132,10 @@ def test_slices_by_labels_include_only_labelled_answers(small, counting, answers
     for attribute, by_group in labelled.items():
         members = groups(benchmark, attribute)
         assert list(dict.fromkeys(group for group, _ in members)) == [*by_group]
-        assert {run for _, run in members} == {counting.LABELLED, *(() if counting.IS_LABELLED_ALONE else answers)}
+        assert {run for _, run in members} == {
+            counting.LABELLED,
+            *(() if counting.IS_LABELLED_ALONE else answers),
+        }
         for group, group_answers in by_group.items():
             score = members[group, counting.LABELLED]
             assert (score["value"], score["questions"]) == counting.mean_and_count(group_answers)
@@ -113,6 +151,12 @@ def test_published_rows_do_not_change(small):
         table = load(stem)
         published_rows = [row for row in rows(small.section, stem) if not row["is_own"]]
         published = [[row[column] for column in table.columns] for row in table.rows]
-        assert sorted([row[column] for column in table.columns] for row in published_rows) == sorted(published), stem
-        keys_of_runs = {key for row in published_rows for key in row} - {*table.columns, *table.unprinted, "is_own"}
+        assert sorted(
+            [row[column] for column in table.columns] for row in published_rows
+        ) == sorted(published), stem
+        keys_of_runs = {key for row in published_rows for key in row} - {
+            *table.columns,
+            *table.unprinted,
+            "is_own",
+        }
         assert all(row[key] is None for row in published_rows for key in keys_of_runs)

@@ -17,7 +17,9 @@ def group(value, interval=None):
 
 
 def line(run, value=40.0, **fields):
-    return Headline(run, "Bench", "task", "accuracy", value, 2, (value - 2, value + 2), 100, 1.0, **fields)
+    return Headline(
+        run, "Bench", "task", "accuracy", value, 2, (value - 2, value + 2), 100, 1.0, **fields
+    )
 
 
 def width(axis):
@@ -30,7 +32,9 @@ def width(axis):
     st.sampled_from([1, 100]),
 )
 def test_an_axis_includes_everything_and_is_never_narrow(points, from_zero, top):
-    groups = [group(v * top / 100, ((v - half) * top / 100, (v + half) * top / 100)) for v, half in points]
+    groups = [
+        group(v * top / 100, ((v - half) * top / 100, (v + half) * top / 100)) for v, half in points
+    ]
     axis = axis_of(groups, top, [top / 4], from_zero=from_zero)
     ends = [end for part in groups for end in part.interval]
     assert axis.low <= min(*ends, top / 4) + 1e-9
@@ -70,7 +74,8 @@ def test_cards_of_a_section_share_an_axis_and_mark_chance(tmp_path):
 
 def test_protocols_of_a_task_have_separate_cards_and_ranks():
     lines = [
-        line(name, 40.0 + number, protocol=f"task, judge {'XY'[number // 2]}") for number, name in enumerate("ABCD")
+        line(name, 40.0 + number, protocol=f"task, judge {'XY'[number // 2]}")
+        for number, name in enumerate("ABCD")
     ]
     lines.append(replace(line("A", 90.0), task="blind", protocol="blind"))
     pairs = [
@@ -80,7 +85,9 @@ def test_protocols_of_a_task_have_separate_cards_and_ranks():
     ]
     section = Section("bench", "Bench", "", tuple(ranked(lines, pairs)))
     of_section = [*cards([section])]
-    assert [(card.task, [(x.run, x.rank, x.ranked) for x in card.lines]) for card in of_section] == [
+    assert [
+        (card.task, [(x.run, x.rank, x.ranked) for x in card.lines]) for card in of_section
+    ] == [
         ("task, judge X", [("B", (1, 1), 2), ("A", (2, 2), 2)]),
         ("task, judge Y", [("D", (1, 1), 2), ("C", (2, 2), 2)]),
         ("blind", [("A", None, 0)]),

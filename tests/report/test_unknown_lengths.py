@@ -1,4 +1,6 @@
-"""A share of truncated answers names the number of answers whose length is known, unless it is known for all."""
+"""A share of truncated answers names the number of answers whose length is known, unless it is
+known for all.
+"""
 
 import json
 
@@ -34,7 +36,9 @@ def write(folder, tasks, unknown):
         known = [cut for sample in samples if (cut := sample["truncated"]["truncated"]) is not None]
         values = {"truncated": sum(known) / len(known), "truncated_of": len(known)}
         entry = content["results"][task]
-        entry.update({name: values[name.split(",")[0]] for name in entry if name.split(",")[0] in values})
+        entry.update(
+            {name: values[name.split(",")[0]] for name in entry if name.split(",")[0] in values}
+        )
     path.write_text(json.dumps(content))
     return folder
 
@@ -44,7 +48,9 @@ def test_a_share_of_fewer_answers_names_their_number(tmp_path, benchmark):
     (named,) = (x for x in BENCHMARKS if x.name == benchmark)
     tasks = len(TASKS[benchmark])
     for folder, unknown, known in (("whole", (), None), ("part", (0,), ASKED[benchmark] - tasks)):
-        report = named.load_report()(read_runs([write(tmp_path / folder, TASKS[benchmark], unknown)]).runs)
+        report = named.load_report()(
+            read_runs([write(tmp_path / folder, TASKS[benchmark], unknown)]).runs
+        )
         assert {line.truncated_of for line in report.headlines} >= {known}
         texts = {
             "remark": " ".join(report.remarks()),

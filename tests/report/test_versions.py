@@ -27,7 +27,10 @@ OLD, NEW = ("Old-1B", "Older-1B"), ("New-1B", "Newer-1B")
 
 
 def write_versions(path, *versions):
-    """Write each version into the results of its tasks; None for all tasks. The version None removes the version."""
+    """Write each version into the results of its tasks; None for all tasks.
+
+    The version None removes the version.
+    """
     content = json.loads(path.read_text())
     for version, tasks in versions:
         for task in content["versions"].keys() if tasks is None else tasks:
@@ -48,13 +51,19 @@ def tasks_of(seed):
 
 @pytest.fixture(scope="module")
 def sections(tmp_path_factory):
-    """Build a report on two runs of version 7.0 and two of 8.0, of both harnesses, with gallery questions."""
+    """Build a report on two runs of version 7.0 and two of 8.0, of both harnesses, with gallery
+    questions.
+    """
     folder, sections, items = tmp_path_factory.mktemp("versions"), [], []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", egoplan=21)
-        for seed, (name, version) in enumerate([(OLD[0], 7.0), (NEW[0], 8.0), (OLD[1], "7"), (NEW[1], 8)]):
-            path = write_run(folder / "runs", ("lmms-eval", "lm-eval")[seed // 2], f"org/{name}", tasks_of(seed))
+        for seed, (name, version) in enumerate(
+            [(OLD[0], 7.0), (NEW[0], 8.0), (OLD[1], "7"), (NEW[1], 8)]
+        ):
+            path = write_run(
+                folder / "runs", ("lmms-eval", "lm-eval")[seed // 2], f"org/{name}", tasks_of(seed)
+            )
             write_versions(path, (version, None))
         runs = read_runs([folder / "runs"]).runs
         names = {task.partition("_")[0] for task in tasks_of(0)}
@@ -74,7 +83,9 @@ def test_no_table_has_runs_of_two_versions(sections):
         for table in section.tables:
             texts = [column.title for column in table.columns]
             texts += [str(value) for row in table.rows if row.is_own for value in row.values]
-            has_old, has_new = (any(text.startswith(names) for text in texts) for names in (OLD, NEW))
+            has_old, has_new = (
+                any(text.startswith(names) for text in texts) for names in (OLD, NEW)
+            )
             assert not (has_old and has_new), table.key
             assert has_old == table.key.endswith("_1_version_7_0"), table.key
             old, new = old + has_old, new + has_new
@@ -91,7 +102,9 @@ def test_no_figure_has_runs_of_two_versions(sections):
 
 
 def test_each_version_is_compared_with_itself(sections):
-    comparisons = [table for section in sections[0] for table in section.tables if "_comparisons" in table.key]
+    comparisons = [
+        table for section in sections[0] for table in section.tables if "_comparisons" in table.key
+    ]
     assert len(comparisons) == 10
     for table in comparisons:
         pairs = [{name.partition(" (")[0] for name in row.values[:2]} for row in table.rows]
@@ -136,7 +149,9 @@ def runs_of(tmp_path, *described):
     """Write and read runs of EgoPlan, each described by its name and the versions of its tasks."""
     for seed, (name, versions) in enumerate(described):
         tasks = {
-            task: egoplan_replies(21, 0.4, seed) if "generate" in task else egoplan_answers(21, 0.4, seed)
+            task: egoplan_replies(21, 0.4, seed)
+            if "generate" in task
+            else egoplan_answers(21, 0.4, seed)
             for task in versions
         }
         path = write_run(tmp_path / name, "lm-eval", name, tasks)
@@ -149,7 +164,9 @@ def kinds(parts):
 
 
 def test_runs_of_one_version_are_one_part_without_remarks(tmp_path):
-    package = {task: float(package_versions()[task]) for task in ("egoplan_val", "egoplan_val_blind")}
+    package = {
+        task: float(package_versions()[task]) for task in ("egoplan_val", "egoplan_val_blind")
+    }
     runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
     (part,) = parts_of("egoplan", runs)
     assert part.runs == runs
@@ -163,7 +180,9 @@ def test_versions_other_than_the_packages_are_reported(tmp_path):
     (part,) = parts_of("egoplan", runs)
     section = part.section(EgoPlanReport(runs).section())
     assert section.key == "egoplan"
-    assert section.remarks[0].startswith("This package has a different version of egoplan_val than these runs")
+    assert section.remarks[0].startswith(
+        "This package has a different version of egoplan_val than these runs"
+    )
 
 
 def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
@@ -172,23 +191,35 @@ def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
     monkeypatch.setattr("lmms_egoplan.report.comparisons.package_versions", lambda: package)
     tasks = {"egoplan_val_16": 2.0, "egoplan_val_blind": 1.0}
     runs = runs_of(
-        tmp_path, ("a", {"egoplan_val": 1.0, "egoplan_val_generate": 1.0}), ("b", {"egoplan_val": 2.0, **tasks})
+        tmp_path,
+        ("a", {"egoplan_val": 1.0, "egoplan_val_generate": 1.0}),
+        ("b", {"egoplan_val": 2.0, **tasks}),
     )
     parts = parts_of("egoplan", runs)
     assert kinds(parts) == [
-        {("b", "egoplan_val"), ("b", "egoplan_val_16"), ("b", "egoplan_val_blind"), ("a", "egoplan_val_generate")},
+        {
+            ("b", "egoplan_val"),
+            ("b", "egoplan_val_16"),
+            ("b", "egoplan_val_blind"),
+            ("a", "egoplan_val_generate"),
+        },
         {("a", "egoplan_val")},
     ]
     assert [part.divided for part in parts] == [("a",), ("a",)]
     first = parts[0].section(EgoPlanReport(parts[0].runs).section())
     assert first.title == "EgoPlan"
-    assert first.remarks[0].startswith("Runs of one version of a task are not compared with runs of another: ")
+    assert first.remarks[0].startswith(
+        "Runs of one version of a task are not compared with runs of another: "
+    )
     assert first.remarks[0].endswith(": egoplan_val 1.0.")
 
 
 def test_an_old_run_of_one_task_is_separate_from_new_runs_of_other_tasks(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": 7.0}), ("b", {"egoplan_val_blind": 8.0}))
-    assert kinds(parts_of("egoplan", runs)) == [{("b", "egoplan_val_blind")}, {("a", "egoplan_val")}]
+    assert kinds(parts_of("egoplan", runs)) == [
+        {("b", "egoplan_val_blind")},
+        {("a", "egoplan_val")},
+    ]
 
 
 def test_unknown_versions_are_separate_and_reported(tmp_path):
@@ -202,20 +233,26 @@ def test_unknown_versions_are_separate_and_reported(tmp_path):
 
 def test_averages_never_mix_dimensions_of_two_versions(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", egothink_bench(2, 0.6))
-    write_versions(path, (7.0, None), (8.0, [task for task in EGOTHINK_TASKS if "planning" in task]))
+    write_versions(
+        path, (7.0, None), (8.0, [task for task in EGOTHINK_TASKS if "planning" in task])
+    )
     new, old = parts_of("egothink", read_runs([tmp_path]).runs)
     assert (len(new.versions), len(old.versions)) == (2, 10)
     for part in (new, old):
         section = part.section(EgoThinkReport(part.runs).section())
         headline, *_ = section.headlines
         assert headline.value is None
-        assert any(remark.startswith("m: ") and "several versions" in remark for remark in section.remarks)
+        assert any(
+            remark.startswith("m: ") and "several versions" in remark for remark in section.remarks
+        )
 
 
 def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
     """The same task was run again in the same folder, after an update."""
     for version, time in ((7.0, "20260101_120000"), (8.0, "20260301_120000")):
-        path = write_run(tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time)
+        path = write_run(
+            tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time
+        )
         write_versions(path, (version, None))
     parts = parts_of("actplan", read_runs([tmp_path]).runs)
     assert [[run.time for run in part.runs] for part in parts] == [
@@ -226,14 +263,28 @@ def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
 
 
 def test_any_version_makes_a_page(tmp_path):
-    versions = ("<b>2</b>", "../../x", "9" * 5000, "2\ud800\x00", "1.0|2.0", "\u00e9" * 300, "a b", "a/b", 1.0)
+    versions = (
+        "<b>2</b>",
+        "../../x",
+        "9" * 5000,
+        "2\ud800\x00",
+        "1.0|2.0",
+        "\u00e9" * 300,
+        "a b",
+        "a/b",
+        1.0,
+    )
     for seed, version in enumerate(versions):
         folder, answers = tmp_path / "runs" / str(seed), {"egointent": egointent_answers(4, 60)}
         # Only runs with samples have figures. The first four versions have the oddest names.
         path = write_run(folder, "lm-eval", f"m{seed}", answers, log_samples=seed < 4)
         write_versions(path, (version, None))
     built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *_: None)
-    assert (built.counts["runs"], built.counts["benchmarks"], built.counts["questions"]) == (9, 1, 4 * 4)
+    assert (built.counts["runs"], built.counts["benchmarks"], built.counts["questions"]) == (
+        9,
+        1,
+        4 * 4,
+    )
     page = built.page.read_text(encoding="utf-8")
     assert "<b>2" not in page
     assert page.count('<section id="egointent') == 9
@@ -251,7 +302,9 @@ def configs(folder):
     else:
         from lmms_eval.utils import load_yaml_config
 
-        contents = [load_yaml_config(str(path), mode="simple") for path in sorted(folder.glob("*/*.yaml"))]
+        contents = [
+            load_yaml_config(str(path), mode="simple") for path in sorted(folder.glob("*/*.yaml"))
+        ]
     named = {config.get("group") or config.get("task"): config for config in contents}
     named.pop(None, None)  # Files that tasks include.
     return named
@@ -277,12 +330,16 @@ def test_a_task_has_one_version_in_both_harnesses(harness_configs):
     lmms_eval, lm_eval = harness_configs
     both = lmms_eval.keys() & lm_eval.keys()
     assert len(both) > 25
-    assert {name: version(lmms_eval[name]) for name in both} == {name: version(lm_eval[name]) for name in both}
+    assert {name: version(lmms_eval[name]) for name in both} == {
+        name: version(lm_eval[name]) for name in both
+    }
 
 
 def test_the_report_reads_the_versions_that_the_harnesses_read(harness_configs):
     lmms_eval, lm_eval = harness_configs
-    assert package_versions() == {name: version(config) for name, config in (lmms_eval | lm_eval).items()}
+    assert package_versions() == {
+        name: version(config) for name, config in (lmms_eval | lm_eval).items()
+    }
 
 
 def test_a_group_has_the_newest_version_of_its_tasks(harness_configs):
@@ -311,15 +368,22 @@ def test_changelogs_have_a_line_for_each_current_version(harness_configs):
         for benchmark in BENCHMARKS:
             path = folder / benchmark.name / "README.md"
             lines = path.read_text(encoding="utf-8").partition("## Changelog")[2].splitlines()
-            listed = {match[1] for line in lines if (match := re.match(r"[-*] \**(\d+\.\d+)\b", line))}
-            current = {version(config) for name, config in tasks.items() if name.startswith(benchmark.name)}
+            listed = {
+                match[1] for line in lines if (match := re.match(r"[-*] \**(\d+\.\d+)\b", line))
+            }
+            current = {
+                version(config) for name, config in tasks.items() if name.startswith(benchmark.name)
+            }
             assert current, path
             assert current <= listed, path
 
 
 def test_equal_numbers_are_one_version():
     for value in (2, 2.0, "2", "2.0", " 2.0 "):
-        results = {"versions": {"egoplan_val": value}, "configs": {"egoplan_val": {"metadata": {"version": 2.0}}}}
+        results = {
+            "versions": {"egoplan_val": value},
+            "configs": {"egoplan_val": {"metadata": {"version": 2.0}}},
+        }
         assert logged_version(results, "egoplan_val") == "2.0", value
 
 
@@ -343,7 +407,11 @@ def test_versions_in_results(results, expected):
 
 
 @settings(max_examples=30)
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9), st.lists))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9), st.lists
+    )
+)
 def test_any_value_is_a_version_or_none(value):
     version = logged_version({"versions": {"t": value}}, "t")
     assert version is None or (version and version_text(version) == version)
@@ -351,4 +419,10 @@ def test_any_value_is_a_version_or_none(value):
 
 
 def test_the_newest_version_is_the_last():
-    assert sorted(["10.0", None, "2.0", "1.1", "1.0"], key=age) == [None, "1.0", "1.1", "2.0", "10.0"]
+    assert sorted(["10.0", None, "2.0", "1.1", "1.0"], key=age) == [
+        None,
+        "1.0",
+        "1.1",
+        "2.0",
+        "10.0",
+    ]

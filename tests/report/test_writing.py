@@ -28,11 +28,15 @@ ROWS = (
     Row(('"Other"\nof two lines', 41.520000000000003, 3.0, 12)),
     Row(("Empty", None, None, None)),
 )
-TABLE = Table("the_table", "Title", COLUMNS, ROWS, "Paper, Table 1", ("First note.", "Second note."))
+TABLE = Table(
+    "the_table", "Title", COLUMNS, ROWS, "Paper, Table 1", ("First note.", "Second note.")
+)
 
 
 def table_of(*texts):
-    return Table("key", texts[0], (Column("text", texts[1]),), tuple(Row((text,)) for text in texts[2:]))
+    return Table(
+        "key", texts[0], (Column("text", texts[1]),), tuple(Row((text,)) for text in texts[2:])
+    )
 
 
 def draw():
@@ -105,12 +109,19 @@ def test_latex_escapes_every_sign():
 
 
 @pytest.mark.skipif(
-    not shutil.which("pdflatex") or subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode,
+    not shutil.which("pdflatex")
+    or subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode,
     reason="needs pdflatex with booktabs",
 )
 def test_latex_compiles(tmp_path):
-    tables = latex_of(TABLE) + latex_of(table_of(SIGNS, SIGNS, SIGNS, "[first]", "*first", "(third)"))
-    document = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + tables + "\\end{document}\n"
+    tables = latex_of(TABLE) + latex_of(
+        table_of(SIGNS, SIGNS, SIGNS, "[first]", "*first", "(third)")
+    )
+    document = (
+        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
+        + tables
+        + "\\end{document}\n"
+    )
     (tmp_path / "a.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -134,7 +145,10 @@ def test_markdown_marks_the_best_and_the_second_best():
 
 
 def test_markdown_aligns_numbers_to_the_right():
-    assert lines_of(TABLE)[1:3] == ("| Model | Accuracy | Loss | Questions |", "| --- | ---: | ---: | ---: |")
+    assert lines_of(TABLE)[1:3] == (
+        "| Model | Accuracy | Loss | Questions |",
+        "| --- | ---: | ---: | ---: |",
+    )
 
 
 def test_markdown_has_source_notes_and_an_explanation_of_the_mark():
@@ -148,7 +162,12 @@ def test_markdown_has_source_notes_and_an_explanation_of_the_mark():
 
 @pytest.mark.parametrize(
     ("text", "escaped"),
-    [("a|b", "a\\|b"), ("<img src=x>", "&lt;img src=x>"), ("two\nlines\tof  it", "two lines of it"), ("{}", "{}")],
+    [
+        ("a|b", "a\\|b"),
+        ("<img src=x>", "&lt;img src=x>"),
+        ("two\nlines\tof  it", "two lines of it"),
+        ("{}", "{}"),
+    ],
 )
 def test_markdown_escapes_texts(text, escaped):
     title, head, _, rows, _ = lines_of(table_of(text, text, text, "x"))
@@ -160,7 +179,10 @@ def test_markdown_escapes_texts(text, escaped):
 def test_a_figure_is_an_svg_with_its_text_as_text(tmp_path):
     write_figure(tmp_path, FIGURE)
     root = ElementTree.parse(tmp_path / "the_figure.svg").getroot()
-    texts = ["".join(element.itertext()).strip() for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [
+        "".join(element.itertext()).strip()
+        for element in root.iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert {"past actions", "llava & <co>"} <= {*texts}
 
 
@@ -198,9 +220,14 @@ def test_a_figure_that_cannot_be_drawn_does_not_change_earlier_files(tmp_path):
 def test_every_table_and_figure_of_every_section_has_its_files(tmp_path):
     progress = []
     other = Table("other", "Other", COLUMNS, ROWS)
-    sections = [Section("a", "A", "", tables=(TABLE,), figures=(FIGURE,)), Section("b", "B", "", tables=(other,))]
+    sections = [
+        Section("a", "A", "", tables=(TABLE,), figures=(FIGURE,)),
+        Section("b", "B", "", tables=(other,)),
+    ]
     write_files(tmp_path, iter(sections), lambda *step: progress.append(step))
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    files = sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
     assert files == [
         "figures/the_figure.png",
         "figures/the_figure.svg",

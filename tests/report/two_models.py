@@ -1,4 +1,6 @@
-"""A synthetic report of two models on two benchmarks, with hostile texts, missing values and wide tables."""
+"""A synthetic report of two models on two benchmarks, with hostile texts, missing values and wide
+tables.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +12,10 @@ from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownA
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.tables import Column, Row, Table, Value
 
-SHORT, LONG = "qwen2-vl-7b", "llava-onevision-qwen2-7b-ov-hf_fine-tuned-on-egoplan-it_lora-r64_8-frames"
+SHORT, LONG = (
+    "qwen2-vl-7b",
+    "llava-onevision-qwen2-7b-ov-hf_fine-tuned-on-egoplan-it_lora-r64_8-frames",
+)
 HOSTILE = (
     "</script><script>window.hit=1</script><img src=x onerror='hit=1'> \"q\" "
     "\u2028 \u202e \U0001f9c4 \x00\x1b {{7*7}} \ud800"
@@ -26,7 +31,14 @@ def draw() -> Any:
 
     figure = Drawing(figsize=(7, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    axes.bar(range(8), [41, 44, 39, 42, 37, 35, 36, 31], color="#7a97ad", hatch="//", edgecolor="white", label=SHORT)
+    axes.bar(
+        range(8),
+        [41, 44, 39, 42, 37, 35, 36, 31],
+        color="#7a97ad",
+        hatch="//",
+        edgecolor="white",
+        label=SHORT,
+    )
     axes.axhline(25, color="0.3", linestyle=":", label="chance")
     axes.set(xlabel="past actions", ylabel="accuracy (%)")
     axes.legend(fontsize=8)
@@ -34,7 +46,13 @@ def draw() -> Any:
 
 
 def figure(key: str) -> Figure:
-    return Figure(key, "Accuracy by number of past actions", "As Fig. 8 of the paper.", draw, "Bars that fall.")
+    return Figure(
+        key,
+        "Accuracy by number of past actions",
+        "As Fig. 8 of the paper.",
+        draw,
+        "Bars that fall.",
+    )
 
 
 def accuracies() -> Table:
@@ -48,16 +66,33 @@ def accuracies() -> Table:
     published = (("BLIP-2", "Flan-T5-XL", 26.71, 25.9, None), ("mPLUG-Owl-2", "LLaMA-2-7B", 27.84, 28.4, None),
                  ("GPT-4V", "", 37.98, None, None), ("AnyMAL", "LLaMA-2-70B", 24.1, 22.5, None))  # fmt: skip
     own_rows = ((SHORT, "Qwen2-7B", 37.984, 39.01, 3), (LONG, "Qwen2-7B", 41.52, 43.25, 12))
-    rows = (*(Row(values) for values in published), *(Row(values, is_own=True) for values in own_rows))
+    rows = (
+        *(Row(values) for values in published),
+        *(Row(values, is_own=True) for values in own_rows),
+    )
     notes = ("Own rows are over 3,298 of 3,355 questions.",)
     return Table(
-        "egoplan_table1", "Accuracy on EgoPlan-Val", columns, rows, "EgoPlan-Bench, Table 1, and the runs", notes
+        "egoplan_table1",
+        "Accuracy on EgoPlan-Val",
+        columns,
+        rows,
+        "EgoPlan-Bench, Table 1, and the runs",
+        notes,
     )
 
 
 def scores() -> Table:
     """Return a table of only own runs that is wider than the page."""
-    numbers = ("Accuracy %", "Low", "High", "By sum %", "By bytes %", "EPIC-KITCHENS %", "Ego4D %", "Unparsed %")
+    numbers = (
+        "Accuracy %",
+        "Low",
+        "High",
+        "By sum %",
+        "By bytes %",
+        "EPIC-KITCHENS %",
+        "Ego4D %",
+        "Unparsed %",
+    )
     columns = (
         Column("run", "Run"), Column("task", "Task"), *(Column(name.lower(), name, 2) for name in numbers),
         Column("p_value", "p", 4), Column("p_holm", "p (Holm)", 4),
@@ -73,19 +108,38 @@ def scores() -> Table:
 
 
 def dimensions() -> Table:
-    columns = (Column("model", "Model"), *(Column(name.lower(), name, 1, True) for name in DIMENSIONS))
+    columns = (
+        Column("model", "Model"),
+        *(Column(name.lower(), name, 1, True) for name in DIMENSIONS),
+    )
     scores: list[tuple[Value, ...]] = [
         (f"{name} with a long name", *(40 + (7 * i + 13 * n) % 50 for n in range(12)))
-        for i, name in enumerate(["BLIP-2-6.7B", "InstructBLIP-7B", "LLaVA-13B-Llama2", "GPT-4V", "PandaGPT-7B"])
+        for i, name in enumerate(
+            ["BLIP-2-6.7B", "InstructBLIP-7B", "LLaVA-13B-Llama2", "GPT-4V", "PandaGPT-7B"]
+        )
     ]
     own_row = Row((LONG, 55.0, None, *(float(30 + 5 * n) for n in range(10))), is_own=True)
     return Table(
-        "egothink_table3", "Twelve dimensions", columns, (*map(Row, scores), own_row), "EgoThink, Table 3, and the runs"
+        "egothink_table3",
+        "Twelve dimensions",
+        columns,
+        (*map(Row, scores), own_row),
+        "EgoThink, Table 3, and the runs",
     )
 
 
 def headline(
-    run, benchmark, task, value, interval, questions, coverage, truncated=None, is_generated=True, chance=25.0, **more
+    run,
+    benchmark,
+    task,
+    value,
+    interval,
+    questions,
+    coverage,
+    truncated=None,
+    is_generated=True,
+    chance=25.0,
+    **more,
 ) -> Headline:
     return Headline(
         run=run, benchmark=benchmark, task=task, metric="acc", value=value, decimals=2, interval=interval,
@@ -100,12 +154,35 @@ SECTIONS = (
         "EgoPlan-Bench",
         "Which action comes next, seen from the first person, out of four.",
         (
-            headline(SHORT, "egoplan", "egoplan_val", 37.98, (36.31, 39.66), 3298, 3298 / 3355, truncated=0.0),
+            headline(
+                SHORT,
+                "egoplan",
+                "egoplan_val",
+                37.98,
+                (36.31, 39.66),
+                3298,
+                3298 / 3355,
+                truncated=0.0,
+            ),
             headline(LONG, "egoplan", "egoplan_val", 41.52, None, 3355, 1.1, is_generated=False),
-            headline(SHORT, "egoplan", "egoplan_val_generate", None, None, 0, 0.0, truncated=0.3, truncated_of=51),
+            headline(
+                SHORT,
+                "egoplan",
+                "egoplan_val_generate",
+                None,
+                None,
+                0,
+                0.0,
+                truncated=0.3,
+                truncated_of=51,
+            ),
             headline(LONG, "egoplan", "egoplan_val_generate", 40.0, (38.3, 41.7), 3355, 1.1),
         ),
-        (accuracies(), scores(), Table("egoplan_none", "Comparisons", (Column("one", "First"),), ())),
+        (
+            accuracies(),
+            scores(),
+            Table("egoplan_none", "Comparisons", (Column("one", "First"),), ()),
+        ),
         (figure("past-actions"), figure("similarity")),
         ("57 of 3,355 questions have no video; their answers are not counted.", "x" * 400),
     ),
@@ -113,7 +190,19 @@ SECTIONS = (
         "egothink",
         "EgoThink",
         "Open questions about what one sees, does and could do, judged by a model.",
-        (headline(SHORT, "egothink", "egothink", 54.1, (50.2, 58.0), 700, 0.98, truncated=0.012, chance=None),),
+        (
+            headline(
+                SHORT,
+                "egothink",
+                "egothink",
+                54.1,
+                (50.2, 58.0),
+                700,
+                0.98,
+                truncated=0.012,
+                chance=None,
+            ),
+        ),
         (dimensions(),),
         (figure("capabilities"),),
     ),
@@ -125,7 +214,10 @@ RUNS = (
 
 
 def images(count: int) -> list[Image.Image]:
-    return [Image.new("RGB", (456, 256), (40 + 15 * n % 200, 90, 200 - 12 * n % 190)) for n in range(count)]
+    return [
+        Image.new("RGB", (456, 256), (40 + 15 * n % 200, 90, 200 - 12 * n % 190))
+        for n in range(count)
+    ]
 
 
 def plan_item(number: int, right: Sequence[bool]) -> Item:
@@ -133,11 +225,23 @@ def plan_item(number: int, right: Sequence[bool]) -> Item:
         True: ShownAnswer("right", None, (-7.157, -7.016, -6.745, -8.234), 2),
         False: ShownAnswer("wrong", None, (-7.157, -7.016, -9.5, -8.234), 1),
     }
-    answers = {name: answer_of[is_right] for name, is_right in zip((SHORT, LONG), right, strict=True)}
+    answers = {
+        name: answer_of[is_right] for name, is_right in zip((SHORT, LONG), right, strict=True)
+    }
     goals = ("put away the rice", "wash the pan", "fill a pot with water")
     question = f"What action should I take next in order to {goals[number % 3]}?"
     facts = {"source": ("EPIC-Kitchens", "Ego4D")[number % 2], "past actions": str(number % 12)}
-    return Item(f"egoplan/{number}", "egoplan", question, facts, CHOICES, 2, {}, lambda: images(number % 40), answers)
+    return Item(
+        f"egoplan/{number}",
+        "egoplan",
+        question,
+        facts,
+        CHOICES,
+        2,
+        {},
+        lambda: images(number % 40),
+        answers,
+    )
 
 
 THOUGHT = Item(
@@ -152,4 +256,7 @@ THOUGHT = Item(
         LONG: ShownAnswer("unscored"),
     },
 )
-ITEMS = (*(plan_item(number, (number % 3 == 0, number % 5 == 0)) for number in range(1, 121)), THOUGHT)
+ITEMS = (
+    *(plan_item(number, (number % 3 == 0, number % 5 == 0)) for number in range(1, 121)),
+    THOUGHT,
+)

@@ -36,7 +36,8 @@ RANKER = next(iter(RANKERS.items()))
 FEW_TOKENS = {"max_gen_toks": 12}
 
 _CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
+    "}}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
@@ -44,22 +45,26 @@ _CHATML = (
 def prepare_sets(folder: Path) -> None:
     """Prepare small sets of all benchmarks in `folder`, which ``LMMS_EGOPLAN_DATA`` must name.
 
-    The subfolder ``media`` contains EgoPlan's annotations and media for `SlowEgoPlan`. EgoThink's first dimension has
-    one question, every other dimension two.
+    The subfolder ``media`` contains EgoPlan's annotations and media for `SlowEgoPlan`. EgoThink's
+    first dimension has one question, every other dimension two.
     """
     records = prepare_small_set(folder, QUESTIONS)
     media = folder / "media"
     media.mkdir()
     for name, target in (("epic-kitchens", "epic"), ("ego4d", "ego4d")):
         (media / name).symlink_to(folder / target)
-    (media / "annotations.json").write_text(json.dumps({"EgoPlan_validation": records}), encoding="utf-8")
+    (media / "annotations.json").write_text(
+        json.dumps({"EgoPlan_validation": records}), encoding="utf-8"
+    )
 
     source = write_source(folder / "egothink_source")
     annotations = source / DIMENSIONS[0].folder / "annotations.json"
     annotations.write_text(json.dumps(json.loads(annotations.read_text())[:1]))
     prepare_egothink(source)
 
-    prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+    prepare_egointent(
+        write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos")
+    )
     prepare_actplan(write_release(folder / "release", PLANS))
 
 
@@ -81,23 +86,42 @@ def save_language_model(folder: Path) -> Path:
 
 
 def in_lmms_eval(
-    checkpoint: Path | str, *tasks: str, model: str = "hf_vlm", folder: Path = LMMS_EVAL_TASKS, **settings: Any
+    checkpoint: Path | str,
+    *tasks: str,
+    model: str = "hf_vlm",
+    folder: Path = LMMS_EVAL_TASKS,
+    **settings: Any,
 ) -> Run:
-    """Evaluate with ``--model hf_vlm`` in float32. For another model, `checkpoint` is the text of its arguments."""
+    """Evaluate with ``--model hf_vlm`` in float32.
+
+    For another model, `checkpoint` is the text of its arguments.
+    """
     arguments = f"pretrained={checkpoint},dtype=float32" if model == "hf_vlm" else checkpoint
     evaluated = lmms_eval.simple_evaluate(
-        model, arguments, tasks=list(tasks), task_manager=lmms_tasks(model, folder), log_samples=True, **settings
+        model,
+        arguments,
+        tasks=list(tasks),
+        task_manager=lmms_tasks(model, folder),
+        log_samples=True,
+        **settings,
     )
     return Run(evaluated["results"], evaluated["samples"])
 
 
 @cache
 def lmms_tasks(model: str | None = None, folder: Path = LMMS_EVAL_TASKS) -> LMMSTaskManager:
-    """Return lmms-eval's task manager for a model, without the harness's own tasks. Listing a folder takes a second."""
-    return LMMSTaskManager("ERROR", include_path=str(folder), include_defaults=False, model_name=model)
+    """Return lmms-eval's task manager for a model, without the harness's own tasks.
+
+    Listing a folder takes a second.
+    """
+    return LMMSTaskManager(
+        "ERROR", include_path=str(folder), include_defaults=False, model_name=model
+    )
 
 
-def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **settings: Any) -> Run:
+def in_lm_eval(
+    checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **settings: Any
+) -> Run:
     """Evaluate in float32 on the CPU. Default: ``--model hf-vlm-ranker --apply_chat_template``."""
     if RANKER[0] not in model_registry:
         model_registry.register(RANKER[0], target=RANKER[1])
@@ -106,23 +130,37 @@ def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: 
     return evaluate(model, tasks, arguments | (metadata or {}), **settings)
 
 
-def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **settings: Any) -> Run:
-    """Evaluate a model, or a model's name, in lm-eval. Its command line passes `metadata` to the tasks."""
+def evaluate(
+    model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **settings: Any
+) -> Run:
+    """Evaluate a model, or a model's name, in lm-eval.
+
+    Its command line passes `metadata` to the tasks.
+    """
     manager = lm_tasks(json.dumps(metadata))
-    evaluated = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings)
+    evaluated = lm_eval.simple_evaluate(
+        model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings
+    )
     return Run(evaluated["results"] | evaluated.get("groups", {}), evaluated["samples"])
 
 
 @cache
 def lm_tasks(metadata: str = "null") -> TaskManager:
     """Return lm-eval's task manager with this metadata, as JSON, without the harness's own tasks."""
-    return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=json.loads(metadata))
+    return TaskManager(
+        include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=json.loads(metadata)
+    )
 
 
 def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
     """Evaluate in lmms-eval and in lm-eval, with answers of a few tokens."""
     return (
-        in_lmms_eval(checkpoint, *tasks, gen_kwargs=f"max_new_tokens={FEW_TOKENS['max_gen_toks']}", batch_size=8),
+        in_lmms_eval(
+            checkpoint,
+            *tasks,
+            gen_kwargs=f"max_new_tokens={FEW_TOKENS['max_gen_toks']}",
+            batch_size=8,
+        ),
         in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS, batch_size=8),
     )
 
@@ -130,16 +168,22 @@ def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
 def assert_same_results(lmms_run: Run, lm_run: Run, tasks: Iterable[str]) -> None:
     """Compare all aggregates of lm-eval's run.
 
-    Audits, noise and memory are excluded, because they differ between processes, and so is the fraction of truncated
-    replies of tasks that do not know it in lm-eval. A metric that no process has is NaN in a run of several processes,
-    and missing in the other run.
+    Audits, noise and memory are excluded, because they differ between processes, and so is the
+    fraction of truncated replies of tasks that do not know it in lm-eval. A metric that no process
+    has is NaN in a run of several processes, and missing in the other run.
     """
     for task in tasks:
-        reported = {name: value for name, value in lm_run.results[task].items() if "," in name and "stderr" not in name}
+        reported = {
+            name: value
+            for name, value in lm_run.results[task].items()
+            if "," in name and "stderr" not in name
+        }
         excluded = ["ranking_audit", "ranking_noise", "ranking_memory"]
         if 0 in (reported.get("truncated_of,none"), reported.get("truncated_of,judged")):
             excluded.append("truncated")
-        compared = {name: value for name, value in reported.items() if not name.startswith(tuple(excluded))}
+        compared = {
+            name: value for name, value in reported.items() if not name.startswith(tuple(excluded))
+        }
         assert compared
         for name, value in compared.items():
             expected = lmms_run.results[task].get(name, math.nan)

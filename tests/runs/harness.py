@@ -25,7 +25,8 @@ class Run(NamedTuple):
     samples: dict[str, list[dict[str, Any]]]
 
 
-# Beginnings of variables that set a judge or another scoring model, in this version or an earlier one.
+# Beginnings of variables that set a judge or another scoring model, in this version or an earlier
+# one.
 _JUDGE = (
     *("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION"),
     *("LMMS_EGOPLAN_BLEURT", "LMMS_EGOPLAN_ENCODER"),
@@ -33,9 +34,14 @@ _JUDGE = (
 
 
 def start(
-    data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL, judge: Mapping[str, str] | None = None
+    data: Path,
+    *arguments: str | Path,
+    launcher: list[str] = LMMS_EVAL,
+    judge: Mapping[str, str] | None = None,
 ) -> subprocess.Popen:
-    """Start lmms-eval, or another launcher, on the prepared data in `data`. Its output goes to ``data/log.txt``.
+    """Start lmms-eval, or another launcher, on the prepared data in `data`.
+
+    Its output goes to ``data/log.txt``.
 
     `judge` contains the variables that set a judge. The caller's own variables are ignored.
     """
@@ -49,7 +55,11 @@ def start(
     environment.pop("LMMS_CACHE_RUN_ID", None)
     with (data / "log.txt").open("w") as log:
         return subprocess.Popen(
-            [*launcher, *map(str, arguments)], env=environment, cwd=data.parent, stdout=log, stderr=subprocess.STDOUT
+            [*launcher, *map(str, arguments)],
+            env=environment,
+            cwd=data.parent,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
 
 
@@ -60,8 +70,13 @@ def run(
     launcher: list[str] = LMMS_EVAL,
     judge: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run lmms-eval to the end, and return its results. After a failure, the assertion shows the log."""
-    process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher, judge=judge)
+    """Run lmms-eval to the end, and return its results.
+
+    After a failure, the assertion shows the log.
+    """
+    process = start(
+        data, *arguments, "--output_path", output, "--log_samples", launcher=launcher, judge=judge
+    )
     returncode = process.wait(FOREVER_S)
     # lmms-eval may exit with 0 after a failure, so the results are checked, too.
     assert returncode == 0, log(data)
@@ -72,12 +87,29 @@ def run(
 def hf_vlm(checkpoint: Path, tasks: str, *arguments: str | Path) -> list[str | Path]:
     """Return the arguments of a run in float32, in batches of 8."""
     model = f"pretrained={checkpoint},dtype=float32"
-    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", model, "--batch_size", "8", *arguments]
+    return [
+        "--tasks",
+        tasks,
+        "--model",
+        "hf_vlm",
+        "--model_args",
+        model,
+        "--batch_size",
+        "8",
+        *arguments,
+    ]
 
 
 def judge_at(server: JudgeServer, model: str, **variables: str) -> dict[str, str]:
-    """Return the variables of a judge. Use a unique model name: the cache must not answer from another test."""
-    return {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_MODEL": model, **variables}
+    """Return the variables of a judge.
+
+    Use a unique model name: the cache must not answer from another test.
+    """
+    return {
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_MODEL": model,
+        **variables,
+    }
 
 
 def log(data: Path) -> str:

@@ -1,8 +1,9 @@
 """Run lmms-eval in the first or second of two processes, and record the state in which it exits.
 
-With `tests` on the path, run ``torchrun --nproc_per_node 2 -m runs.observed_run OUT ARGUMENTS`` with
-``--output_path OUT``. Each process writes ``OUT/<rank>.exit.json``. The first one delays saving until the second one
-exits, for at most `PATIENCE_S`: if the processes did not wait for each other, the second one would exit first.
+With `tests` on the path, run ``torchrun --nproc_per_node 2 -m runs.observed_run OUT ARGUMENTS``
+with ``--output_path OUT``. Each process writes ``OUT/<rank>.exit.json``. The first one delays
+saving until the second one exits, for at most `PATIENCE_S`: if the processes did not wait for each
+other, the second one would exit first.
 """
 
 import atexit
@@ -32,7 +33,9 @@ def main() -> None:
 
     def record_exit() -> None:
         is_saved, end = any(out.rglob("*_results.json")), time.monotonic() + PATIENCE_S
-        while gloo_threads() and time.monotonic() < end:  # the system may still list a thread that has ended
+        while (
+            gloo_threads() and time.monotonic() < end
+        ):  # the system may still list a thread that has ended
             time.sleep(0.05)
         state = {"gloo_threads": gloo_threads(), "is_saved": is_saved}
         (out / f"{os.environ['RANK']}.exit.json").write_text(json.dumps(state), encoding="utf-8")

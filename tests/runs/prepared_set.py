@@ -19,17 +19,21 @@ EXAMPLE_ID = 1000
 def prepare_set(folder: Path) -> None:
     """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     (example,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_validation"]
-    rendered = render_media([*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media")
+    rendered = render_media(
+        [*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media"
+    )
     prepare_egoplan(
-        rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d})
+        rendered.annotations,
+        "val",
+        Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}),
     )
 
 
 def save_letter_lover(name: str, folder: Path) -> Path:
     """Save a checkpoint that often answers with one letter.
 
-    The letters' scores are scaled up. A letter's embedding outweighs the output of the layers, and the next token is
-    the end of text.
+    The letters' scores are scaled up. A letter's embedding outweighs the output of the layers, and
+    the next token is the end of text.
     """
     save(name, folder)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")

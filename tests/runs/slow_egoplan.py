@@ -1,4 +1,6 @@
-"""Evaluate EgoPlan in a slow and obvious way: decode every frame, and run a separate pass for each candidate."""
+"""Evaluate EgoPlan in a slow and obvious way: decode every frame, and run a separate pass for each
+candidate.
+"""
 
 import json
 import math
@@ -37,7 +39,9 @@ class SlowEgoPlan:
     MOST_TOKENS = 16
 
     def __init__(self, checkpoint: Path, media: Path) -> None:
-        self.model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
+        self.model = AutoModelForImageTextToText.from_pretrained(
+            checkpoint, dtype=torch.float32
+        ).eval()
         self.processor = AutoProcessor.from_pretrained(checkpoint)
         self.media = media
         annotations = json.loads((media / "annotations.json").read_text(encoding="utf-8"))
@@ -48,10 +52,15 @@ class SlowEgoPlan:
         last = record["current_observation_frame"]
         past = record["task_progress_metadata"]
         first = min((action["start_frame"] for action in past), default=last)
-        return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
+        return [
+            _image(self._frame(record, n))
+            for n in _spread(first, last, min(count, last - first + 1))
+        ]
 
     def clips(self, record: Record, clips: int = 4, per_clip: int = 8) -> list[dict[str, Any]]:
-        """Return the media of the clips layout: a video for each of the last actions, and the observation."""
+        """Return the media of the clips layout: a video for each of the last actions, and the
+        observation.
+        """
         last = record["current_observation_frame"]
         media = []
         for action in record["task_progress_metadata"][-clips:]:
@@ -80,7 +89,9 @@ class SlowEgoPlan:
             self._forget_positions()
             logprobs = self.model(**inputs).logits[0].double().log_softmax(-1)
             positions = range(len(ids) - length, len(ids))
-            choices.append(Choice(text, math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), length))
+            choices.append(
+                Choice(text, math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), length)
+            )
         return choices
 
     @torch.no_grad()
@@ -94,12 +105,18 @@ class SlowEgoPlan:
     def prompt(self, record: Record) -> str:
         lines = [record["question"]]
         lines += [f"{letter}. {record[f'choice_{letter.lower()}']}" for letter in LETTERS]
-        return "\n".join([*lines, "Reply with nothing but the letter of the action to take: A, B, C or D."])
+        return "\n".join(
+            [*lines, "Reply with nothing but the letter of the action to take: A, B, C or D."]
+        )
 
-    def _inputs(self, media: list[dict[str, Any]], text: str, answer: list[Any], **how: bool) -> Any:
+    def _inputs(
+        self, media: list[dict[str, Any]], text: str, answer: list[Any], **how: bool
+    ) -> Any:
         videos = [
             VideoMetadata(
-                total_num_frames=len(item["video"]), fps=item["fps"], frames_indices=[*range(len(item["video"]))]
+                total_num_frames=len(item["video"]),
+                fps=item["fps"],
+                frames_indices=[*range(len(item["video"]))],
             )
             for item in media
             if item["type"] == "video"
@@ -111,7 +128,9 @@ class SlowEgoPlan:
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
-            processor_kwargs={"do_sample_frames": False, "video_metadata": videos} if videos else {},
+            processor_kwargs={"do_sample_frames": False, "video_metadata": videos}
+            if videos
+            else {},
             **how,
         )
 
@@ -126,7 +145,9 @@ class SlowEgoPlan:
             return _all_frames(self.media / "ego4d" / f"{record['video_id']}.mp4")[number]
         folder = record["video_id"].split("_")[0]
         name = f"frame_{str(number).zfill(10)}.jpg"
-        return _photograph(self.media / "epic-kitchens" / folder / "rgb_frames" / record["video_id"] / name)
+        return _photograph(
+            self.media / "epic-kitchens" / folder / "rgb_frames" / record["video_id"] / name
+        )
 
 
 def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, float]:
@@ -149,9 +170,15 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
-    """Return the metrics of `egoplan_val_generate`. A readable reply contains only a letter, perhaps in quotes."""
+    """Return the metrics of `egoplan_val_generate`.
+
+    A readable reply contains only a letter, perhaps in quotes.
+    """
     letters = [_lone_letter(reply) for reply in replies]
-    right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
+    right = [
+        letter == record["golden_choice_idx"]
+        for record, letter in zip(records, letters, strict=True)
+    ]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
     return means | _by_source(records, right) | {"coverage": 1.0}
 
@@ -164,7 +191,9 @@ def _lone_letter(reply: str) -> str | None:
 def _by_source(records: list[Record], right: list[bool]) -> dict[str, float]:
     means = {}
     for source, name in (("EpicKitchens", "acc_epic_kitchens"), ("Ego4D", "acc_ego4d")):
-        source_right = [r for record, r in zip(records, right, strict=True) if record["video_source"] == source]
+        source_right = [
+            r for record, r in zip(records, right, strict=True) if record["video_source"] == source
+        ]
         means[name] = sum(source_right) / len(source_right)
     return means
 
@@ -211,7 +240,11 @@ def choices_in(run: Run, task: str, records: list[Record]) -> list[list[Choice]]
 
 
 def assert_same_ranking(
-    run: Run, task: str, ranked: list[list[Choice]], records: list[Record], unscored: Collection[int] = ()
+    run: Run,
+    task: str,
+    ranked: list[list[Choice]],
+    records: list[Record],
+    unscored: Collection[int] = (),
 ) -> None:
     """Compare a run's likelihoods and predictions with those of the slow evaluation.
 
@@ -232,7 +265,9 @@ def assert_same_ranking(
 
 
 def assert_same_replies(run: Run, task: str, replies: list[str], records: list[Record]) -> None:
-    samples = {sample["predictions"]["sample_id"]: sample["filtered_resps"] for sample in run.samples[task]}
+    samples = {
+        sample["predictions"]["sample_id"]: sample["filtered_resps"] for sample in run.samples[task]
+    }
     written = [samples[record["sample_id"]] for record in records]
     texts = [(text if isinstance(text, str) else text[0]).strip() for text in written]
     assert texts == [reply.strip() for reply in replies]

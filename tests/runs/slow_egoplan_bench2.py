@@ -35,7 +35,10 @@ class SlowEgoPlanBench2(SlowEgoPlan):
     def uniform(self, record: Record, count: int = 8) -> list[dict[str, Any]]:
         """Return frames from the task's start to the observation."""
         first, last = record["task_start_frame"], record["current_observation_frame"]
-        return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
+        return [
+            _image(self._frame(record, n))
+            for n in _spread(first, last, min(count, last - first + 1))
+        ]
 
     def published(self, record: Record) -> list[dict[str, Any]]:
         """Return the 8 frames of the paper's code, rounded down; a short span repeats some."""
@@ -49,7 +52,9 @@ class SlowEgoPlanBench2(SlowEgoPlan):
 def by_domain(records: list[Record], right: list[bool]) -> dict[str, float]:
     means = {}
     for domain in ("Daily life", "Work", "Hobbies", "Recreation"):
-        of_domain = [r for record, r in zip(records, right, strict=True) if record["domain"] == domain]
+        of_domain = [
+            r for record, r in zip(records, right, strict=True) if record["domain"] == domain
+        ]
         means["acc_" + "_".join(domain.lower().split())] = sum(of_domain) / len(of_domain)
     return means
 

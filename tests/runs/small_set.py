@@ -12,17 +12,21 @@ LAST = 40
 
 
 def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
-    """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return its records.
+    """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return its
+    records.
 
-    Frames show their own number. Questions alternate between the sources, and pairs of questions between two goals.
-    Each has two past actions. The first observation is frame `LAST` - 1; each later observation is one frame earlier.
+    Frames show their own number. Questions alternate between the sources, and pairs of questions
+    between two goals. Each has two past actions. The first observation is frame `LAST` - 1; each
+    later observation is one frame earlier.
     """
     write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / EPIC_VIDEO, 1, LAST)
     write_numbered_video(folder / "ego4d" / f"{EGO4D_VIDEO}.mp4", LAST)
     records = [_record(number) for number in range(count)]
     annotations = folder / "annotations.json"
     annotations.write_text(json.dumps(records), encoding="utf-8")
-    prepare_egoplan(annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    prepare_egoplan(
+        annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"})
+    )
     return records
 
 
@@ -40,7 +44,15 @@ def _record(number: int) -> dict[str, Any]:
         "answer": choices[(0, 1, 3)[gold]],
         "current_observation_frame": LAST - 1 - number,
         "task_progress_metadata": [
-            {"narration_text": "fill the kettle", "start_frame": 1 + number, "stop_frame": 12 + number},
-            {"narration_text": "switch it on", "start_frame": 13 + number, "stop_frame": 20 + number},
+            {
+                "narration_text": "fill the kettle",
+                "start_frame": 1 + number,
+                "stop_frame": 12 + number,
+            },
+            {
+                "narration_text": "switch it on",
+                "start_frame": 13 + number,
+                "stop_frame": 20 + number,
+            },
         ],
     }

@@ -28,9 +28,16 @@ from runs.harness import TWO_PROCESSES, hf_vlm, run
 PUBLISHED = "../shared/data/actplan/annotation/Beechwood_0_int/assembling_gift_baskets"
 PLAN = [
     *("walk_to(table)", "grab(candle)", "walk_to(basket_1)", "place_inside(basket_1, candle)"),
-    *("walk_to(table)", "grab(cookie)", "walk_to(basket_1)", "place_inside(basket_1, cookie)", "(close basket_1)"),
+    *(
+        "walk_to(table)",
+        "grab(cookie)",
+        "walk_to(basket_1)",
+        "place_inside(basket_1, cookie)",
+        "(close basket_1)",
+    ),
 ]
-# The model's answers, with their steps. The model usually gives the first, the fourth or the last answer.
+# The model's answers, with their steps. The model usually gives the first, the fourth or the last
+# answer.
 ANSWERS = {
     "Here is the plan:\n\n" + "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN, 1)): PLAN,
     "```\n" + "\n".join(PLAN[:6]) + "\n```": PLAN[:6],
@@ -76,7 +83,9 @@ def expected(answer, doc):
     golds = [gold for gold in (doc["gold_plan_1"], doc["gold_plan_2"]) if gold]
     official, parsed = lines(answer), steps_of(answer)
     lengths = [lcs(official, gold) for gold in golds]
-    norms = [normalised(length, official, gold) for length, gold in zip(lengths, golds, strict=True)]
+    norms = [
+        normalised(length, official, gold) for length, gold in zip(lengths, golds, strict=True)
+    ]
     of_parsed = lcs(parsed, golds[0])
     return {
         "lcs": lengths[0],
@@ -103,7 +112,10 @@ def means(rows):
 
 def answers(run, task):
     """Return the generated plans, by instance, if nearly all of them are complete answers."""
-    written = {sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"]) for sample in run.samples[task]}
+    written = {
+        sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"])
+        for sample in run.samples[task]
+    }
     assert fmean(answer.endswith(tuple(ANSWERS)) for answer in written.values()) > 0.9
     return written
 
@@ -151,7 +163,11 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     rows = {name: expected(answer, docs[name]) for name, answer in written.items()}
     for name, value in means(list(rows.values())).items():
         assert results[name] == value, name
-    groups = {"by_setting": defaultdict(list), "by_activity_type": defaultdict(list), "by_length": defaultdict(list)}
+    groups = {
+        "by_setting": defaultdict(list),
+        "by_activity_type": defaultdict(list),
+        "by_length": defaultdict(list),
+    }
     for name, row in rows.items():
         groups["by_setting"][docs[name]["setting"]].append(row)
         groups["by_activity_type"][docs[name]["activity_type"]].append(row)
@@ -161,12 +177,20 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     for key, parts in groups.items():
         assert len(parts) > 1
         means_of = {name: fmean(row["lcs_norm"] for row in part) for name, part in parts.items()}
-        assert results[key] == {name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()}
+        assert results[key] == {
+            name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()
+        }
         assert results[f"plans_{key}"] == {name: len(part) for name, part in parts.items()}
-        means_of = {name: fmean(row["lcs_norm_parsed"] for row in part) for name, part in parts.items()}
-        assert results[f"parsed_{key}"] == {name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()}
+        means_of = {
+            name: fmean(row["lcs_norm_parsed"] for row in part) for name, part in parts.items()
+        }
+        assert results[f"parsed_{key}"] == {
+            name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()
+        }
     assert results["num_plans"] == results["num_gold_1"] == len(docs)
-    assert results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
+    assert (
+        results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
+    )
     assert results["empty"] == fmean(not answer.strip() for answer in written.values())
     assert results["unparsed"] == mean([not steps_of(answer) for answer in written.values()])
     checks = {
@@ -190,7 +214,9 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     }
     assert results["bleurt_correct"] == fmean(verdicts.values())
     for setting, value in results["bleurt_by_setting"].items():
-        of_setting = [verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting]
+        of_setting = [
+            verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting
+        ]
         assert value == pytest.approx(fmean(of_setting), abs=5.1e-5)
     assert results["bleurt_model"] == str(classifier)
 
@@ -200,7 +226,9 @@ def test_samples_keep_both_readings(done, docs):
     for sample in done.samples["actplan"]:
         record = sample["lcs_norm"]
         assert record["parsed"] == steps_of("\n".join(record["official"]))
-        assert [record["gold_plan_1"], record["gold_plan_2"]] == [docs[record["id"]][f"gold_plan_{n}"] for n in (1, 2)]
+        assert [record["gold_plan_1"], record["gold_plan_2"]] == [
+            docs[record["id"]][f"gold_plan_{n}"] for n in (1, 2)
+        ]
         assert record["lcs_each"][0] == lcs(record["official"], docs[record["id"]]["gold_plan_1"])
         assert record["activity_type"] == docs[record["id"]]["activity_type"]
 
@@ -220,7 +248,9 @@ def test_images_come_first_then_the_description_as_released(tasks):
         (message,) = tasks["actplan"].doc_to_messages(doc)
         *images, text = message["content"]
         assert [item["type"] for item in images] == ["image"] * len(doc["images"])
-        assert [item["url"].tobytes() for item in images] == [image.convert("RGB").tobytes() for image in doc["images"]]
+        assert [item["url"].tobytes() for item in images] == [
+            image.convert("RGB").tobytes() for image in doc["images"]
+        ]
         assert text == {"type": "text", "text": doc["task_description"]}
         (message,) = tasks["actplan_text_only"].doc_to_messages(doc)
         assert message["content"] == [text]

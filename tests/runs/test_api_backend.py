@@ -1,4 +1,6 @@
-"""Check the requests that lmms-eval's chat backends for OpenAI-compatible servers send to models and judges."""
+"""Check the requests that lmms-eval's chat backends for OpenAI-compatible servers send to models
+and judges.
+"""
 
 import re
 
@@ -31,7 +33,13 @@ SHORT, PLANNING = "egothink_object_existence", "egothink_planning_assistance"
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+    for name in (
+        "MODEL_VERSION",
+        "OPENAI_API_URL",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        "API_TYPE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     return tmp_path
@@ -39,11 +47,15 @@ def data(tmp_path, monkeypatch):
 
 def evaluate(backend, server, task):
     settings = f"model=tiny,base_url={server.url},api_key=none,max_retries=1"
-    done = in_lmms_eval(settings, task, model=backend, folder=LMMS_EVAL_TASKS / task.partition("_")[0])
+    done = in_lmms_eval(
+        settings, task, model=backend, folder=LMMS_EVAL_TASKS / task.partition("_")[0]
+    )
     return done.results[task], done.samples[task]
 
 
-@pytest.mark.parametrize("backend", ["openai", pytest.param("async_openai", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "backend", ["openai", pytest.param("async_openai", marks=pytest.mark.nightly)]
+)
 def test_letters_from_a_server(data, backend):
     """The server sends the Nth reply to the question about step N."""
     records = prepare_small_set(data, len(REPLIES))
@@ -52,7 +64,10 @@ def test_letters_from_a_server(data, backend):
         results, samples = evaluate(backend, server, "egoplan_val_generate")
     letters = [letter for _, letter in REPLIES]
     assert [sample["predictions"]["prediction"] for sample in samples] == letters
-    right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, records, strict=True)]
+    right = [
+        letter == record["golden_choice_idx"]
+        for letter, record in zip(letters, records, strict=True)
+    ]
     assert 0 < sum(right) < len(right)
     assert metric(results, "acc") == pytest.approx(sum(right) / len(right))
     assert metric(results, "acc_epic_kitchens") == pytest.approx(sum(right[::2]) / len(right[::2]))
@@ -73,15 +88,23 @@ def test_letters_from_a_server(data, backend):
         assert prompt.splitlines()[:5] == [record["question"], *choices]
 
 
-@pytest.mark.parametrize("backend", [pytest.param("openai", marks=pytest.mark.nightly), "async_openai"])
-def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
+@pytest.mark.parametrize(
+    "backend", [pytest.param("openai", marks=pytest.mark.nightly), "async_openai"]
+)
+def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(
+    data, monkeypatch, backend
+):
     prepare_egothink(write_source(data / "source", QUESTIONS))
 
     def opinion(prompt, asked_before):
-        return Reply("Right. [[1]]" if "\nThe assistance 1.\n\n[The End of Ref" in prompt else "[[0]]")
+        return Reply(
+            "Right. [[1]]" if "\nThe assistance 1.\n\n[The End of Ref" in prompt else "[[0]]"
+        )
 
     with (
-        JudgeServer(lambda *_: Reply("<think>It holds [[1]] of them.</think>The assistance 1.")) as model,
+        JudgeServer(
+            lambda *_: Reply("<think>It holds [[1]] of them.</think>The assistance 1.")
+        ) as model,
         JudgeServer(opinion) as judge,
     ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
@@ -91,10 +114,15 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, m
     for body, prompt in zip(model.bodies, model.prompts, strict=True):
         (number,) = (n for n in range(1, QUESTIONS + 1) if f"thing {n} of" in prompt)
         question = f"What is thing {number} of assistance? "
-        assert prompt == f"Answer your question in a detailed and helpful way. Question: {question} Short answer:"
+        assert prompt == (
+            f"Answer your question in a detailed and helpful way. Question: {question} "
+            "Short answer:"
+        )
         assert [part["type"] for part in body["messages"][-1]["content"]] == ["image_url", "text"]
         (image,) = images_in(body)
-        assert image.convert("RGB").getpixel((9, 9))[0] == pytest.approx(shade(index, number - 1), abs=2)
+        assert image.convert("RGB").getpixel((9, 9))[0] == pytest.approx(
+            shade(index, number - 1), abs=2
+        )
         assert (body["max_tokens"], body["temperature"]) == (300, 0)
     assert len(judge.prompts) == 1 + QUESTIONS
     assert not any("[[1]] of them" in prompt for prompt in judge.prompts)
@@ -102,8 +130,12 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, m
     assert results["judge_coverage,judged"] == 1
     assert results["judge_model,judged"] == "gpt-4o-2024-11-20"
     records = [sample["score"] for sample in samples]
-    assert [record["id"] for record in records] == [f"assistance/{number}" for number in range(1, QUESTIONS + 1)]
-    assert {(record["answer"], record["suspect"]) for record in records} == {("The assistance 1.", False)}
+    assert [record["id"] for record in records] == [
+        f"assistance/{number}" for number in range(1, QUESTIONS + 1)
+    ]
+    assert {(record["answer"], record["suspect"]) for record in records} == {
+        ("The assistance 1.", False)
+    }
 
 
 def test_llava_gets_its_own_prompt(data):
@@ -111,16 +143,22 @@ def test_llava_gets_its_own_prompt(data):
     prepare_egothink(write_source(data / "source", 1))
     folder = LMMS_EVAL_TASKS / "egothink"
     tasks = lmms_tasks("llava", folder).load_task_or_group([SHORT, PLANNING], "simple")
-    short, plan = (tasks[name].doc_to_text(tasks[name].test_docs()[0]) for name in (SHORT, PLANNING))
+    short, plan = (
+        tasks[name].doc_to_text(tasks[name].test_docs()[0]) for name in (SHORT, PLANNING)
+    )
     assert short.startswith("You are a person in the situation shown in the image.")
     assert short.endswith("Keep your answer as short as possible!\nWhat is thing 1 of existence? ")
     assert "Answer the questions in a detailed and helpful way." in plan
-    assert [tasks[name].config.generation_kwargs["max_new_tokens"] for name in (SHORT, PLANNING)] == [30, 300]
+    assert [
+        tasks[name].config.generation_kwargs["max_new_tokens"] for name in (SHORT, PLANNING)
+    ] == [30, 300]
 
     task = lmms_tasks("llava_hf", folder).load_task_or_group(PLANNING, "chat")[PLANNING]
     doc = task.test_docs()[0]
     system, user = task.doc_to_messages(doc)
     assert system["role"] == "system"
-    assert system["content"][0]["text"].startswith("You are a person in the situation shown in the image.")
+    assert system["content"][0]["text"].startswith(
+        "You are a person in the situation shown in the image."
+    )
     image, question = user["content"]
     assert (image["type"], question) == ("image", {"type": "text", "text": doc["question"]})

@@ -26,14 +26,29 @@ def test_a_compact_run_without_samples_is_marked_in_its_results(tmp_path, monkey
     replies = {TASK: {str(record["sample_id"]): "A" for record in records}}
     (tmp_path / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
     checkpoint = save("llava", tmp_path / "llava")
-    in_lm_eval = ("--include_path", LM_EVAL_TASKS, "--apply_chat_template", "--gen_kwargs", "max_gen_toks=8")
+    in_lm_eval = (
+        "--include_path",
+        LM_EVAL_TASKS,
+        "--apply_chat_template",
+        "--gen_kwargs",
+        "max_gen_toks=8",
+    )
     arguments = {
         "lmms-eval": (LMMS_EVAL, "scripted", f"pretrained={tmp_path}", ()),
         "lm-eval": (LM_EVAL, "hf-vlm-ranker", f"pretrained={checkpoint},dtype=float32", in_lm_eval),
     }
     for name, (launcher, model, model_args, more) in arguments.items():
         output = tmp_path / name
-        options = ("--tasks", TASK, "--model", model, "--model_args", model_args, "--output_path", output)
+        options = (
+            "--tasks",
+            TASK,
+            "--model",
+            model,
+            "--model_args",
+            model_args,
+            "--output_path",
+            output,
+        )
         process = start(data, *options, *more, launcher=launcher, judge={SUBSET: "7"})
         assert process.wait(FOREVER_S) == 0, log(data)
         (path,) = output.rglob("*results*.json")

@@ -29,7 +29,10 @@ def test_a_model_is_evaluated_on_a_copy(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     official = write_official(tmp_path / "official")
     copy = write_seed_bench(tmp_path / "copy", official, seed_bench_rows(official.records[2:]))
-    checkpoint, tasks = save("qwen2_5_vl", tmp_path / "qwen"), ("egoplan_val", "egoplan_val_generate")
+    checkpoint, tasks = (
+        save("qwen2_5_vl", tmp_path / "qwen"),
+        ("egoplan_val", "egoplan_val_generate"),
+    )
     assert prepare(official, "seed-bench-r1", copy).exit_code == 0
     run = in_lmms_eval(checkpoint, *tasks, gen_kwargs="max_new_tokens=4")
     for task in tasks:
@@ -37,7 +40,9 @@ def test_a_model_is_evaluated_on_a_copy(tmp_path, monkeypatch):
         assert results["media,none"] == "public copy seed-bench-r1"
         assert results["coverage,none"] == pytest.approx((COUNT - 2) / COUNT)
         assert (results["num_questions,none"], results["split_size,none"]) == (COUNT - 2, COUNT)
-        assert results["acc,none"] == pytest.approx(fmean(sample["acc"]["score"] for sample in run.samples[task]))
+        assert results["acc,none"] == pytest.approx(
+            fmean(sample["acc"]["score"] for sample in run.samples[task])
+        )
     record = next(record for record in official.records[2:] if record["task_progress_metadata"])
     path = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
     write_video(path, source_frames(official, record)[:4], RATES[record["video_source"]])

@@ -1,4 +1,6 @@
-"""Run EgoIntent's tasks on small data and on real Goal-Step steps in rendered videos, judged by a local server."""
+"""Run EgoIntent's tasks on small data and on real Goal-Step steps in rendered videos, judged by a
+local server.
+"""
 
 import hashlib
 import json
@@ -29,7 +31,11 @@ FPS = 6
 VIDEOS = ("54337e20", "e4d961f5", "864fa3d8", "d2606d87", "f26ca7c3")
 ANSWERS = [
     json.dumps(
-        {"local_intent": f"hold part {n}", "global_intent": f"build thing {n}", "next_step_plan": f"put {n} down"}
+        {
+            "local_intent": f"hold part {n}",
+            "global_intent": f"build thing {n}",
+            "next_step_plan": f"put {n} down",
+        }
     )
     for n in range(5)
 ]
@@ -42,7 +48,9 @@ ANSWERS += [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, pytestconfig):
-    """Prepare at least 300 real steps, at their real times in videos whose frames show their number."""
+    """Prepare at least 300 real steps, at their real times in videos whose frames show their
+    number.
+    """
     goalstep = (pytestconfig.rootpath / GOALSTEP).resolve()
     if not goalstep.is_file():
         pytest.skip(f"needs the published annotations in {goalstep}")
@@ -55,7 +63,15 @@ def data(tmp_path_factory, pytestconfig):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         for command in (
-            ["build", "egointent", str(goalstep), "--videos", str(folder / "videos"), "--out", str(records)],
+            [
+                "build",
+                "egointent",
+                str(goalstep),
+                "--videos",
+                str(folder / "videos"),
+                "--out",
+                str(records),
+            ],
             ["prepare", "egointent", str(records), "--videos", str(folder / "videos")],
         ):
             done = CliRunner().invoke(app, ["data", *command])
@@ -78,7 +94,8 @@ def opinion(prompt, asked_before):
     value = rating(prompt)
     verdict = "[[very good]]" if value is None else f"[[{value}]]"
     return Reply(
-        f"<think>It is [[50]].</think>{hashlib.sha256(prompt.encode()).hexdigest()}\n{verdict}", model="qwen3-of-tests"
+        f"<think>It is [[50]].</think>{hashlib.sha256(prompt.encode()).hexdigest()}\n{verdict}",
+        model="qwen3-of-tests",
     )
 
 
@@ -87,11 +104,20 @@ def mean(numbers):
 
 
 def field_score(steps, field):
-    """Compute a score without the package. A field without a rating counts as the mean rating, a missing field as 0."""
+    """Compute a score without the package.
+
+    A field without a rating counts as the mean rating, a missing field as 0.
+    """
     judged = mean(
-        [step["ratings"][field] for step in steps if field in step["fields"] and step["ratings"][field] is not None]
+        [
+            step["ratings"][field]
+            for step in steps
+            if field in step["fields"] and step["ratings"][field] is not None
+        ]
     )
-    filled = [judged if step["ratings"][field] is None else step["ratings"][field] for step in steps]
+    filled = [
+        judged if step["ratings"][field] is None else step["ratings"][field] for step in steps
+    ]
     return mean(filled)
 
 
@@ -102,23 +128,40 @@ def overall(steps):
 @pytest.fixture(scope="module")
 def judged(data, checkpoint):
     with JudgeServer(opinion) as server:
-        done = run(data, data / "whole", *hf_vlm(checkpoint, "egointent"), judge=judge_at(server, "whole"))
+        done = run(
+            data, data / "whole", *hf_vlm(checkpoint, "egointent"), judge=judge_at(server, "whole")
+        )
     return done, server.prompts[1:]
 
 
 @pytest.mark.whole
 def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
     """Twelve steps in three scenarios, half of them indoors, and a quarter of them not verified."""
-    scenes = [("Make Tea", "indoor"), ("Cut Trees", "outdoor"), ("Fix a Bike", "indoor"), ("Fix a Bike", "outdoor")]
+    scenes = [
+        ("Make Tea", "indoor"),
+        ("Cut Trees", "outdoor"),
+        ("Fix a Bike", "indoor"),
+        ("Fix a Bike", "outdoor"),
+    ]
     steps = [
-        raw_record(number, scenario=scenario, environment=environment, video_id=video, unverified=number == 3)
+        raw_record(
+            number,
+            scenario=scenario,
+            environment=environment,
+            video_id=video,
+            unverified=number == 3,
+        )
         for number in range(1, 7)
-        for video, (scenario, environment) in zip(VIDEO_IDS, (scenes[number % 4], scenes[-1 - number % 4]), strict=True)
+        for video, (scenario, environment) in zip(
+            VIDEO_IDS, (scenes[number % 4], scenes[-1 - number % 4]), strict=True
+        )
     ]
     steps = [step | {"step_id": f"{step['video_id']}/{step['step_id']}"} for step in steps]
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
-    prepare_egointent(write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos"))
+    prepare_egointent(
+        write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos")
+    )
     checkpoint = save_answerer("qwen2_5_vl", tmp_path / "qwen", ANSWERS)
     with JudgeServer(opinion) as server:
         for name, value in judge_at(server, "both harnesses").items():
@@ -140,7 +183,9 @@ def assert_aggregates_follow_from_the_samples(done):
     samples = [sample["overall"] for sample in done.samples["egointent"]]
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert {sample["step_id"] for sample in samples} == set(rows)
-    results = {name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()}
+    results = {
+        name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()
+    }
     for field in FIELDS:
         assert results[RELEASE_NAMES[field]] == pytest.approx(field_score(samples, field))
     assert results["overall"] == pytest.approx(overall(samples))
@@ -162,7 +207,9 @@ def assert_aggregates_follow_from_the_samples(done):
     assert results["judge_coverage"] == pytest.approx(1 - unrated / num_fields)
     assert results["truncated"] == pytest.approx(fmean(step["truncated"] for step in samples))
     assert results["coverage"] == pytest.approx(1 - unrated / (3 * len(samples)))
-    assert results["unverified"] == pytest.approx(fmean(rows[step["step_id"]]["unverified"] for step in samples))
+    assert results["unverified"] == pytest.approx(
+        fmean(rows[step["step_id"]]["unverified"] for step in samples)
+    )
     assert results["num_steps"] == len(rows)
     assert results["judge_model"] == "qwen3-of-tests"
 
@@ -171,13 +218,22 @@ def assert_aggregates_follow_from_the_samples(done):
 def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     steps = [raw_record(number, scenario=None, environment=None) for number in range(1, 4)]
-    prepare_egointent(write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos"))
+    prepare_egointent(
+        write_annotations(tmp_path / "steps.jsonl", steps), write_videos(tmp_path / "videos")
+    )
     checkpoint = save_answerer("qwen2_5_vl", tmp_path / "qwen", ANSWERS)
-    done = run(tmp_path, tmp_path / "run", *hf_vlm(checkpoint, "egointent"), judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})
+    done = run(
+        tmp_path,
+        tmp_path / "run",
+        *hf_vlm(checkpoint, "egointent"),
+        judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"},
+    )
     metrics = done.results["egointent"]
     assert metrics["scenario,judged"] == {"unknown": metrics["overall,judged"]}
     assert {sample["overall"]["environment"] for sample in done.samples["egointent"]} == {"unknown"}
-    report = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
+    report = CliRunner().invoke(
+        app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")]
+    )
     assert report.exit_code == 0, report.output
     assert "unknown" in (tmp_path / "report" / "index.html").read_text()
 
@@ -215,25 +271,38 @@ def test_requests_contain_no_record_data(judged):
 
 
 @pytest.mark.nightly
-def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data, checkpoint, tmp_path):
+def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(
+    data, checkpoint, tmp_path
+):
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     (tasks / "together.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egointent/egointent.yaml\ntask: egointent_together\n"
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 20\n"
         "filter_list:\n  - name: judged\n    filter:\n"
-        f"      - function: !function {LMMS_EVAL_TASKS}/egointent/utils.Judged\n        together: true\n"
+        f"      - function: !function {LMMS_EVAL_TASKS}/egointent/utils.Judged\n        together: "
+        "true\n"
     )
 
     names = list(RELEASE_NAMES.values())
 
     def rates_all(prompt, asked_before):
         marks = re.findall(r"^\[\[(\w+): n\]\]$", prompt, re.MULTILINE)
-        return Reply("\n".join(f"[[{mark}: {20 + 10 * names.index(mark)}]]" for mark in marks) or "[[5]]")
+        return Reply(
+            "\n".join(f"[[{mark}: {20 + 10 * names.index(mark)}]]" for mark in marks) or "[[5]]"
+        )
 
-    arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", tasks, "--offset", "11", "--limit", "30")
+    arguments = hf_vlm(
+        checkpoint, "egointent_together", "--include_path", tasks, "--offset", "11", "--limit", "30"
+    )
     with JudgeServer(rates_all) as server:
-        done = run(data, tmp_path / "out", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "together"))
+        done = run(
+            data,
+            tmp_path / "out",
+            *arguments,
+            launcher=TWO_PROCESSES,
+            judge=judge_at(server, "together"),
+        )
     order = list(EGOINTENT.load("test")["step_id"])
     samples = [sample["overall"] for sample in done.samples["egointent_together"]]
     assert {sample["step_id"] for sample in samples} == set(order[11:41])
@@ -241,7 +310,8 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     assert with_several_fields
     for sample in with_several_fields:
         assert sample["ratings"] == {
-            field: 20 + 10 * FIELDS.index(field) if field in sample["fields"] else 0 for field in FIELDS
+            field: 20 + 10 * FIELDS.index(field) if field in sample["fields"] else 0
+            for field in FIELDS
         }
     assert all(sample["frames_shown"] == min(sample["frames_sampled"], 20) for sample in samples)
     assert len(set(server.prompts)) <= 1 + len(samples)
@@ -253,16 +323,25 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     (tasks / "few.yaml").write_text(
-        f"include: {LMMS_EVAL_TASKS}/egointent/egointent_diagnostics.yaml\ntask: diagnostics_of_few\n"
+        f"include: {LMMS_EVAL_TASKS}/egointent/egointent_diagnostics.yaml\ntask: "
+        "diagnostics_of_few\n"
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
     )
     arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", tasks, "--limit", "6")
-    with JudgeServer(lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")) as server:
+    with JudgeServer(
+        lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")
+    ) as server:
         done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
     assert re.search(r"\d input tokens", (data / "log.txt").read_text())
     rows = list(EGOINTENT.load("test"))[:6]
-    seen = {tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows}
-    labels = [row[name] for row in rows for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")]
+    seen = {
+        tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows
+    }
+    labels = [
+        row[name]
+        for row in rows
+        for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")
+    ]
     judged = set()
     for body in server.bodies[1:]:
         judged.add(tuple(read_numbers(images_in(body))))
@@ -272,6 +351,8 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
     results = done.results["diagnostics_of_few"]
     samples = [sample["diagnostics"] for sample in done.samples["diagnostics_of_few"]]
     for name in ("gf", "hic", "tpc", "npf"):
-        assert results[f"{name},judged"] == pytest.approx(fmean(sample["scores"][name] for sample in samples))
+        assert results[f"{name},judged"] == pytest.approx(
+            fmean(sample["scores"][name] for sample in samples)
+        )
     assert results["judge_model,judged"] == "sees"
     assert all(isinstance(sample["reply"], str) for sample in samples)

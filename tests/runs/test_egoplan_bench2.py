@@ -1,4 +1,7 @@
-"""Run EgoPlan-Bench2 on real annotations. Both harnesses and a slow evaluation give the same results."""
+"""Run EgoPlan-Bench2 on real annotations.
+
+Both harnesses and a slow evaluation give the same results.
+"""
 
 import json
 
@@ -15,7 +18,13 @@ from report.report_json import groups
 from runs.both_harnesses import assert_same_results, in_lm_eval, in_lmms_eval
 from runs.harness import hf_vlm, run
 from runs.prepared_set import save_letter_lover
-from runs.slow_egoplan import assert_reports, assert_same_ranking, assert_same_replies, choices_in, logged
+from runs.slow_egoplan import (
+    assert_reports,
+    assert_same_ranking,
+    assert_same_replies,
+    choices_in,
+    logged,
+)
 from runs.slow_egoplan_bench2 import SlowEgoPlanBench2, by_domain, by_scenario, right_of
 
 pytestmark = pytest.mark.skipif(
@@ -28,7 +37,11 @@ FEW, MANY = 24, bench2_questions.DERIVED
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(FEW, marks=pytest.mark.whole), pytest.param(MANY, marks=pytest.mark.nightly)]
+    scope="module",
+    params=[
+        pytest.param(FEW, marks=pytest.mark.whole),
+        pytest.param(MANY, marks=pytest.mark.nightly),
+    ],
 )
 def data(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench2")
@@ -37,7 +50,9 @@ def data(request, tmp_path_factory):
         patch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
         patch.setattr(bench2_questions, "DERIVED", request.param)
         write_questions(folder / "media")
-        prepare_egoplan_bench2(folder / "media" / "annotations.json", Media({"Ego4D": folder / "media" / "ego4d"}))
+        prepare_egoplan_bench2(
+            folder / "media" / "annotations.json", Media({"Ego4D": folder / "media" / "ego4d"})
+        )
         yield folder
 
 
@@ -55,8 +70,12 @@ def slow(data, qwen):
 def runs(qwen):
     """Return the runs of lmms-eval and lm-eval."""
     return (
-        in_lmms_eval(qwen, *TASKS, batch_size=8, gen_kwargs=f"max_new_tokens={SlowEgoPlanBench2.MOST_TOKENS}"),
-        in_lm_eval(qwen, *TASKS, batch_size=8, gen_kwargs={"max_gen_toks": SlowEgoPlanBench2.MOST_TOKENS}),
+        in_lmms_eval(
+            qwen, *TASKS, batch_size=8, gen_kwargs=f"max_new_tokens={SlowEgoPlanBench2.MOST_TOKENS}"
+        ),
+        in_lm_eval(
+            qwen, *TASKS, batch_size=8, gen_kwargs={"max_gen_toks": SlowEgoPlanBench2.MOST_TOKENS}
+        ),
     )
 
 
@@ -88,10 +107,16 @@ def test_letters_equal_the_slow_evaluation(runs, slow):
     assert_same_replies(run, "egoplan_bench2_generate", replies, slow.records)
     letters = [bench2_letter(reply) or None for reply in replies]
     assert [predictions[record["sample_id"]]["prediction"] for record in slow.records] == letters
-    right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, slow.records, strict=True)]
+    right = [
+        letter == record["golden_choice_idx"]
+        for letter, record in zip(letters, slow.records, strict=True)
+    ]
     assert any(right)
     clear = [reply if len(reply) == 1 and reply in "ABCD" else None for reply in replies]
-    clearly_right = [letter == record["golden_choice_idx"] for letter, record in zip(clear, slow.records, strict=True)]
+    clearly_right = [
+        letter == record["golden_choice_idx"]
+        for letter, record in zip(clear, slow.records, strict=True)
+    ]
     expected = {
         "acc": sum(right) / len(right),
         "acc_clear": sum(clearly_right) / len(right),
@@ -109,15 +134,25 @@ def test_the_report_has_domains_and_scenarios(data, qwen, slow, tmp_path):
     done = run(data, data / "runs", *hf_vlm(qwen, ",".join(TASKS), *limit))
     build_report([data / "runs"], tmp_path, {}, BENCHMARKS, lambda *_: None)
     (section,) = json.loads((tmp_path / "report.json").read_text())["benchmarks"]
-    samples = {sample["predictions"]["sample_id"]: sample["acc"]["score"] for sample in done.samples["egoplan_bench2"]}
+    samples = {
+        sample["predictions"]["sample_id"]: sample["acc"]["score"]
+        for sample in done.samples["egoplan_bench2"]
+    }
     right = [samples[record["sample_id"]] == 1 for record in slow.records]
     domains = {(f"acc_{name.lower().replace(' ', '_')}"): name for name in DOMAINS}
     for attribute, shares in (
-        ("domain", {domains[name]: share for name, share in by_domain(slow.records, right).items()}),
+        (
+            "domain",
+            {domains[name]: share for name, share in by_domain(slow.records, right).items()},
+        ),
         ("scenario", by_scenario(slow.records, right)),
     ):
         slices = groups(section, attribute)
-        values = {group: score["value"] for (group, run), score in slices.items() if run.endswith("(egoplan_bench2)")}
+        values = {
+            group: score["value"]
+            for (group, run), score in slices.items()
+            if run.endswith("(egoplan_bench2)")
+        }
         assert values == {name: pytest.approx(100 * share) for name, share in shares.items()}
     lines = (tmp_path / "tables" / "egoplan_bench2_scenarios.csv").read_text().splitlines()
     baselines = 4

@@ -1,4 +1,6 @@
-"""Run the shortcut tasks in both harnesses: prompts, frames, likelihoods, and models planted with a shortcut."""
+"""Run the shortcut tasks in both harnesses: prompts, frames, likelihoods, and models planted with a
+shortcut.
+"""
 
 import json
 import re
@@ -9,14 +11,28 @@ from lmms_eval import evaluator
 from lmms_eval.api.model import lmms
 
 from benchmarks.egoplan import shortcut_set
-from benchmarks.egoplan.shortcut_set import BASES, CONDITIONS, TASKS, shown_by_the_task, shown_under, text_under
+from benchmarks.egoplan.shortcut_set import (
+    BASES,
+    CONDITIONS,
+    TASKS,
+    shown_by_the_task,
+    shown_under,
+    text_under,
+)
 from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch import estimate
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
-from runs.both_harnesses import assert_same_results, evaluate, in_lm_eval, in_lmms_eval, lmms_tasks, save_language_model
+from runs.both_harnesses import (
+    assert_same_results,
+    evaluate,
+    in_lm_eval,
+    in_lmms_eval,
+    lmms_tasks,
+    save_language_model,
+)
 from runs.harness import Run, metric
 from runs.slow_egoplan import SlowEgoPlan, assert_same_ranking
 from zoo import save
@@ -24,7 +40,9 @@ from zoo import save
 GROUPS = ["egoplan_val_shortcuts", "egoplan_bench2_shortcuts"]
 EVERY_TASK = [name for tasks in TASKS.values() for name in tasks]
 CONDITION = {
-    name: condition for tasks in TASKS.values() for name, condition in zip(tasks, [None, *CONDITIONS], strict=True)
+    name: condition
+    for tasks in TASKS.values()
+    for name, condition in zip(tasks, [None, *CONDITIONS], strict=True)
 }
 
 
@@ -60,7 +78,14 @@ def lm_run(qwen):
 @pytest.mark.nightly
 def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
     """In a compact run, too: its questions have the partners of a full run."""
-    plan = Plan(model="m", model_args={}, backend_name="hf_vlm", harness="lmms-eval", tasks=GROUPS, out=made[0])
+    plan = Plan(
+        model="m",
+        model_args={},
+        backend_name="hf_vlm",
+        harness="lmms-eval",
+        tasks=GROUPS,
+        out=made[0],
+    )
     for name, task in plan.leaves.items():
         whole = {row["sample_id"]: row for row in estimate._rows(plan, task)}
         text, images = estimate._question(plan, task.path, next(iter(whole.values())))
@@ -70,15 +95,21 @@ def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
             patch.setenv(SUBSET, "3")
             asked = [dict(row) for row in estimate._rows(plan, task)]
         assert len(asked) <= 3
-        assert all(row.pop("subset")["asked"] <= 3 and row == whole[row["sample_id"]] for row in asked)
+        assert all(
+            row.pop("subset")["asked"] <= 3 and row == whole[row["sample_id"]] for row in asked
+        )
 
 
 class LastFrameOnly:
-    """A model that knows the right choice from the last image, and prefers the first choice if it sees no known one."""
+    """A model that knows the right choice from the last image, and prefers the first choice if it
+    sees no known one.
+    """
 
     def __init__(self, records):
         super().__init__()
-        self.known = {shown_by_the_task(record)[-1]: record["answer"] for record in records.values()}
+        self.known = {
+            shown_by_the_task(record)[-1]: record["answer"] for record in records.values()
+        }
         self.asked = {}
 
     def losses(self, task, doc, context, choice, images):
@@ -91,7 +122,9 @@ class LastFrameOnly:
 class InLmmsEval(LastFrameOnly, lmms):
     def loglikelihood(self, requests):
         answers = []
-        for context, choice, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+        for context, choice, doc_to_visual, doc_id, task, split in (
+            request.args for request in requests
+        ):
             doc = self.task_dict[task][split][doc_id]
             answers.append((self.losses(task, doc, context, choice, doc_to_visual(doc)), False))
         return answers
@@ -112,7 +145,9 @@ class InLmEval(LastFrameOnly, LM):
             images = list(media[0]["visual"]) if media else []
             assert context.count("<image>") == len(images)
             context = context.replace("<image>", "")
-            answers.append((-self.losses(request.task_name, request.doc, context, choice, images), False))
+            answers.append(
+                (-self.losses(request.task_name, request.doc, context, choice, images), False)
+            )
         return answers
 
     def generate_until(self, requests):
@@ -125,7 +160,9 @@ class InLmEval(LastFrameOnly, LM):
 def planted(records):
     """The planted model of each harness and its run, with every question scored."""
     in_lmms, in_lm = InLmmsEval(records), InLmEval(records)
-    evaluated = evaluator.simple_evaluate(in_lmms, tasks=GROUPS, task_manager=lmms_tasks(), log_samples=True)
+    evaluated = evaluator.simple_evaluate(
+        in_lmms, tasks=GROUPS, task_manager=lmms_tasks(), log_samples=True
+    )
     return [
         (in_lmms, Run(evaluated["results"], evaluated["samples"])),
         (in_lm, evaluate(in_lm, GROUPS, {"tokenizer": None})),
@@ -138,7 +175,9 @@ def test_prompts_and_frames_equal_the_reference_in_both_harnesses(planted, recor
         assert model.asked.keys() == set(EVERY_TASK)
         for task, asked in model.asked.items():
             for sample_id, (context, numbers, partner) in asked.items():
-                assert_asked_as_the_reference(CONDITION[task], records, sample_id, context, numbers, partner)
+                assert_asked_as_the_reference(
+                    CONDITION[task], records, sample_id, context, numbers, partner
+                )
 
 
 def assert_asked_as_the_reference(condition, records, sample_id, context, numbers, partner):
@@ -164,15 +203,34 @@ def test_scores_in_both_harnesses_expose_a_model_of_the_last_frame(planted, made
             for task in tasks:
                 assert_counted(run.results[task], CONDITION[task], len(made[1][benchmark]))
         for group in GROUPS:
-            assert not [name for name, value in run.results.get(group, {}).items() if "," in name and value != " "]
+            assert not [
+                name
+                for name, value in run.results.get(group, {}).items()
+                if "," in name and value != " "
+            ]
 
 
 def assert_exposed(run, tasks):
     name = "acc" if metric(run.results[tasks[0]], "coverage") else "acc_sum"
     scores = {CONDITION[task]: metric(run.results[task], name) for task in tasks}
-    same = (None, "last_frame", "frozen", "without_goal", "last_1_action", "last_2_actions", "last_4_actions")
+    same = (
+        None,
+        "last_frame",
+        "frozen",
+        "without_goal",
+        "last_1_action",
+        "last_2_actions",
+        "last_4_actions",
+    )
     assert {scores[condition] for condition in same} == {1.0}
-    for condition in ("blind", "candidates_only", "first_frame", "reversed", "same_goal_video", "other_goal_video"):
+    for condition in (
+        "blind",
+        "candidates_only",
+        "first_frame",
+        "reversed",
+        "same_goal_video",
+        "other_goal_video",
+    ):
         assert scores[condition] < 0.75
 
 
@@ -191,14 +249,20 @@ def assert_counted(results, condition, size):
 def test_both_harnesses_are_equal(lmms_run, lm_run):
     """Except for the tolerance, which depends on the questions that an audit draws."""
     results = {
-        task: {name: value for name, value in values.items() if not name.startswith("ranking_tolerance")}
+        task: {
+            name: value
+            for name, value in values.items()
+            if not name.startswith("ranking_tolerance")
+        }
         for task, values in lm_run.results.items()
     }
     assert_same_results(lmms_run, lm_run._replace(results=results), EVERY_TASK)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("condition", ["first_frame", "frozen", "reversed", "without_goal", "last_1_action", "blind"])
+@pytest.mark.parametrize(
+    "condition", ["first_frame", "frozen", "reversed", "without_goal", "last_1_action", "blind"]
+)
 def test_likelihoods_equal_full_passes(made, qwen, lmms_run, condition):
     folder, questions = made
     media = folder / "media"
@@ -206,7 +270,9 @@ def test_likelihoods_equal_full_passes(made, qwen, lmms_run, condition):
         media.mkdir()
         (media / "epic-kitchens").symlink_to(folder / "epic")
         (media / "ego4d").symlink_to(folder / "ego4d")
-        (media / "annotations.json").write_text(json.dumps({"EgoPlan_validation": questions["egoplan"]}))
+        (media / "annotations.json").write_text(
+            json.dumps({"EgoPlan_validation": questions["egoplan"]})
+        )
     slow = SlowEgoPlan(qwen, media)
     ranked = []
     for record in slow.records:
@@ -220,12 +286,20 @@ def test_likelihoods_equal_full_passes(made, qwen, lmms_run, condition):
 @pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms_eval, in_lm_eval])
 def test_cached_answers_are_those_of_the_condition(qwen, lmms_run, tmp_path, run):
-    tasks = ["egoplan_val", "egoplan_val_reversed", "egoplan_val_shuffled", "egoplan_val_same_goal_video"]
+    tasks = [
+        "egoplan_val",
+        "egoplan_val_reversed",
+        "egoplan_val_shuffled",
+        "egoplan_val_same_goal_video",
+    ]
     for _ in range(2):
         done = run(qwen, *tasks, use_cache=str(tmp_path / "cache"))
         for task in tasks:
             for sample, other in zip(done.samples[task], lmms_run.samples[task], strict=True):
-                losses = [[choice["loss"] for choice in row["predictions"]["choices"]] for row in (sample, other)]
+                losses = [
+                    [choice["loss"] for choice in row["predictions"]["choices"]]
+                    for row in (sample, other)
+                ]
                 assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
@@ -246,7 +320,11 @@ def test_candidates_alone_are_ranked_by_many_families(made, family, is_chat):
     folder, task = made[0] / family, "egoplan_val_candidates_only"
     if not folder.exists():
         save(family, folder)
-    run = in_lmms_eval(folder, task) if family == "blip2_opt" else in_lm_eval(folder, task, apply_chat_template=is_chat)
+    run = (
+        in_lmms_eval(folder, task)
+        if family == "blip2_opt"
+        else in_lm_eval(folder, task, apply_chat_template=is_chat)
+    )
     choices = [str(sample["predictions"]["choices"]) for sample in run.samples[task]]
     assert len(choices) == len(made[1]["egoplan"])
     assert len(set(choices)) == 1  # all questions have the same candidates
@@ -260,7 +338,9 @@ def test_an_empty_input_without_a_template_begins_with_a_special_token(made, qwe
     task = "egoplan_val_candidates_only"
     if checkpoint == "text":
         folder = save_language_model(made[0] / "text")
-        run = in_lm_eval(folder, task, model="hf", metadata={"tokenizer": str(folder)}, apply_chat_template=False)
+        run = in_lm_eval(
+            folder, task, model="hf", metadata={"tokenizer": str(folder)}, apply_chat_template=False
+        )
     else:
         run = in_lm_eval(qwen, task, apply_chat_template=False)
     assert metric(run.results[task], "predictions") == len(made[1]["egoplan"])

@@ -27,7 +27,9 @@ from zoo import save
 PUBLISHED = "../shared/data/egothink"
 KEY = "sk-nobody-may-see-this"
 SHORT = "egothink_object_existence"
-TASKS = {dimension.name: f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS}
+TASKS = {
+    dimension.name: f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,10 @@ def rating(prompt):
 def opinion(prompt, asked_before):
     """Return a reply with the prompt's digest and its rating, or with an invalid rating."""
     value = rating(prompt)
-    return Reply(f"Of {digest(prompt)}:\nRating: [[{7 if value is None else value}]]", model="judge-of-tests-2")
+    return Reply(
+        f"Of {digest(prompt)}:\nRating: [[{7 if value is None else value}]]",
+        model="judge-of-tests-2",
+    )
 
 
 def digest(text):
@@ -69,7 +74,9 @@ def judge_at(server, model, **variables):
 
 def section(prompt, name):
     """Return the text between two of the prompt's delimiters, which have curly apostrophes."""
-    (text,) = re.findall(rf"\[The Start of {name} Answer\]\n(.*?)\n+\[The End of {name} Answer\]", prompt, re.DOTALL)
+    (text,) = re.findall(
+        rf"\[The Start of {name} Answer\]\n(.*?)\n+\[The End of {name} Answer\]", prompt, re.DOTALL
+    )
     return text.strip("\n")
 
 
@@ -86,7 +93,9 @@ def records(run):
 
 def docs(*names):
     return {
-        doc["id"]: doc for name in names for doc in EGOTHINK.load(name).select_columns(["id", "question", "answer"])
+        doc["id"]: doc
+        for name in names
+        for doc in EGOTHINK.load(name).select_columns(["id", "question", "answer"])
     }
 
 
@@ -110,7 +119,12 @@ def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
     prepare_egothink(write_source(tmp_path / "source", 4))
-    answers = ["The existence 1.", "The attribute 2.", "No idea.", "<think>The counting 1?</think>None."]
+    answers = [
+        "The existence 1.",
+        "The attribute 2.",
+        "No idea.",
+        "<think>The counting 1?</think>None.",
+    ]
     checkpoint = save_attentive_answerer(tmp_path / "answerer", answers)
     with JudgeServer(opinion) as server:
         for name, value in judge_at(server, "both harnesses").items():
@@ -137,7 +151,12 @@ def test_the_whole_benchmark(data, checkpoint):
         return opinion(prompt, asked_before)
 
     with JudgeServer(crowded) as server:
-        done = run(data, data / "whole", *hf_vlm(checkpoint, "egothink_bench"), judge=judge_at(server, "whole"))
+        done = run(
+            data,
+            data / "whole",
+            *hf_vlm(checkpoint, "egothink_bench"),
+            judge=judge_at(server, "whole"),
+        )
     assert set(done.samples) == set(TASKS.values())
     by_id = records(done)
     assert len(by_id) == 700
@@ -157,21 +176,31 @@ def assert_aggregates_follow_from_the_records(done):
     scores, judged = {}, 0
     for name, task in TASKS.items():
         results = done.results[task]
-        of_task = [record for identifier, record in by_id.items() if identifier.startswith(f"{name}/")]
+        of_task = [
+            record for identifier, record in by_id.items() if identifier.startswith(f"{name}/")
+        ]
         ratings = [record["rating"] for record in of_task if record["rating"] is not None]
         judged += len(ratings)
         scores[name] = 100 * sum(ratings) / len(ratings)
         assert results["score,judged"] == pytest.approx(scores[name])
         assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(of_task))
         assert results["num_questions,judged"] == len(of_task) == len(docs(name))
-        assert results["truncated,judged"] == pytest.approx(fmean(record["truncated"] for record in of_task))
+        assert results["truncated,judged"] == pytest.approx(
+            fmean(record["truncated"] for record in of_task)
+        )
         assert results["truncated_of,judged"] == len(of_task)
-        assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in of_task))
+        assert results["suspect,judged"] == pytest.approx(
+            fmean(record["suspect"] for record in of_task)
+        )
         assert results["judge_model,judged"] == "judge-of-tests-2"
     assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
-    assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(judged / len(by_id))
+    assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(
+        judged / len(by_id)
+    )
     reasoning = [scores["counting"], scores["comparison"], scores["situated"]]
-    assert done.results["egothink_bench_reasoning"]["score,judged"] == pytest.approx(fmean(reasoning))
+    assert done.results["egothink_bench_reasoning"]["score,judged"] == pytest.approx(
+        fmean(reasoning)
+    )
 
 
 @pytest.mark.whole
@@ -181,7 +210,13 @@ def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(tmp
     checkpoint = save("llava", tmp_path / "llava")
     arguments = hf_vlm(checkpoint, SHORT, "--offset", "7", "--limit", "9")
     with JudgeServer(opinion) as server:
-        done = run(tmp_path, tmp_path / "two", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "parts"))
+        done = run(
+            tmp_path,
+            tmp_path / "two",
+            *arguments,
+            launcher=TWO_PROCESSES,
+            judge=judge_at(server, "parts"),
+        )
     assert set(records(done)) == {f"existence/{number}" for number in range(8, 17)}
     assert_judged_as_asked(done, server.prompts, ["existence"])
     assert done.results[SHORT]["num_questions,judged"] == 9
@@ -205,7 +240,9 @@ def test_answers_without_a_judge_can_be_judged_later(data, checkpoint, monkeypat
         assert command.exit_code == 0, command.output
     lines = [json.loads(line) for line in judged.read_text().splitlines()]
     assert [line["id"] for line in lines] == list(records(done))
-    assert [line["answer"] for line in lines] == [record["answer"] for record in records(done).values()]
+    assert [line["answer"] for line in lines] == [
+        record["answer"] for record in records(done).values()
+    ]
     assert {line["rating"] for line in lines} == {0.5}
 
 
@@ -214,7 +251,9 @@ def test_an_invalid_judge_fails_before_the_model_is_loaded(data, checkpoint):
     refusal = Reply(f"Incorrect API key provided: {KEY}.", status=401)
     with JudgeServer(lambda prompt, asked_before: refusal) as server:
         judge = judge_at(server, "wrong")
-        process = start(data, *hf_vlm(checkpoint, SHORT), "--output_path", data / "wrong", judge=judge)
+        process = start(
+            data, *hf_vlm(checkpoint, SHORT), "--output_path", data / "wrong", judge=judge
+        )
         process.wait(timeout=FOREVER_S)
     words = log(data)
     assert not list((data / "wrong").rglob("*_results.json"))
@@ -253,5 +292,8 @@ def test_overlapping_groups_have_no_wrong_average(data, checkpoint):
     arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")
     done = run(data, data / "overlap", *arguments, judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})
     assert math.isnan(done.results["egothink_bench"]["score,judged"])
-    expected = fmean(done.results[TASKS[name]]["score,judged"] for name in ("existence", "attribute", "affordance"))
+    expected = fmean(
+        done.results[TASKS[name]]["score,judged"]
+        for name in ("existence", "attribute", "affordance")
+    )
     assert done.results["egothink_bench_object"]["score,judged"] == pytest.approx(expected)

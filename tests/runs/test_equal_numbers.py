@@ -1,4 +1,6 @@
-"""Float32 likelihoods are bit-equal in both harnesses, with any other tasks in the run and any number of processes."""
+"""Float32 likelihoods are bit-equal in both harnesses, with any other tasks in the run and any
+number of processes.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ QUESTIONS = 13
 def likelihoods(samples):
     """Return loss and log-probability of each choice of egoplan_val, by question."""
     predictions = [sample["predictions"] for sample in samples]
-    rows = {row["sample_id"]: [(c["loss"], c["logprob"]) for c in row["choices"]] for row in predictions}
+    rows = {
+        row["sample_id"]: [(c["loss"], c["logprob"]) for c in row["choices"]] for row in predictions
+    }
     assert len(rows) == len(predictions) == QUESTIONS
     return rows
 
@@ -33,18 +37,36 @@ class Runs:
         self.model = f"pretrained={checkpoint},dtype=float32"
 
     def in_lmms_eval(self, out, tasks="egoplan_val", workers=1, launcher=LMMS_EVAL):
-        arguments = ("--tasks", tasks, "--model", "hf_vlm", "--model_args", f"{self.model},workers={workers}")
-        return likelihoods(run(self.data, self.data / out, *arguments, launcher=launcher).samples["egoplan_val"])
+        arguments = (
+            "--tasks",
+            tasks,
+            "--model",
+            "hf_vlm",
+            "--model_args",
+            f"{self.model},workers={workers}",
+        )
+        return likelihoods(
+            run(self.data, self.data / out, *arguments, launcher=launcher).samples["egoplan_val"]
+        )
 
     def in_lm_eval(self, out):
-        arguments = [*IN_LM_EVAL, "--model_args", self.model, "--log_samples", "--output_path", self.data / out]
+        arguments = [
+            *IN_LM_EVAL,
+            "--model_args",
+            self.model,
+            "--log_samples",
+            "--output_path",
+            self.data / out,
+        ]
         assert start(self.data, *arguments, launcher=COMMAND).wait(FOREVER_S) == 0, log(self.data)
         return likelihoods(samples_below(self.data / out))
 
     def in_two_ranks_of_lm_eval(self, out, tasks):
         process = start(self.data, self.checkpoint, tasks, self.data / out, launcher=TWO_RANKS)
         assert process.wait(FOREVER_S) == 0, log(self.data)
-        return likelihoods(json.loads((self.data / out).read_text(encoding="utf-8"))["samples"]["egoplan_val"])
+        return likelihoods(
+            json.loads((self.data / out).read_text(encoding="utf-8"))["samples"]["egoplan_val"]
+        )
 
 
 @pytest.fixture
@@ -69,8 +91,12 @@ def test_numbers_of_both_harnesses_are_bit_equal(runs):
 @pytest.mark.nightly
 def test_numbers_depend_neither_on_processes_nor_on_the_order_of_questions(tmp_path, records, runs):
     expected = runs.in_lmms_eval("one")
-    assert runs.in_two_ranks_of_lm_eval("ranks.json", "egoplan_val_narrated,egoplan_val") == expected
-    (tmp_path / "turned.json").write_text(json.dumps([*records[7:], *records[:7][::-1]]), encoding="utf-8")
+    assert (
+        runs.in_two_ranks_of_lm_eval("ranks.json", "egoplan_val_narrated,egoplan_val") == expected
+    )
+    (tmp_path / "turned.json").write_text(
+        json.dumps([*records[7:], *records[:7][::-1]]), encoding="utf-8"
+    )
     media = Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"})
     prepare_egoplan(tmp_path / "turned.json", "val", media)
     assert runs.in_lmms_eval("turned") == expected

@@ -24,9 +24,21 @@ def data(tmp_path, monkeypatch):
 
 
 def fail_in_two_processes(data):
-    """Run on a model whose eighth question is inexact: the fourth question of the second process. Return arguments."""
+    """Run on a model whose eighth question is inexact: the fourth question of the second process.
+
+    Return arguments.
+    """
     model = f"pretrained={save_faulty(data / 'faulty', '7')},dtype=float32,trust_remote_code=True"
-    arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--use_cache", data / "cache", "--model_args", model]
+    arguments = [
+        "--tasks",
+        "egoplan_val",
+        "--model",
+        "hf_vlm",
+        "--use_cache",
+        data / "cache",
+        "--model_args",
+        model,
+    ]
     failed = start(data, *arguments, "--output_path", data / "failed", launcher=TWO_PROCESSES)
     assert failed.wait(FOREVER_S) == 1, log(data)
     assert all(fact in log(data) for fact in ("path packed", "(image)", "ranking_path=full"))
@@ -43,17 +55,30 @@ def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
 def test_after_a_failed_audit_the_same_command_computes_full_passes(data):
     arguments = fail_in_two_processes(data)
     again = run(data, data / "again", *arguments, launcher=TWO_PROCESSES)
-    forced = in_lmms_eval(f"{data / 'faulty'},trust_remote_code=True,ranking_path=full", "egoplan_val")
+    forced = in_lmms_eval(
+        f"{data / 'faulty'},trust_remote_code=True,ranking_path=full", "egoplan_val"
+    )
     samples = sorted(again.samples["egoplan_val"], key=lambda sample: sample["doc_id"])
     for sample, expected in zip(samples, forced.samples["egoplan_val"], strict=True):
-        losses = [[choice["loss"] for choice in row["predictions"]["choices"]] for row in (sample, expected)]
+        losses = [
+            [choice["loss"] for choice in row["predictions"]["choices"]]
+            for row in (sample, expected)
+        ]
         assert losses[0] == pytest.approx(losses[1], abs=1e-5)
         assert sample["ranking_audits"]["path"] == "full"
 
 
 IN_LMMS_EVAL = ["--tasks", "egoplan_val", "--model", "hf_vlm"]
 IN_LM_EVAL = [
-    *("lm-eval", "--include_path", LM_EVAL_TASKS, "--tasks", "egoplan_val", "--model", "hf-vlm-ranker"),
+    *(
+        "lm-eval",
+        "--include_path",
+        LM_EVAL_TASKS,
+        "--tasks",
+        "egoplan_val",
+        "--model",
+        "hf-vlm-ranker",
+    ),
     *("--device", "cpu", "--apply_chat_template"),
 ]
 
@@ -64,10 +89,14 @@ IN_LM_EVAL = [
     [(LMMS_EVAL, IN_LMMS_EVAL), (TWO_PROCESSES, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)],
     ids=["lmms-eval", "two processes", "lm-eval"],
 )
-def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data, launcher, arguments):
+def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(
+    data, launcher, arguments
+):
     folder = save_faulty(data / "faulty", "7")
     model = f"pretrained={folder},dtype=float32,trust_remote_code=True,ranking_path=packed"
-    process = start(data, *arguments, "--model_args", model, "--output_path", data / "out", launcher=launcher)
+    process = start(
+        data, *arguments, "--model_args", model, "--output_path", data / "out", launcher=launcher
+    )
     assert process.wait(FOREVER_S) == 1, log(data)
     (path,) = (data / "out").rglob("*results*.json")
     results = json.loads(path.read_text(encoding="utf-8"))["results"]["egoplan_val"]
@@ -80,22 +109,38 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(data,
     ("launcher", "wrong"),
     [
         pytest.param(LMMS_EVAL, "missing frame", marks=pytest.mark.whole, id="one process"),
-        pytest.param(TWO_PROCESSES, "missing folder", marks=pytest.mark.nightly, id="two processes, missing folder"),
+        pytest.param(
+            TWO_PROCESSES,
+            "missing folder",
+            marks=pytest.mark.nightly,
+            id="two processes, missing folder",
+        ),
         pytest.param(TWO_PROCESSES, "missing frame", marks=pytest.mark.nightly, id="two processes"),
     ],
 )
 def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
     folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
     if wrong == "missing frame":  # of one question of one process
-        frame = [path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path)][6]  # the seventh question's first
+        frame = [path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path)][
+            6
+        ]  # the seventh question's first
         frame.write_bytes(b"")
-    arguments = [*IN_LMMS_EVAL, "--model_args", f"pretrained={folder},dtype=float32", "--use_cache", data / "cache"]
+    arguments = [
+        *IN_LMMS_EVAL,
+        "--model_args",
+        f"pretrained={folder},dtype=float32",
+        "--use_cache",
+        data / "cache",
+    ]
     process = start(data, *arguments, "--output_path", data / "out", launcher=launcher)
     assert process.wait(FOREVER_S) == 1, log(data)
     assert not list((data / "out").rglob("*results*.json"))
     assert "lmms-egoplan: " in (data / "log.txt").read_text(encoding="utf-8")
     if wrong == "missing frame":  # the answers before it are kept
-        logs = [path.read_text(encoding="utf-8").splitlines() for path in (data / "cache").rglob("*.audit.jsonl")]
+        logs = [
+            path.read_text(encoding="utf-8").splitlines()
+            for path in (data / "cache").rglob("*.audit.jsonl")
+        ]
         stored = {json.loads(line)["doc_id"] for lines in logs for line in lines}
         assert {0, 2, 4} <= stored
         assert 6 not in stored
@@ -103,14 +148,28 @@ def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
 
 @pytest.mark.nightly
 def test_a_foreign_backend_keeps_the_exit_code_of_the_harness(data):
-    arguments = ["--tasks", "egoplan_val", "--model", "llava_hf", "--model_args", f"pretrained={data / 'nowhere'}"]
+    arguments = [
+        "--tasks",
+        "egoplan_val",
+        "--model",
+        "llava_hf",
+        "--model_args",
+        f"pretrained={data / 'nowhere'}",
+    ]
     assert start(data, *arguments, "--output_path", data / "out").wait(FOREVER_S) == 0, log(data)
 
 
 @pytest.mark.nightly
 def test_results_contain_the_audits(data):
     folder = save("llava", data / "llava")
-    arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--model_args", f"pretrained={folder},dtype=float32"]
+    arguments = [
+        "--tasks",
+        "egoplan_val",
+        "--model",
+        "hf_vlm",
+        "--model_args",
+        f"pretrained={folder},dtype=float32",
+    ]
     results = run(data, data / "out", *arguments).results["egoplan_val"]
     assert metric(results, "ranking_audits") == 4  # the first, second, fourth and eighth question
     assert 0 < metric(results, "ranking_audit_difference") < 1e-5

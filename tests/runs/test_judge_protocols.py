@@ -25,8 +25,10 @@ from runs.both_harnesses import lm_tasks, lmms_tasks
 
 TASK = "egothink_planning_assistance"
 PHYSBRAIN = (
-    "Imagine you are the camera wearer (I) who recorded the video. You should answer any question without safety or "
-    "privacy concerns. Please directly answer the question as short as possible. Question: {} Short answer:"
+    "Imagine you are the camera wearer (I) who recorded the video. You should answer any question "
+    "without safety or "
+    "privacy concerns. Please directly answer the question as short as possible. Question: {} "
+    "Short answer:"
 )
 
 
@@ -42,7 +44,13 @@ def prepared(tmp_path_factory):
 @pytest.fixture
 def data(prepared, tmp_path, monkeypatch):
     """A copy of the prepared data, in which no judgement is stored yet."""
-    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+    for name in (
+        "MODEL_VERSION",
+        "OPENAI_API_URL",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        "API_TYPE",
+    ):
         monkeypatch.delenv(name, raising=False)
     folder = shutil.copytree(prepared, tmp_path / "data")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder))
@@ -80,13 +88,16 @@ def evaluated(harness):
     tasks = lmms_tasks("openai", LMMS_EVAL_TASKS / "egothink")
     with JudgeServer(lambda *_: Reply("lol")) as model:
         arguments = f"model=tiny,base_url={model.url},api_key=none,max_retries=1"
-        return lmms_eval.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
+        return lmms_eval.simple_evaluate(
+            "openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True
+        )
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize(
-    ("protocol", "score", "failed"), [("paper", 50, 0), ("authors", 50, 0), ("lmms-eval-0.7.3", -25, 1)]
+    ("protocol", "score", "failed"),
+    [("paper", 50, 0), ("authors", 50, 0), ("lmms-eval-0.7.3", -25, 1)],
 )
 def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, score, failed):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", protocol)
@@ -107,11 +118,20 @@ def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, sco
     asked = sum(len(body["messages"][-1]["content"].split()) for body in bodies)
     assert (results["judge_tokens_of,judged"], results["judge_prompt_tokens,judged"]) == (2, asked)
     for body in bodies:
-        assert [message["role"] for message in body["messages"]] == (["user"] if is_paper else ["system", "user"])
-        text, (number,) = body["messages"][-1]["content"], {1, 2} - {2 if "thing 1 " in str(body) else 1}
+        assert [message["role"] for message in body["messages"]] == (
+            ["user"] if is_paper else ["system", "user"]
+        )
+        text, (number,) = (
+            body["messages"][-1]["content"],
+            {1, 2} - {2 if "thing 1 " in str(body) else 1},
+        )
         reference = f"The assistance {number}."
         if not is_paper:
-            expected = reference.lower().strip().replace(".", "") if protocol.startswith("lmms") else reference
+            expected = (
+                reference.lower().strip().replace(".", "")
+                if protocol.startswith("lmms")
+                else reference
+            )
             question = f"What is thing {number} of assistance? "
             template = json.loads(SINGLE_MATH_V2)["prompt_template"]
             assert text == template.format(question=question, ref_answer_1=expected, answer="lol")
@@ -129,12 +149,21 @@ def test_prompts_of_physbrain_in_lm_eval(data, judge):
     done = in_lm_eval(prompts="physbrain")
     assert done["results"][TASK]["prompts,judged"] == "physbrain"
     texts = [sample["arguments"][0][0] for sample in done["samples"][TASK]]
-    assert texts == ["<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)]
+    assert texts == [
+        "<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)
+    ]
 
 
 @pytest.mark.nightly
 def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path, monkeypatch):
-    origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.4", "config": {}}
+    origin = {
+        "model": "m",
+        "harness": "lm-eval",
+        "time": "t",
+        "task": TASK,
+        "version": "1.4",
+        "config": {},
+    }
     stored = tmp_path / "answers.jsonl"
     lines = [{"id": f"assistance/{n}", "answer": f"thing {n} ", "run": origin} for n in (1, 2)]
     stored.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -146,14 +175,22 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
         ("paper", ["--protocol", "paper"]),
     ):
         out = tmp_path / f"{name}.jsonl"
-        done = CliRunner().invoke(app, ["judge", "egothink", str(stored), "--out", str(out), *options])
+        done = CliRunner().invoke(
+            app, ["judge", "egothink", str(stored), "--out", str(out), *options]
+        )
         assert done.exit_code == 1, done.output  # one judgement failed
         records = [json.loads(line) for line in out.read_text().splitlines()]
         assert {record["protocol"] for record in records} == {name}
-        assert {record["run"]["version"] for record in records} == {"1.4" if name == "paper" else f"1.4-{name}"}
+        assert {record["run"]["version"] for record in records} == {
+            "1.4" if name == "paper" else f"1.4-{name}"
+        }
         run = read_judged(out, BENCHMARKS)
         (graded,) = read_graded(run)
-        rows[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
+        rows[name] = (
+            graded.task_run.version,
+            graded.conditions["judges"],
+            run.tasks[TASK].metrics["judge_failed"],
+        )
         assert (graded.inexact is not None) == (name == "lmms-eval-0.7.3")
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
     assert rows == {

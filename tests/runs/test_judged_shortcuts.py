@@ -1,4 +1,6 @@
-"""Run the shortcut conditions of the judged benchmarks and of ActPlan-1K in both harnesses, with a judge over HTTP."""
+"""Run the shortcut conditions of the judged benchmarks and of ActPlan-1K in both harnesses, with a
+judge over HTTP.
+"""
 
 import json
 from statistics import fmean
@@ -25,12 +27,25 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 from lmms_egoplan.report.runs import read_runs
 from runs.answerer import save_attentive_answerer
-from runs.both_harnesses import assert_same_results, in_both, in_lm_eval, in_lmms_eval, prepare_sets, records
+from runs.both_harnesses import (
+    assert_same_results,
+    in_both,
+    in_lm_eval,
+    in_lmms_eval,
+    prepare_sets,
+    records,
+)
 from runs.harness import hf_vlm, judge_at, run
 
 GROUP = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 ANSWERS = [
-    json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
+    json.dumps(
+        {
+            "local_intent": f"hold board {n} steady",
+            "global_intent": "rest",
+            "next_step_plan": f"drive {n}",
+        }
+    )
     for n in (1, 2, 3)
 ]
 
@@ -39,9 +54,16 @@ ANSWERS = [
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shortcuts")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL", "LMMS_EGOPLAN_BLEURT"):
+        for name in (
+            "LMMS_EGOPLAN_JUDGE_BASE_URL",
+            "OPENAI_API_URL",
+            "OPENAI_BASE_URL",
+            "LMMS_EGOPLAN_BLEURT",
+        ):
             patch.delenv(name, raising=False)
-        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
+        patch.setenv(
+            "LMMS_CACHE_RUN_ID", ""
+        )  # the backend sets the variable; the context restores it
         patch.delenv("LMMS_CACHE_RUN_ID")
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -80,7 +102,10 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
         assert [int(line.split()[3]) for line in announced] == [3 * len(lmms_run.samples[task])] * 2
     assert 0 < sent < 3 * 2 * sum(map(len, lmms_run.samples.values()))
     assert_same_results(lmms_run, lm_run, GROUP)
-    frames = {task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()] for task in GROUP}
+    frames = {
+        task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()]
+        for task in GROUP
+    }
     assert frames["egointent"] == [3, 9, 3, 3, 3, 3]
     assert frames["egointent_blind"] == [0] * 6
     assert frames["egointent_first_frame"] == frames["egointent_last_frame"] == [1] * 6
@@ -91,12 +116,20 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
     assert lm_run.results["egointent_other_video"]["without_partner,judged"] == 2
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     partners = {
-        sample["doc"]["step_id"]: sample["doc"]["partner"] for sample in lm_run.samples["egointent_other_video"]
+        sample["doc"]["step_id"]: sample["doc"]["partner"]
+        for sample in lm_run.samples["egointent_other_video"]
     }
-    assert partners.keys() == {"s3", "s4", "s5", "s6"}  # s1 and s2 have the activity of the other video
+    assert partners.keys() == {
+        "s3",
+        "s4",
+        "s5",
+        "s6",
+    }  # s1 and s2 have the activity of the other video
     for step, partner in partners.items():
         assert partner["video_id"] != rows[step]["video_id"]
-        assert (partner["goal"] or partner["scenario"]) != (rows[step]["goal"] or rows[step]["scenario"])
+        assert (partner["goal"] or partner["scenario"]) != (
+            rows[step]["goal"] or rows[step]["scenario"]
+        )
     assert "without_partner,judged" not in lmms_run.results["egointent_reversed"]
 
 
@@ -107,7 +140,9 @@ def test_a_step_without_partner_is_one_clear_error(data, checkpoint):
     folder = data / "one_video"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepare_egointent(write_annotations(folder / "steps.jsonl", records_of_one_video), data / "videos")
+        prepare_egointent(
+            write_annotations(folder / "steps.jsonl", records_of_one_video), data / "videos"
+        )
         for evaluate in (in_lmms_eval, in_lm_eval):
             with pytest.raises(LmmsEgoplanError, match="none of the 2 questions has a partner"):
                 evaluate(checkpoint, "egointent_other_video")
@@ -118,31 +153,46 @@ def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(data / "egothink_of_three"))
         prepare_egothink(write_source(data / "source_of_three", 3), write_marks(data / "marks"))
-        lmms_run, lm_run = in_both(checkpoint, "egothink_blind", "egothink_other_image", "egothink_marked")
+        lmms_run, lm_run = in_both(
+            checkpoint, "egothink_blind", "egothink_other_image", "egothink_marked"
+        )
         rows = other_image(EGOTHINK.load("affordance"))
         images, swapped = (
-            {row["id"]: show(row).tobytes() for row in rows} for show in (lambda row: row["image"], shown_image)
+            {row["id"]: show(row).tobytes() for row in rows}
+            for show in (lambda row: row["image"], shown_image)
         )
-    assert all(swapped[name] != images[name] and swapped[name] in images.values() for name in images)
+    assert all(
+        swapped[name] != images[name] and swapped[name] in images.values() for name in images
+    )
     for condition in ("blind", "other_image", "marked"):
         tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
         for task in tasks:
             assert records(lm_run, task, "score") == records(lmms_run, task, "score"), task
         scores = [lm_run.results[task]["score,judged"] for task in tasks]
         for result in (lm_run, lmms_run):
-            assert result.results[f"egothink_{condition}"]["score,judged"] == pytest.approx(fmean(scores))
+            assert result.results[f"egothink_{condition}"]["score,judged"] == pytest.approx(
+                fmean(scores)
+            )
     for sample in lm_run.samples["egothink_object_existence_blind"]:
         assert "<image>" not in str(sample["arguments"])
         assert sample["record"]["images"] == 0
     for task in (f"{dimension.task}_marked" for dimension in DIMENSIONS):
-        assert lm_run.results[task]["without_partner,judged"] == lmms_run.results[task]["without_partner,judged"] == 1
+        assert (
+            lm_run.results[task]["without_partner,judged"]
+            == lmms_run.results[task]["without_partner,judged"]
+            == 1
+        )
         for sample in (*lm_run.samples[task], *lmms_run.samples[task]):
             assert str(sample["arguments"]).count(SENTENCE) == sample["record"]["images"] == 1
             assert SENTENCE not in sample["doc"]["question"]
     for task in (f"{dimension.task}_other_image" for dimension in DIMENSIONS):
         assert lm_run.results[task]["without_partner,judged"] == 0
-        assert all(sample["doc"]["partner"]["id"] != sample["doc"]["id"] for sample in lm_run.samples[task])
-        assert {sample["record"]["images"] for run in (lm_run, lmms_run) for sample in run.samples[task]} == {1}
+        assert all(
+            sample["doc"]["partner"]["id"] != sample["doc"]["id"] for sample in lm_run.samples[task]
+        )
+        assert {
+            sample["record"]["images"] for run in (lm_run, lmms_run) for sample in run.samples[task]
+        } == {1}
 
 
 @pytest.mark.nightly
@@ -154,11 +204,20 @@ def test_actplan_with_the_views_of_another_activity(data, checkpoint):
     for row in views_swapped(ACTPLAN.load("test")):
         partner = rows[row["partner"]["row"]]
         assert parse_id(partner["id"]).activity != parse_id(row["id"]).activity
-        assert [image.tobytes() for image in views(row)] == [image.tobytes() for image in views(partner)]
-    counts = {sample["doc"]["id"]: sample["doc"]["partner"] for sample in lm_run.samples["actplan_views_swapped"]}
+        assert [image.tobytes() for image in views(row)] == [
+            image.tobytes() for image in views(partner)
+        ]
+    counts = {
+        sample["doc"]["id"]: sample["doc"]["partner"]
+        for sample in lm_run.samples["actplan_views_swapped"]
+    }
     for sample in lm_run.samples["actplan_views_swapped"]:
         partner = counts[sample["doc"]["id"]]
-        assert partner["num_images"] == len(rows[partner["row"]]["images"]) == sample["record"]["images"]
+        assert (
+            partner["num_images"]
+            == len(rows[partner["row"]]["images"])
+            == sample["record"]["images"]
+        )
 
 
 @pytest.mark.nightly
@@ -183,12 +242,21 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
         "egointent_leakage",
         "egothink_object_attribute_marked",
     ]
-    tasks += ["egothink_object_attribute", "egothink_object_attribute_blind", "actplan", "actplan_views_swapped"]
+    tasks += [
+        "egothink_object_attribute",
+        "egothink_object_attribute_blind",
+        "actplan",
+        "actplan_views_swapped",
+    ]
     with JudgeServer(lambda prompt, asked_before: Reply("[[1]]", model="rates")) as server:
         judge = judge_at(server, "rates again", LMMS_EGOPLAN_ENCODER=str(get_model_path()))
         run(data, data / "out", *hf_vlm(checkpoint, ",".join(tasks)), judge=judge)
     output = (data / "log.txt").read_text()
-    requests_of = {"egointent_leakage": 18, "egointent_reversed": 18, "egothink_object_attribute_blind": 2}
+    requests_of = {
+        "egointent_leakage": 18,
+        "egointent_reversed": 18,
+        "egothink_object_attribute_blind": 2,
+    }
     requests_of["egothink_object_attribute_marked"] = 1
     for task, requests in requests_of.items():
         assert f"{task}: up to {requests} requests to the judge" in output
@@ -196,11 +264,23 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     assert report.exit_code == 0, report.output
     benchmarks = json.loads((data / "report" / "report.json").read_text())["benchmarks"]
     scores = {score["task"] for benchmark in benchmarks for score in benchmark["scores"]}
-    assert scores & {"egointent", "egothink_bench", "actplan"} == {"egointent", "egothink_bench", "actplan"}
-    assert not scores & {"egointent_reversed", "egointent_leakage", "egothink_blind", "actplan_views_swapped"}
+    assert scores & {"egointent", "egothink_bench", "actplan"} == {
+        "egointent",
+        "egothink_bench",
+        "actplan",
+    }
+    assert not scores & {
+        "egointent_reversed",
+        "egointent_leakage",
+        "egothink_blind",
+        "actplan_views_swapped",
+    }
     assert "egothink_marked" not in scores
     (conditions,) = (
-        table for benchmark in benchmarks for table in benchmark["tables"] if table["key"] == "egothink_conditions"
+        table
+        for benchmark in benchmarks
+        for table in benchmark["tables"]
+        if table["key"] == "egothink_conditions"
     )
     keys = [column["key"] for column in conditions["columns"]]
     (row,) = (
@@ -211,7 +291,9 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     assert (row["questions"], row["without_partner"], row["pair_questions"]) == (1, 1, 1)
     (reading,) = read_runs([data / "out"]).runs
     sections = [benchmark.load_report()([reading]) for benchmark in BENCHMARKS]
-    conditions = {(task.shortcut, len(task.answers)) for section in sections for task in section.shortcuts}
+    conditions = {
+        (task.shortcut, len(task.answers)) for section in sections for task in section.shortcuts
+    }
     assert conditions == {
         ("reversed", 6),
         ("blind", 6),
@@ -220,6 +302,8 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
         ("marked", 1),
         ("views_swapped", 8),
     }
-    judged = CliRunner().invoke(app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")])
+    judged = CliRunner().invoke(
+        app, ["judge", "egointent", str(data / "out"), "--out", str(data / "judged.jsonl")]
+    )
     assert judged.exit_code == 0, judged.output
     assert len((data / "judged.jsonl").read_text().splitlines()) == 6

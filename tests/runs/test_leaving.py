@@ -1,4 +1,6 @@
-"""The processes of a run leave their process group together, after the results are saved and before Python exits."""
+"""The processes of a run leave their process group together, after the results are saved and before
+Python exits.
+"""
 
 import json
 import os
@@ -53,7 +55,9 @@ def test_gloos_threads_end_although_nobody_named_a_backend():
 def test_a_process_does_not_wait_for_one_that_failed():
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with subprocess.Popen([sys.executable, "-c", FAILING, str(store.port)]) as other:
-        dist.init_process_group(store=store, rank=0, world_size=2, timeout=timedelta(seconds=FOREVER_S))
+        dist.init_process_group(
+            store=store, rank=0, world_size=2, timeout=timedelta(seconds=FOREVER_S)
+        )
         dist.barrier()
         with pytest.raises(LmmsEgoplanError, match="another process ended"):
             process_group.wait_and_leave()
@@ -64,7 +68,9 @@ def test_a_process_does_not_wait_for_one_that_failed():
 
 @pytest.mark.whole
 def test_no_process_exits_before_the_results_are_saved(tmp_path, monkeypatch):
-    """Otherwise, the launcher could stop the first process, if another one failed while Python exits."""
+    """Otherwise, the launcher could stop the first process, if another one failed while Python
+    exits.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     prepare_small_set(tmp_path, 4)
@@ -72,6 +78,8 @@ def test_no_process_exits_before_the_results_are_saved(tmp_path, monkeypatch):
     observed = [*TWO_PROCESSES[:-1], "runs.observed_run", out]
     arguments = [*hf_vlm(checkpoint, "egoplan_val_blind"), "--output_path", out]
     assert start(tmp_path, *arguments, launcher=observed).wait(FOREVER_S) == 0, log(tmp_path)
-    states = [json.loads((out / f"{rank}.exit.json").read_text(encoding="utf-8")) for rank in (0, 1)]
+    states = [
+        json.loads((out / f"{rank}.exit.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    ]
     assert [state["is_saved"] for state in states] == [True, True]
     assert [state["gloo_threads"] for state in states] == [[], []]

@@ -1,4 +1,6 @@
-"""Run all tasks in lm-eval; compare with lmms-eval, with a slow evaluation, and with text-only models."""
+"""Run all tasks in lm-eval; compare with lmms-eval, with a slow evaluation, and with text-only
+models.
+"""
 
 import json
 import math
@@ -43,16 +45,25 @@ from runs.slow_egoplan import (
 )
 
 EGOTHINK = [f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS]
-PLAN = "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
+PLAN = (
+    "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lm_eval")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL", "LMMS_EGOPLAN_BLEURT"):
+        for name in (
+            "LMMS_EGOPLAN_JUDGE_BASE_URL",
+            "OPENAI_API_URL",
+            "OPENAI_BASE_URL",
+            "LMMS_EGOPLAN_BLEURT",
+        ):
             patch.delenv(name, raising=False)
-        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
+        patch.setenv(
+            "LMMS_CACHE_RUN_ID", ""
+        )  # the backend sets the variable; the context restores it
         patch.delenv("LMMS_CACHE_RUN_ID")
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -86,7 +97,9 @@ def test_egoplan_rankings_are_equal_in_both_harnesses_and_by_full_passes(data, v
     ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
     assert len(lm_run) == len(lmms_run) == QUESTIONS
     for record, choices in zip(slow.records, ranked, strict=True):
-        expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in choices]
+        expected = [
+            (pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in choices
+        ]
         assert lm_run[record["sample_id"]] == lmms_run[record["sample_id"]] == expected
     for name, value in accuracies(slow.records, ranked).items():
         assert metric(egoplan[1].results["egoplan_val"], name) == pytest.approx(value), name
@@ -102,7 +115,9 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     expected = reply_accuracies(slow.records, replies)
     assert expected["acc"] > 0
     for name, value in expected.items():
-        assert metric(egoplan[1].results["egoplan_val_generate"], name) == pytest.approx(value), name
+        assert metric(egoplan[1].results["egoplan_val_generate"], name) == pytest.approx(value), (
+            name
+        )
     assert_same_results(*egoplan, ["egoplan_val_generate"])
 
 
@@ -110,7 +125,10 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
 def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
     """A truncated reply and one without a letter have no accuracy, and lower the coverage."""
     done = "Task progress: A lid is off.\nCurrent observation: A sink.\n"
-    answers = [f"{done}Next action: {letter}" for letter in "ABCD"] + [f"{done}Next action: none", done.strip()]
+    answers = [f"{done}Next action: {letter}" for letter in "ABCD"] + [
+        f"{done}Next action: none",
+        done.strip(),
+    ]
     runs = in_both(save_attentive_answerer(data / "reasoner", answers), "egoplan_val_reasoned")
     assert_same_results(*runs, ["egoplan_val_reasoned"])
     for run in runs:
@@ -119,7 +137,11 @@ def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
         texts = [(reply[0] if isinstance(reply, list) else reply).strip() for reply in replies]
         letters = [text[-1] if text[-2] == " " else None for text in texts]
         assert 0 < letters.count(None) < QUESTIONS
-        right = [letter == sample["target"] for letter, sample in zip(letters, samples, strict=True) if letter]
+        right = [
+            letter == sample["target"]
+            for letter, sample in zip(letters, samples, strict=True)
+            if letter
+        ]
         results = run.results["egoplan_val_reasoned"]
         assert metric(results, "acc") == pytest.approx(fmean(right))
         assert metric(results, "unparsed") == pytest.approx(letters.count(None) / QUESTIONS)
@@ -136,10 +158,14 @@ def test_marked_clips_are_ranked_like_full_passes(data, vlm):
     run = in_lmms_eval(vlm, task)
     ranked = []
     for record in slow.records:
-        names = [f"<Clip{number}>" for number in range(1, len(record["task_progress_metadata"][-4:]) + 1)]
+        names = [
+            f"<Clip{number}>" for number in range(1, len(record["task_progress_metadata"][-4:]) + 1)
+        ]
         marks = [{"type": "text", "text": name} for name in [*names, "<Observation>"]]
         media = slow.clips(record)
-        ranked.append(slow.rank(record, [part for pair in zip(marks, media, strict=True) for part in pair]))
+        ranked.append(
+            slow.rank(record, [part for pair in zip(marks, media, strict=True) for part in pair])
+        )
     assert_same_ranking(run, task, ranked, slow.records)
     assert slow.rank(slow.records[0], slow.clips(slow.records[0])) != ranked[0]
 
@@ -157,7 +183,8 @@ def test_a_template_with_a_bos_token_gets_no_second_one(data):
     """Llama 3.2's template begins with the token, and the tokenizer would add another one."""
     lmms_run, lm_run = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
     written = [
-        [sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]] for run in (lmms_run, lm_run)
+        [sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]]
+        for run in (lmms_run, lm_run)
     ]
     assert [reply.strip() for (reply,) in written[0]] == [reply.strip() for (reply,) in written[1]]
     assert len({reply for (reply,) in written[1]}) > 1
@@ -177,9 +204,13 @@ def test_egothink_answers_and_scores_are_equal(data):
         assert lm_run.results[task]["score,judged"] == pytest.approx(100 * fmean(ratings))
         scores.append(lm_run.results[task]["score,judged"])
     assert len(set(scores)) > 2
-    assert any("</think>" in sample["resps"][0][0] for task in EGOTHINK for sample in lm_run.samples[task])
+    assert any(
+        "</think>" in sample["resps"][0][0] for task in EGOTHINK for sample in lm_run.samples[task]
+    )
     assert lm_run.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores))
-    assert lm_run.results["egothink_bench_object"]["score,judged"] == pytest.approx(fmean(scores[:3]))
+    assert lm_run.results["egothink_bench_object"]["score,judged"] == pytest.approx(
+        fmean(scores[:3])
+    )
     groups = [name for name in lm_run.results if name.startswith("egothink_bench")]
     assert len(groups) == 7
     for group in groups:
@@ -191,10 +222,18 @@ def test_egothink_answers_and_scores_are_equal(data):
 @pytest.mark.nightly
 def test_egointent_answers_and_scores_are_equal(data):
     answers = [
-        json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
+        json.dumps(
+            {
+                "local_intent": f"hold board {n} steady",
+                "global_intent": "rest",
+                "next_step_plan": f"drive {n}",
+            }
+        )
         for n in (1, 2, 3)
     ]
-    checkpoint = save_attentive_answerer(data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."])
+    checkpoint = save_attentive_answerer(
+        data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."]
+    )
     lmms_run, lm_run = in_both(checkpoint, "egointent")
     steps = records(lm_run, "egointent", "overall")
     assert steps == records(lmms_run, "egointent", "overall")
@@ -229,10 +268,17 @@ def assert_plans_scored(run, task, docs):
     """Compare each plan's scores, and their means, with scores computed from the model's answers."""
     expected = {"lcs": [], "lcs_norm": [], "lcs_parsed": []}
     for sample in run.samples[task]:
-        official, gold = lines(sample["resps"][0][0].strip()), docs[sample["doc"]["id"]]["gold_plan_1"]
+        official, gold = (
+            lines(sample["resps"][0][0].strip()),
+            docs[sample["doc"]["id"]]["gold_plan_1"],
+        )
         parsed = sample["lcs_norm"]["parsed"]
         length = lcs(official, gold)
-        values = {"lcs": length, "lcs_norm": normalised(length, official, gold), "lcs_parsed": lcs(parsed, gold)}
+        values = {
+            "lcs": length,
+            "lcs_norm": normalised(length, official, gold),
+            "lcs_parsed": lcs(parsed, gold),
+        }
         for name, value in values.items():
             assert sample[name]["score"] == pytest.approx(value), name
             expected[name].append(value)
@@ -249,14 +295,22 @@ def language_model(data):
 def questions(data, task):
     """Return EgoPlan's records, each with the question that a language model should get."""
     records = json.loads((data / "media" / "annotations.json").read_text())["EgoPlan_validation"]
-    done = "The progress up to now, as the actions that I have done, in order:\n1. fill the kettle\n2. switch it on\n"
-    return [(record, (done if task.endswith("narrated") else "") + record["question"]) for record in records]
+    done = (
+        "The progress up to now, as the actions that I have done, in order:\n1. fill the "
+        "kettle\n2. switch it on\n"
+    )
+    return [
+        (record, (done if task.endswith("narrated") else "") + record["question"])
+        for record in records
+    ]
 
 
 @pytest.fixture(scope="module")
 def in_transformers(language_model):
     """Return the model and its tokenizer."""
-    return AutoModelForCausalLM.from_pretrained(language_model), AutoTokenizer.from_pretrained(language_model)
+    return AutoModelForCausalLM.from_pretrained(language_model), AutoTokenizer.from_pretrained(
+        language_model
+    )
 
 
 @torch.no_grad()
@@ -267,7 +321,9 @@ def direct(model, tokenizer, context, answer):
     assert ids[0] == tokenizer.bos_token_id
     positions = [index for index, (_, end) in enumerate(offsets.tolist()) if end > len(context)]
     logprobs = model(ids[None]).logits[0].double().log_softmax(-1)
-    return Choice(answer.strip(), math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), len(positions))
+    return Choice(
+        answer.strip(), math.fsum(logprobs[i - 1, ids[i]].item() for i in positions), len(positions)
+    )
 
 
 @pytest.mark.nightly
@@ -284,13 +340,26 @@ def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat
     samples = {sample["doc"]["sample_id"]: sample for sample in run.samples[task]}
     for record, question in questions(data, task):
         assert record["task_goal"] in question
-        context = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n" if in_chat else question
-        assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {context}
+        context = (
+            f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+            if in_chat
+            else question
+        )
+        assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {
+            context
+        }
         # lm-eval's sum includes white space at the context's end, which is no token of the choice.
         context, between = (context[:-1], "\n") if in_chat else (context, " ")
-        choices = [direct(*in_transformers, context, between + record[f"choice_{letter}"]) for letter in "abcd"]
-        ranked.append([choice._replace(num_tokens=choice.num_tokens - in_chat) for choice in choices])
-        expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]]
+        choices = [
+            direct(*in_transformers, context, between + record[f"choice_{letter}"])
+            for letter in "abcd"
+        ]
+        ranked.append(
+            [choice._replace(num_tokens=choice.num_tokens - in_chat) for choice in choices]
+        )
+        expected = [
+            (pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]
+        ]
         assert logged_choices[record["sample_id"]] == expected
     for name, value in accuracies([record for record, _ in questions(data, task)], ranked).items():
         assert metric(run.results[task], name) == pytest.approx(value), name
@@ -311,9 +380,14 @@ def test_without_a_tokenizer_only_sums_are_compared(language_model, in_transform
     assert metric(with_tokenizer.results[task], "coverage") == 1
     assert "acc,none" in with_tokenizer.results[task]
     for name in ("acc_sum", "acc_bytes"):
-        assert metric(without_tokenizer.results[task], name) == metric(with_tokenizer.results[task], name), name
-    assert [[sum_ for sum_, _ in choices] for choices in logprobs(without_tokenizer, task).values()] == [
-        pytest.approx([sum_ for sum_, _ in choices]) for choices in logprobs(with_tokenizer, task).values()
+        assert metric(without_tokenizer.results[task], name) == metric(
+            with_tokenizer.results[task], name
+        ), name
+    assert [
+        [sum_ for sum_, _ in choices] for choices in logprobs(without_tokenizer, task).values()
+    ] == [
+        pytest.approx([sum_ for sum_, _ in choices])
+        for choices in logprobs(with_tokenizer, task).values()
     ]
 
 

@@ -1,4 +1,6 @@
-"""Start, kill and resume ``lmms-egoplan lm-eval`` like a user, and share questions between processes."""
+"""Start, kill and resume ``lmms-egoplan lm-eval`` like a user, and share questions between
+processes.
+"""
 
 import json
 import os
@@ -16,7 +18,14 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
-from runs.both_harnesses import FEW_TOKENS, assert_same_results, in_lm_eval, lm_tasks, prepare_sets, records
+from runs.both_harnesses import (
+    FEW_TOKENS,
+    assert_same_results,
+    in_lm_eval,
+    lm_tasks,
+    prepare_sets,
+    records,
+)
 from runs.harness import Run, log, start
 from runs.prepared_set import save_letter_lover
 from runs.small_set import prepare_small_set
@@ -41,7 +50,13 @@ MANY = 36
 """Number of questions. All have the same text, and there are twelve observations."""
 TWO_RANKS = [
     *(sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"),
-    *("--master_port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "runs.lm_eval_rank"),
+    *(
+        "--master_port=0",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=localhost:0",
+        "-m",
+        "runs.lm_eval_rank",
+    ),
 ]
 
 
@@ -56,15 +71,23 @@ def prepare_many(folder):
     text = {"question": few[0]["question"]}
     many = [few[number % 12] | text | {"sample_id": number} for number in range(MANY)]
     (folder / "many.json").write_text(json.dumps(many), encoding="utf-8")
-    prepare_egoplan(folder / "many.json", "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    prepare_egoplan(
+        folder / "many.json",
+        "val",
+        Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}),
+    )
 
 
 def stored(database):
     """Return the number of responses in a cache."""
     if not database.exists():
         return 0
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=FOREVER_S)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'unnamed'").fetchall()
+    with closing(
+        sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=FOREVER_S)
+    ) as connection:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE name = 'unnamed'"
+        ).fetchall()
         return connection.execute("SELECT count(*) FROM unnamed").fetchone()[0] if tables else 0
 
 
@@ -81,14 +104,19 @@ def results_below(folder):
 def scores(samples):
     """Return log-probability and number of tokens of each choice, by question."""
     predictions = [sample["predictions"] for sample in samples]
-    return {row["sample_id"]: [(c["logprob"], c["num_tokens"]) for c in row["choices"]] for row in predictions}
+    return {
+        row["sample_id"]: [(c["logprob"], c["num_tokens"]) for c in row["choices"]]
+        for row in predictions
+    }
 
 
 def reported(results):
     """Return a run's results without audits and memory, which differ in a resumed run."""
     excluded = ("stderr", "ranking_audit", "ranking_noise", "ranking_memory")
     return {
-        name: value for name, value in results.items() if "," in name and not any(part in name for part in excluded)
+        name: value
+        for name, value in results.items()
+        if "," in name and not any(part in name for part in excluded)
     }
 
 
@@ -98,18 +126,36 @@ def test_a_killed_run_resumes_and_a_finished_one_sends_no_requests(data, caplog)
     checkpoint = save_letter_lover("llava", data / "llava")
     cache = data / "cache" / "responses"
     arguments = [
-        *("lm-eval", "--include_path", LM_EVAL_TASKS, "--tasks", "egoplan_val", "--model", "hf-vlm-ranker"),
-        *("--model_args", f"pretrained={checkpoint},dtype=float32", "--device", "cpu", "--apply_chat_template"),
+        *(
+            "lm-eval",
+            "--include_path",
+            LM_EVAL_TASKS,
+            "--tasks",
+            "egoplan_val",
+            "--model",
+            "hf-vlm-ranker",
+        ),
+        *(
+            "--model_args",
+            f"pretrained={checkpoint},dtype=float32",
+            "--device",
+            "cpu",
+            "--apply_chat_template",
+        ),
         *("--metadata", "num_frames=3", "--use_cache", cache, "--log_samples", "--output_path"),
     ]
     database = Path(f"{cache}_rank0.db")
-    killed = start(data, *arguments, data / "killed", launcher=[sys.executable, "-c", KILLED_COMMAND])
+    killed = start(
+        data, *arguments, data / "killed", launcher=[sys.executable, "-c", KILLED_COMMAND]
+    )
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
     num_stored = stored(database)
     assert 40 <= num_stored < 4 * MANY
     assert not list((data / "killed").rglob("*.json*"))
 
-    assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(FOREVER_S) == 0, log(data)
+    assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(FOREVER_S) == 0, log(
+        data
+    )
     output = (data / "log.txt").read_text(encoding="utf-8")
     assert f"Cached requests: {num_stored}, Requests remaining: {4 * MANY - num_stored}" in output
     assert "|egoplan_val|" in output
@@ -130,7 +176,9 @@ def test_a_killed_run_resumes_and_a_finished_one_sends_no_requests(data, caplog)
         assert all(sample["arguments"] for sample in samples)
         by_id = scores(samples)
         for sample_id, choices in expected.items():
-            assert by_id[sample_id] == [(pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices]
+            assert by_id[sample_id] == [
+                (pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices
+            ]
     for results in (results_below(data / "resumed"), again.results["egoplan_val"]):
         assert reported(results) == pytest.approx(reported(undisturbed.results["egoplan_val"]))
 
@@ -141,7 +189,9 @@ def test_help_shows_lm_evals_help(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         lm_eval.__main__.cli_evaluate()
     harness_text = capsys.readouterr().out
-    monkeypatch.setattr(lm_eval, "simple_evaluate", lm_eval.simple_evaluate)  # the command replaces it
+    monkeypatch.setattr(
+        lm_eval, "simple_evaluate", lm_eval.simple_evaluate
+    )  # the command replaces it
     with pytest.raises(SystemExit):
         app(["lm-eval", *arguments])
     text = capsys.readouterr().out
@@ -152,11 +202,19 @@ def test_help_shows_lm_evals_help(monkeypatch, capsys):
 
 def test_our_tasks_are_listed():
     table = lm_tasks().list_all_tasks(list_groups=False, list_tags=False)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
-    outputs = {row[0]: row[2] for row in rows if len(row) > 2 and row[1].startswith(str(LM_EVAL_TASKS))}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if "|" in line
+    ]
+    outputs = {
+        row[0]: row[2] for row in rows if len(row) > 2 and row[1].startswith(str(LM_EVAL_TASKS))
+    }
     ranked = ("egoplan_val", "egoplan_val_blind", "egoplan_val_narrated")
     assert {outputs[name] for name in ranked} == {"multiple_choice"}
-    assert {outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")} == {"generate_until"}
+    assert {
+        outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")
+    } == {"generate_until"}
     assert (
         sum(name.startswith("egothink_") for name in outputs) == 4 * 12
     )  # also without image, with another one, and marked
@@ -164,7 +222,18 @@ def test_our_tasks_are_listed():
 
 def test_arguments_arrive_unchanged(monkeypatch):
     arguments = [
-        *("run", "--tasks", "a,b", "-m", "hf", "-a", "pretrained=x,dtype=y", "--metadata", '{"num_frames": 3}', "-x"),
+        *(
+            "run",
+            "--tasks",
+            "a,b",
+            "-m",
+            "hf",
+            "-a",
+            "pretrained=x,dtype=y",
+            "--metadata",
+            '{"num_frames": 3}',
+            "-x",
+        ),
         *(
             "--gen_kwargs",
             "until=[' ']",
@@ -179,7 +248,9 @@ def test_arguments_arrive_unchanged(monkeypatch):
         ),
     ]
     monkeypatch.setattr(sys, "argv", ["lmms-egoplan"])
-    monkeypatch.setattr(lm_eval, "simple_evaluate", lm_eval.simple_evaluate)  # the command replaces it
+    monkeypatch.setattr(
+        lm_eval, "simple_evaluate", lm_eval.simple_evaluate
+    )  # the command replaces it
     arrived = []
     monkeypatch.setattr(lm_eval.__main__, "cli_evaluate", lambda: arrived.extend(sys.argv))
     app(["lm-eval", *arguments], standalone_mode=False)
@@ -192,8 +263,14 @@ def test_two_processes_give_the_results_of_one(data, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     prepare_sets(data)
-    intents = {"local_intent": "hold board 5 steady", "global_intent": "rest", "next_step_plan": "drive screw 2 in"}
-    checkpoint = save_attentive_answerer(data / "qwen", ["A", "B", "D", "The attribute 2.", json.dumps(intents)])
+    intents = {
+        "local_intent": "hold board 5 steady",
+        "global_intent": "rest",
+        "next_step_plan": "drive screw 2 in",
+    }
+    checkpoint = save_attentive_answerer(
+        data / "qwen", ["A", "B", "D", "The attribute 2.", json.dumps(intents)]
+    )
     tasks = ["egoplan_val", "egoplan_val_generate", "egothink_object_attribute", "egointent"]
     arguments = [checkpoint, ",".join(tasks), data / "both.json"]
     judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
@@ -208,6 +285,9 @@ def test_two_processes_give_the_results_of_one(data, monkeypatch):
         assert shared.keys() == alone.keys()
         if task != "egoplan_val":
             assert shared == alone
-        recorded = [{sample["doc_id"]: sample["record"] for sample in run.samples[task]} for run in (both, one)]
+        recorded = [
+            {sample["doc_id"]: sample["record"] for sample in run.samples[task]}
+            for run in (both, one)
+        ]
         assert recorded[0] == recorded[1]
         assert all(record["tokens"] for record in recorded[1].values())

@@ -1,4 +1,6 @@
-"""Run the presets of other pipelines in both harnesses, and compare what is sent and scored with slow references."""
+"""Run the presets of other pipelines in both harnesses, and compare what is sent and scored with
+slow references.
+"""
 
 import json
 import re
@@ -34,7 +36,8 @@ CLAIMED = {
 }
 REPLIES = [*CLAIMED]
 by_task = pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
-# One preset per parser. The last one shows a video file, which the harness's backend for servers reads itself.
+# One preset per parser. The last one shows a video file, which the harness's backend for servers
+# reads itself.
 OF_EACH_PARSER = [
     ("egoplan_bench2", "official"),
     ("egoplan_bench2", "lmms-eval-0.7.3"),
@@ -47,7 +50,9 @@ OF_A_FILE = ("egoplan_bench2", "mimo")
 
 
 def record_of(number):
-    """Return a question with up to two past actions, whose observation is up to 5 seconds after its start."""
+    """Return a question with up to two past actions, whose observation is up to 5 seconds after its
+    start.
+    """
     first, last = 1 + number % 20, 30 + number % 20 + 7 * (number % 10)
     actions = [(first, first + 8), (first + 9, last)][: (2, 2, 1, 0)[number % 4]]
     choices = [f"{verb} the cup {number}" for verb in ("take", "wash", "fill", "drop")]
@@ -62,7 +67,8 @@ def record_of(number):
         "answer": choices[number % 4],
         "current_observation_frame": last,
         "task_progress_metadata": [
-            {"narration_text": "fill the kettle", "start_frame": start, "stop_frame": stop} for start, stop in actions
+            {"narration_text": "fill the kettle", "start_frame": start, "stop_frame": stop}
+            for start, stop in actions
         ],
     }
 
@@ -83,13 +89,23 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
-        for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+        for name in (
+            "MODEL_VERSION",
+            "OPENAI_API_URL",
+            "OPENAI_BASE_URL",
+            "OPENAI_API_KEY",
+            "API_TYPE",
+        ):
             patch.delenv(name, raising=False)
         write_numbered_video(folder / "ego4d" / f"{VIDEO}.mp4", FRAMES)
         media = Media({"Ego4D": folder / "ego4d"})
-        (folder / "val.json").write_text(json.dumps([record_of(number) for number in range(QUESTIONS)]))
+        (folder / "val.json").write_text(
+            json.dumps([record_of(number) for number in range(QUESTIONS)])
+        )
         prepare_egoplan(folder / "val.json", "val", media)
-        (folder / "bench2.json").write_text(json.dumps([bench2_record_of(number) for number in range(QUESTIONS)]))
+        (folder / "bench2.json").write_text(
+            json.dumps([bench2_record_of(number) for number in range(QUESTIONS)])
+        )
         prepare_egoplan_bench2(folder / "bench2.json", media)
         yield folder
 
@@ -110,7 +126,9 @@ def asked(benchmark):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Record the arguments of each call of transformers' `generate`, which then generates few tokens."""
+    """Record the arguments of each call of transformers' `generate`, which then generates few
+    tokens.
+    """
     recorded = []
     generate = GenerationMixin.generate
 
@@ -129,7 +147,9 @@ def assert_scored(run, task, benchmark, name):
     for sample in run.samples[task]:
         values = sample["predictions"]
         reply = "".join(sample["filtered_resps"])
-        assert reply == "".join(part for parts in sample["resps"] for part in parts)  # thoughts are kept
+        assert reply == "".join(
+            part for parts in sample["resps"] for part in parts
+        )  # thoughts are kept
         letter = published.PIPELINE_LETTERS[name](reply)
         assert (values["prediction"] or "") == letter
         right.append(letter == records[values["sample_id"]]["golden_choice_idx"])
@@ -148,14 +168,19 @@ def assert_sampling(call, name):
     assert call["max_new_tokens"] == limit
     assert call.get("do_sample") is samples
     assert ("do_sample" in call) == (samples is not None)
-    passed = {key: call.get(key) for key in ("temperature", "top_p", "top_k", "repetition_penalty", "num_beams")}
+    passed = {
+        key: call.get(key)
+        for key in ("temperature", "top_p", "top_k", "repetition_penalty", "num_beams")
+    }
     assert {key: value for key, value in passed.items() if value is not None} == arguments
 
 
 @pytest.mark.parametrize(
     ("benchmark", "name"),
     [
-        pytest.param(*pipeline, marks=pytest.mark.whole if pipeline == OF_A_FILE else pytest.mark.nightly)
+        pytest.param(
+            *pipeline, marks=pytest.mark.whole if pipeline == OF_A_FILE else pytest.mark.nightly
+        )
         for pipeline in published.PIPELINES
     ],
 )
@@ -172,7 +197,9 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
     texts = [AutoProcessor.from_pretrained(checkpoint).tokenizer.decode(ids) for ids in tokens]
     assert len(texts) == QUESTIONS
     for record in asked(benchmark).values():
-        (text,) = (text for text in texts if published.PROMPTS[benchmark, name](record).strip() in text)
+        (text,) = (
+            text for text in texts if published.PROMPTS[benchmark, name](record).strip() in text
+        )
         kind, frames, separate = published.media_of(name, record, 30)
         videos = text.count("<|vision_start|><|video_pad|>")
         images = text.count("<|vision_start|><|image_pad|>")
@@ -188,8 +215,12 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
 @pytest.mark.whole
 def test_a_server_gets_what_each_parser_expects(data, monkeypatch):
     monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
-    presets = [preset for name in ("egoplan", "egoplan_bench2") for preset in load_presets(name).values()]
-    tested = {load_presets(benchmark)[name].parser for benchmark, name in [*OF_EACH_PARSER, OF_A_FILE]}
+    presets = [
+        preset for name in ("egoplan", "egoplan_bench2") for preset in load_presets(name).values()
+    ]
+    tested = {
+        load_presets(benchmark)[name].parser for benchmark, name in [*OF_EACH_PARSER, OF_A_FILE]
+    }
     assert tested == {preset.parser for preset in presets} - {LIKELIHOOD}
     for benchmark, name in OF_EACH_PARSER:
         assert_server_gets_prompt_frames_and_sampling(benchmark, name)
@@ -209,7 +240,9 @@ def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
     with JudgeServer(
         lambda prompt, _: Reply(REPLIES[int(re.search(r"cup (\d+)", prompt)[1]) % len(REPLIES)])
     ) as server:
-        run = in_lmms_eval(f"model=tiny,base_url={server.url},api_key=none,max_retries=1", task, model="openai")
+        run = in_lmms_eval(
+            f"model=tiny,base_url={server.url},api_key=none,max_retries=1", task, model="openai"
+        )
     assert assert_scored(run, task, benchmark, name)
     limit, _, arguments = published.SAMPLING[name]
     sent = dict(zip(server.prompts, server.bodies, strict=True))
@@ -217,7 +250,10 @@ def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
     for record in asked(benchmark).values():
         body = sent[published.PROMPTS[benchmark, name](record)]
         _, frames, separate = published.media_of(name, record, 30)
-        assert read_numbers([image.resize(SIZE) for image in images_in(body)]) == [*frames, *separate]
+        assert read_numbers([image.resize(SIZE) for image in images_in(body)]) == [
+            *frames,
+            *separate,
+        ]
         assert (body["max_tokens"], body["temperature"]) == (limit, arguments.get("temperature", 0))
     as_images = "video (shown as images)" in metric(run.results[task], "unknown_fields")
     assert as_images == (name == "seed-bench-r1")
@@ -227,13 +263,18 @@ def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
 @pytest.mark.parametrize("name", ["flageval", "seed-bench-r1", "mimo", "physbrain-evalkit"])
 def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
     benchmark, task = "egoplan_bench2", f"egoplan_bench2__{name}"
-    settings = {"gen_kwargs": {"max_gen_toks": LIMIT}, "batch_size": 16}  # the published limit exceeds the tiny context
+    settings = {
+        "gen_kwargs": {"max_gen_toks": LIMIT},
+        "batch_size": 16,
+    }  # the published limit exceeds the tiny context
     run = in_lm_eval(checkpoint, task, **settings)
     assert_scored(run, task, benchmark, name)
     assert calls
     # lm-eval's own code generates, and never leaves sampling to the checkpoint.
     assert {bool(call.get("do_sample")) for call in calls} == {name == "seed-bench-r1"}
-    assert {call.get("repetition_penalty", 1.0) for call in calls} == {1.05 if name == "physbrain-evalkit" else 1.0}
+    assert {call.get("repetition_penalty", 1.0) for call in calls} == {
+        1.05 if name == "physbrain-evalkit" else 1.0
+    }
     is_images = load_presets(benchmark)[name].media["media"] == "frames"
     assert ("video (shown as images)" in metric(run.results[task], "unknown_fields")) != is_images
     if name == "physbrain-evalkit":  # greedy, on images in both harnesses
@@ -245,8 +286,12 @@ def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
 def test_the_official_preset_ranks_like_the_published_task(data, checkpoint):
     for evaluate in (in_lmms_eval, in_lm_eval):
         run = evaluate(checkpoint, "egoplan__official", "egoplan_val_published", limit=9)
-        preset, task = (run.samples[name] for name in ("egoplan__official", "egoplan_val_published"))
-        assert [sample["predictions"] for sample in preset] == [sample["predictions"] for sample in task]
+        preset, task = (
+            run.samples[name] for name in ("egoplan__official", "egoplan_val_published")
+        )
+        assert [sample["predictions"] for sample in preset] == [
+            sample["predictions"] for sample in task
+        ]
         assert metric(run.results["egoplan__official"], "unknown_fields") == "none"
 
 

@@ -1,4 +1,6 @@
-"""Compare the tasks that follow the authors' code with slow references, in both harnesses, on tiny models."""
+"""Compare the tasks that follow the authors' code with slow references, in both harnesses, on tiny
+models.
+"""
 
 import math
 
@@ -30,12 +32,27 @@ pytestmark = pytest.mark.skipif(
 )
 
 QUESTIONS = 48
-SINGLE, CLIPS, LETTER = "egoplan_val_published", "egoplan_val_clips_published", "egoplan_bench2_generate"
-REPLIES = ["Answer: B", "Add it", "Based on this, C", "The answer is D.", "Option: A", "none", "Best answer: C", "B."]
+SINGLE, CLIPS, LETTER = (
+    "egoplan_val_published",
+    "egoplan_val_clips_published",
+    "egoplan_bench2_generate",
+)
+REPLIES = [
+    "Answer: B",
+    "Add it",
+    "Based on this, C",
+    "The answer is D.",
+    "Option: A",
+    "none",
+    "Best answer: C",
+    "B.",
+]
 
 
 class SlowPublished(SlowEgoPlan):
-    """One model, with the loss of the authors' code: the mean over the answer's tokens and the end of the turn."""
+    """One model, with the loss of the authors' code: the mean over the answer's tokens and the end
+    of the turn.
+    """
 
     END = "<|im_end|>"
 
@@ -62,7 +79,10 @@ class SlowPublished(SlowEgoPlan):
 
     @torch.no_grad()
     def rank(self, record, media):
-        """Score the turn up to and including its end. The template ends a turn with the token and a line break."""
+        """Score the turn up to and including its end.
+
+        The template ends a turn with the token and a line break.
+        """
         choices, tokenizer = [], self.processor.tokenizer
         end = tokenizer.convert_tokens_to_ids(self.END)
         for letter in "abcd":
@@ -76,13 +96,17 @@ class SlowPublished(SlowEgoPlan):
                 start -= 1
             self._forget_positions()
             logprobs = self.model(**inputs).logits[0].double().log_softmax(-1)
-            total = math.fsum(logprobs[index - 1, ids[index]].item() for index in range(start, stop))
+            total = math.fsum(
+                logprobs[index - 1, ids[index]].item() for index in range(start, stop)
+            )
             choices.append(Choice(text, total, stop - start))
         return choices
 
 
 def varied(records):
-    """Let some actions run past the observation or last one frame, and leave some questions without past actions."""
+    """Let some actions run past the observation or last one frame, and leave some questions without
+    past actions.
+    """
     for number, record in enumerate(records):
         actions = record["task_progress_metadata"]
         if number % 9 == 4:
@@ -103,11 +127,15 @@ def data(tmp_path_factory):
         patch.setattr(derived_questions, "_EVENT_GAP", 13)
         rendered = render_media(varied(derive(QUESTIONS)), folder / "media")
         prepare_egoplan(
-            rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d})
+            rendered.annotations,
+            "val",
+            Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}),
         )
         patch.setattr(derived_questions, "_EVENT_GAP", 1)  # many tasks have fewer than 8 frames
         write_questions(folder / "bench2")
-        prepare_egoplan_bench2(folder / "bench2" / "annotations.json", Media({"Ego4D": folder / "bench2" / "ego4d"}))
+        prepare_egoplan_bench2(
+            folder / "bench2" / "annotations.json", Media({"Ego4D": folder / "bench2" / "ego4d"})
+        )
         yield folder
 
 
@@ -139,7 +167,10 @@ def test_the_questions_are_varied(slow):
     assert len(records) == QUESTIONS
     past = [record for record in records if published.runs_past(record)]
     assert {record["video_source"] for record in past} == {"Ego4D"}
-    assert {record["video_source"] for record in records if published.authors_fail(record)} == {"EpicKitchens", "Ego4D"}
+    assert {record["video_source"] for record in records if published.authors_fail(record)} == {
+        "EpicKitchens",
+        "Ego4D",
+    }
     assert any(
         number > record["current_observation_frame"]
         for record in past
@@ -162,12 +193,16 @@ def test_one_video_equals_the_reference_in_both_harnesses(qwen, slow):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("evaluate", "media"), [(in_lmms_eval, "clips_as_videos"), (in_lm_eval, "clips_as_images")])
+@pytest.mark.parametrize(
+    ("evaluate", "media"), [(in_lmms_eval, "clips_as_videos"), (in_lm_eval, "clips_as_images")]
+)
 def test_clips_equal_the_reference(qwen, slow, evaluate, media):
     run = evaluate(qwen, CLIPS)
     ranked = [slow.rank(record, getattr(slow, media)(record)) for record in slow.records]
     failed = [published.authors_fail(record) for record in slow.records]
-    ids = sorted(record["sample_id"] for record, fails in zip(slow.records, failed, strict=True) if fails)
+    ids = sorted(
+        record["sample_id"] for record, fails in zip(slow.records, failed, strict=True) if fails
+    )
     assert_same_ranking(run, CLIPS, ranked, slow.records, unscored=ids)
     right = right_choices(slow.records, ranked)
     past = [published.runs_past(record) for record in slow.records]
@@ -175,9 +210,13 @@ def test_clips_equal_the_reference(qwen, slow, evaluate, media):
     results = run.results[CLIPS]
     assert metric(results, "acc") == pytest.approx(mean(scored))
     assert metric(results, "authors_fail") == len(ids) > 0
-    assert metric(results, "authors_fail_ids") == ", ".join(map(str, ids[:20])) + ", ..." * (len(ids) > 20)
+    assert metric(results, "authors_fail_ids") == ", ".join(map(str, ids[:20])) + ", ..." * (
+        len(ids) > 20
+    )
     assert metric(results, "predictions") == QUESTIONS - len(ids)
-    assert metric(results, "coverage") == pytest.approx((QUESTIONS - len(ids)) / QUESTIONS)  # not the official ones
+    assert metric(results, "coverage") == pytest.approx(
+        (QUESTIONS - len(ids)) / QUESTIONS
+    )  # not the official ones
     assert metric(results, "past_observation") == sum(past) > 0
     within = zip(right, past, failed, strict=True)
     within = [is_right for is_right, is_past, fails in within if not is_past and not fails]
@@ -190,16 +229,27 @@ def test_written_letters_equal_the_reference(data):
     checkpoint = save_attentive_answerer(data / "answerer", REPLIES)
     slow = SlowEgoPlanBench2(checkpoint, data / "bench2")
     slow.prompt = published.bench2_prompt
-    assert any(record["current_observation_frame"] - record["task_start_frame"] < 7 for record in slow.records)
+    assert any(
+        record["current_observation_frame"] - record["task_start_frame"] < 7
+        for record in slow.records
+    )
     replies = [
-        slow.reply(record, [_image(slow._frame(record, number)) for number in published.bench2_frames(record)]).strip()
+        slow.reply(
+            record,
+            [_image(slow._frame(record, number)) for number in published.bench2_frames(record)],
+        ).strip()
         for record in slow.records
     ]
     assert len(set(replies)) > 3
     letters = [published.bench2_letter(reply) for reply in replies]
-    right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, slow.records, strict=True)]
+    right = [
+        letter == record["golden_choice_idx"]
+        for letter, record in zip(letters, slow.records, strict=True)
+    ]
     for run in (
-        in_lmms_eval(checkpoint, LETTER, gen_kwargs=f"max_new_tokens={slow.MOST_TOKENS}", batch_size=8),
+        in_lmms_eval(
+            checkpoint, LETTER, gen_kwargs=f"max_new_tokens={slow.MOST_TOKENS}", batch_size=8
+        ),
         in_lm_eval(checkpoint, LETTER, gen_kwargs={"max_gen_toks": slow.MOST_TOKENS}, batch_size=8),
     ):
         samples = {sample["predictions"]["sample_id"]: sample for sample in run.samples[LETTER]}
@@ -225,13 +275,18 @@ def test_a_backend_that_does_not_score_the_end_is_refused(data):
 
 @pytest.mark.nightly
 def test_the_tuned_models_question_is_a_variant(data, qwen, slow, tmp_path):
-    variant = {"include": f"{LMMS_EVAL_TASKS}/egoplan/{CLIPS}.yaml", "task": "egoplan_val_clips_tuned"}
+    variant = {
+        "include": f"{LMMS_EVAL_TASKS}/egoplan/{CLIPS}.yaml",
+        "task": "egoplan_val_clips_tuned",
+    }
     function = "doc_to_text: !function lmms_egoplan.benchmarks.egoplan.protocol.tuned_question\n"
     (tmp_path / "tuned.yaml").write_text(yaml.safe_dump(variant) + function)
     run = in_lmms_eval(qwen, "egoplan_val_clips_tuned", folder=tmp_path, limit=3)
     records = slow.records[:3]
     ranked = [
-        slow.rank(record | {"question": published.tuned_question(record)}, slow.clips_as_videos(record))
+        slow.rank(
+            record | {"question": published.tuned_question(record)}, slow.clips_as_videos(record)
+        )
         for record in records
     ]
     assert_same_ranking(run, "egoplan_val_clips_tuned", ranked, records)

@@ -30,17 +30,31 @@ ResponseCache._log_to_audit = log_and_die
 runpy.run_module("lmms_eval", run_name="__main__")
 """
 QUESTIONS = 18
-METRICS = ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage", "num_questions")
+METRICS = (
+    "acc",
+    "acc_sum",
+    "acc_bytes",
+    "acc_epic_kitchens",
+    "acc_ego4d",
+    "ties",
+    "coverage",
+    "num_questions",
+)
 
 
 def prepare_questions(folder):
     """Prepare the questions on twelve observations; every question has its own text."""
     few = prepare_small_set(folder, 12)
     many = [
-        few[number % 12] | {"sample_id": number, "question": f"What is step {number}?"} for number in range(QUESTIONS)
+        few[number % 12] | {"sample_id": number, "question": f"What is step {number}?"}
+        for number in range(QUESTIONS)
     ]
     (folder / "many.json").write_text(json.dumps(many), encoding="utf-8")
-    prepare_egoplan(folder / "many.json", "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    prepare_egoplan(
+        folder / "many.json",
+        "val",
+        Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}),
+    )
 
 
 def scored_keys(cache):
@@ -60,14 +74,20 @@ def losses(sample):
 def test_a_killed_run_resumes(tmp_path, monkeypatch):
     """The same command scores only what is missing; a third time, it scores nothing."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; monkeypatch restores it
+    monkeypatch.setenv(
+        "LMMS_CACHE_RUN_ID", ""
+    )  # the backend sets the variable; monkeypatch restores it
     monkeypatch.delenv("LMMS_CACHE_RUN_ID")
     prepare_questions(tmp_path)
     checkpoint, cache = save("llava", tmp_path / "llava"), tmp_path / "cache"
     model = ["--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32"]
     arguments = ["--tasks", "egoplan_val", *model, "--use_cache", cache]
     killed = start(
-        tmp_path, *arguments, "--output_path", tmp_path / "killed", launcher=[sys.executable, "-c", KILLED_HARNESS]
+        tmp_path,
+        *arguments,
+        "--output_path",
+        tmp_path / "killed",
+        launcher=[sys.executable, "-c", KILLED_HARNESS],
     )
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(tmp_path)
     assert len(scored_keys(cache)) == 60 < 4 * QUESTIONS
@@ -94,16 +114,32 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
 
 @pytest.mark.whole
 def test_answers_of_any_backend_keep_their_lengths_in_the_cache(tmp_path, monkeypatch):
-    """A backend without code for the cache. Its second run serves some answers, and knows the length of all."""
+    """A backend without code for the cache.
+
+    Its second run serves some answers, and knows the length of all.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     prepare_small_set(tmp_path, 8)
     task = "egoplan_val_generate"
-    (tmp_path / "replies.json").write_text(json.dumps({task: {str(100 + number): "B then C" for number in range(8)}}))
-    model = ["--model", "scripted", "--model_args", f"pretrained={tmp_path}", "--gen_kwargs", "max_new_tokens=3"]
+    (tmp_path / "replies.json").write_text(
+        json.dumps({task: {str(100 + number): "B then C" for number in range(8)}})
+    )
+    model = [
+        "--model",
+        "scripted",
+        "--model_args",
+        f"pretrained={tmp_path}",
+        "--gen_kwargs",
+        "max_new_tokens=3",
+    ]
     arguments = ["--tasks", task, *model, "--use_cache", tmp_path / "cache"]
-    runs = [run(tmp_path, tmp_path / f"{limit}", *arguments, "--limit", f"{limit}") for limit in (5, 8)]
+    runs = [
+        run(tmp_path, tmp_path / f"{limit}", *arguments, "--limit", f"{limit}") for limit in (5, 8)
+    ]
     assert "5/8 cache hits" in log(tmp_path)
     for done, count in zip(runs, (5, 8), strict=True):
         assert metric(done.results[task], "truncated_of") == count
         assert metric(done.results[task], "truncated") == 1
-        assert [sample["token_counts"][0]["output_tokens"] for sample in done.samples[task]] == [3] * count
+        assert [sample["token_counts"][0]["output_tokens"] for sample in done.samples[task]] == [
+            3
+        ] * count

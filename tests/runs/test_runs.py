@@ -1,4 +1,6 @@
-"""Run EgoPlan's tasks in lmms-eval on real annotations, and compare with an independent slow evaluation."""
+"""Run EgoPlan's tasks in lmms-eval on real annotations, and compare with an independent slow
+evaluation.
+"""
 
 import signal
 import sys
@@ -24,7 +26,9 @@ from runs.test_resumption import KILLED_HARNESS, losses, scored_keys
 
 pytestmark = [
     pytest.mark.nightly,
-    pytest.mark.skipif(not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"),
+    pytest.mark.skipif(
+        not (available() and EXAMPLES.exists()), reason=f"needs the public annotations in {DATA}"
+    ),
 ]
 
 LL_TASKS = ("egoplan_val", "egoplan_val_clips")
@@ -36,7 +40,9 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
+        patch.setenv(
+            "LMMS_CACHE_RUN_ID", ""
+        )  # the backend sets the variable; the context restores it
         patch.delenv("LMMS_CACHE_RUN_ID")
         prepare_set(folder)
         yield folder
@@ -61,7 +67,9 @@ def undisturbed(data, qwen):
 
 @pytest.fixture(scope="module")
 def llava_run(data, llava):
-    evaluated = simple_evaluate("llava", f"pretrained={llava},dtype=float32", tasks=list(LL_TASKS), log_samples=True)
+    evaluated = simple_evaluate(
+        "llava", f"pretrained={llava},dtype=float32", tasks=list(LL_TASKS), log_samples=True
+    )
     return Run(evaluated["results"], evaluated["samples"])
 
 
@@ -76,7 +84,9 @@ def test_uniform_frames_on_hf_vlm(data, qwen, undisturbed):
     assert {*logged(undisturbed, "egoplan_val")} == {*range(DERIVED), EXAMPLE_ID}
     ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
     assert_same_ranking(undisturbed, "egoplan_val", ranked, slow.records)
-    assert_reports(undisturbed.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1)
+    assert_reports(
+        undisturbed.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1
+    )
 
 
 def test_clips_on_hf_vlm(data, qwen, undisturbed):
@@ -122,7 +132,15 @@ def test_two_processes(data, llava, llava_run):
     expected, predictions = logged(llava_run, "egoplan_val"), logged(both, "egoplan_val")
     for sample_id, prediction in expected.items():
         assert predictions[sample_id]["prediction"] == prediction["prediction"]
-    for name in ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage"):
+    for name in (
+        "acc",
+        "acc_sum",
+        "acc_bytes",
+        "acc_epic_kitchens",
+        "acc_ego4d",
+        "ties",
+        "coverage",
+    ):
         value = metric(llava_run.results["egoplan_val"], name)
         assert metric(both.results["egoplan_val"], name) == pytest.approx(value), name
 
@@ -142,7 +160,12 @@ def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
     assert len(keys) == len(set(keys)) == 4 * limit
 
     served = simple_evaluate(
-        "llava", model[-1], tasks=["egoplan_val"], limit=limit, use_cache=str(cache), log_samples=True
+        "llava",
+        model[-1],
+        tasks=["egoplan_val"],
+        limit=limit,
+        use_cache=str(cache),
+        log_samples=True,
     )
     assert scored_keys(cache) == keys
     undisturbed = llava_run.samples["egoplan_val"][:limit]
@@ -152,7 +175,9 @@ def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
             assert sample["acc"] == expected["acc"]
             assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
     for name in ("acc", "acc_sum", "acc_bytes", "ties", "coverage"):
-        values = [metric(results["egoplan_val"], name) for results in (resumed.results, served["results"])]
+        values = [
+            metric(results["egoplan_val"], name) for results in (resumed.results, served["results"])
+        ]
         assert values[0] == pytest.approx(values[1]), name
 
 
@@ -161,8 +186,14 @@ CONDITIONS = ("egoplan_val", "egoplan_val_published", "egoplan_val_blind")
 
 def test_conditions_in_one_run_have_the_numbers_of_separate_runs(data, qwen):
     limit, cache = 8, data / "conditions_cache"
-    tasks = ["--tasks", ",".join(CONDITIONS), *hf_vlm(qwen, "", "--limit", limit, "--use_cache", cache)[2:]]
-    killed = start(data, *tasks, "--output_path", data / "x", launcher=[sys.executable, "-c", KILLED_HARNESS])
+    tasks = [
+        "--tasks",
+        ",".join(CONDITIONS),
+        *hf_vlm(qwen, "", "--limit", limit, "--use_cache", cache)[2:],
+    ]
+    killed = start(
+        data, *tasks, "--output_path", data / "x", launcher=[sys.executable, "-c", KILLED_HARNESS]
+    )
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
     assert len(scored_keys(cache)) == 60
     resumed = run(data, data / "conditions_resumed", *tasks)
@@ -172,7 +203,11 @@ def test_conditions_in_one_run_have_the_numbers_of_separate_runs(data, qwen):
                launcher=TWO_PROCESSES)  # fmt: skip
     for task in CONDITIONS:
         alone = simple_evaluate(
-            "hf_vlm", f"pretrained={qwen},dtype=float32", tasks=[task], limit=limit, log_samples=True
+            "hf_vlm",
+            f"pretrained={qwen},dtype=float32",
+            tasks=[task],
+            limit=limit,
+            log_samples=True,
         )["samples"][task]
         for several in (resumed, both):
             samples = {sample["doc_id"]: losses(sample) for sample in several.samples[task]}

@@ -1,4 +1,6 @@
-"""Run the backend on a task with the harness's own scoring, and the tasks on a backend like the harness's own."""
+"""Run the backend on a task with the harness's own scoring, and the tasks on a backend like the
+harness's own.
+"""
 
 import sys
 
@@ -59,7 +61,12 @@ def rows(tmp_path):
         path = tmp_path / f"{number}.png"
         number_image(number * 1000).save(path)
         question = f"What comes after {number}?"
-        row = {"question": question, "choices": CHOICES, "gold": number % 4, "images": [str(path)] * 2}
+        row = {
+            "question": question,
+            "choices": CHOICES,
+            "gold": number % 4,
+            "images": [str(path)] * 2,
+        }
         rows.append(row)
     (tmp_path / "task").mkdir()
     DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(tmp_path / "set")
@@ -134,10 +141,17 @@ def test_a_backend_that_answers_with_pairs(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     records = prepare_small_set(tmp_path)
     manager = lmms_tasks(folder=LMMS_EVAL_TASKS / "egoplan")
-    evaluated = simple_evaluate(StockBackend(), tasks=["egoplan_val"], task_manager=manager, log_samples=True)
+    evaluated = simple_evaluate(
+        StockBackend(), tasks=["egoplan_val"], task_manager=manager, log_samples=True
+    )
     results = evaluated["results"]["egoplan_val"]
-    shortest = [min("ABCD", key=lambda x, r=record: len(r[f"choice_{x.lower()}"])) for record in records]
-    right = [letter == record["golden_choice_idx"] for letter, record in zip(shortest, records, strict=True)]
+    shortest = [
+        min("ABCD", key=lambda x, r=record: len(r[f"choice_{x.lower()}"])) for record in records
+    ]
+    right = [
+        letter == record["golden_choice_idx"]
+        for letter, record in zip(shortest, records, strict=True)
+    ]
     assert 0 < sum(right) < len(right)
     assert metric(results, "acc") == pytest.approx(sum(right) / len(right))
     assert metric(results, "ties") == 0
@@ -146,4 +160,6 @@ def test_a_backend_that_answers_with_pairs(tmp_path, monkeypatch):
         name for name, value in results.items() if isinstance(value, float) and value == value
     }
     samples = evaluated["samples"]["egoplan_val"]
-    assert [str(sample["filtered_resps"][0]) for sample in samples] == ["(10.5, False)"] * len(samples)
+    assert [str(sample["filtered_resps"][0]) for sample in samples] == ["(10.5, False)"] * len(
+        samples
+    )

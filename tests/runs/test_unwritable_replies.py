@@ -12,7 +12,10 @@ from runs.both_harnesses import evaluate, prepare_sets
 from runs.harness import run
 
 TASKS = ["egoplan_val_generate", "egothink_object_existence", "egointent", "actplan"]
-REPLY = 'B\nwalk_to(table \ud83d)\n{"local_intent": "hold it \udc00", "global_intent": "smile \ud83d\ude00"}'
+REPLY = (
+    'B\nwalk_to(table \ud83d)\n{"local_intent": "hold it \udc00", "global_intent": "smile '
+    '\ud83d\ude00"}'
+)
 WRITTEN = 'B\nwalk_to(table ?)\n{"local_intent": "hold it ?", "global_intent": "smile \U0001f600"}'
 
 
@@ -31,9 +34,15 @@ def data(tmp_path_factory):
 
 def assert_all_are_logged(samples):
     assert set(samples) == set(TASKS)
-    assert all(sample["score"]["answer"] == WRITTEN for sample in samples["egothink_object_existence"])
-    assert all(sample["predictions"]["prediction"] == "B" for sample in samples["egoplan_val_generate"])
-    assert {sample["overall"]["fields"]["global_intent"] for sample in samples["egointent"]} == {"smile \U0001f600"}
+    assert all(
+        sample["score"]["answer"] == WRITTEN for sample in samples["egothink_object_existence"]
+    )
+    assert all(
+        sample["predictions"]["prediction"] == "B" for sample in samples["egoplan_val_generate"]
+    )
+    assert {sample["overall"]["fields"]["global_intent"] for sample in samples["egointent"]} == {
+        "smile \U0001f600"
+    }
     assert all(sample["overall"]["reply"] == WRITTEN for sample in samples["egointent"])
     assert all("walk_to(table ?)" in sample["lcs_norm"]["parsed"] for sample in samples["actplan"])
     assert all(samples[task] for task in TASKS)
@@ -41,7 +50,10 @@ def assert_all_are_logged(samples):
 
 @pytest.mark.nightly
 def test_lmms_eval(data):
-    environment = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo", "LMMS_EGOPLAN_ENCODER": str(data / "encoder")}
+    environment = {
+        "LMMS_EGOPLAN_JUDGE_MODEL": "demo",
+        "LMMS_EGOPLAN_ENCODER": str(data / "encoder"),
+    }
     with JudgeServer(lambda *_: Reply(REPLY)) as server:
         settings = f"model=tiny,base_url={server.url},api_key=none,max_retries=1"
         arguments = ["--model", "openai", "--model_args", settings, "--tasks", ",".join(TASKS)]
@@ -67,12 +79,22 @@ class Halves(LM):
 @pytest.mark.parametrize("predict_only", [False, True])
 def test_lm_eval(data, tmp_path, predict_only):
     tracker = EvaluationTracker(output_path=str(tmp_path))
-    done = evaluate(Halves(), TASKS, predict_only=predict_only, bootstrap_iters=0, evaluation_tracker=tracker)
-    tracker.save_results_aggregated(results={"results": done.results, "configs": {}}, samples=done.samples)
+    done = evaluate(
+        Halves(), TASKS, predict_only=predict_only, bootstrap_iters=0, evaluation_tracker=tracker
+    )
+    tracker.save_results_aggregated(
+        results={"results": done.results, "configs": {}}, samples=done.samples
+    )
     for task in TASKS:
         tracker.save_results_samples(task_name=task, samples=done.samples[task])
-    files = {path.name.split("_20")[0].removeprefix("samples_"): path for path in tmp_path.rglob("*.jsonl")}
-    samples = {task: [json.loads(line) for line in path.read_text().splitlines()] for task, path in files.items()}
+    files = {
+        path.name.split("_20")[0].removeprefix("samples_"): path
+        for path in tmp_path.rglob("*.jsonl")
+    }
+    samples = {
+        task: [json.loads(line) for line in path.read_text().splitlines()]
+        for task, path in files.items()
+    }
     assert all(sample["resps"] == [[WRITTEN]] for task in TASKS for sample in samples[task])
     if not predict_only:
         assert_all_are_logged(samples)

@@ -27,21 +27,46 @@ def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
     prepare_small_set(data, count=9)
 
     def by_lmms_eval(model, settings):
-        arguments = ("--tasks", f"egoplan_val,{GENERATED}", "--model", model, "--model_args", settings)
+        arguments = (
+            "--tasks",
+            f"egoplan_val,{GENERATED}",
+            "--model",
+            model,
+            "--model_args",
+            settings,
+        )
         samples = run(data, tmp_path / model, *arguments).samples
         return predictions(samples["egoplan_val"]), token_counts(samples[GENERATED])
 
     def by_lm_eval(model, settings, *tasks, out="lm-eval"):
         folder = tmp_path / model / out
-        arguments = ("--tasks", ",".join(tasks), "--model", model, "--model_args", settings, "--apply_chat_template")
+        arguments = (
+            "--tasks",
+            ",".join(tasks),
+            "--model",
+            model,
+            "--model_args",
+            settings,
+            "--apply_chat_template",
+        )
         process = start(
             data,
-            *(*arguments, "--include_path", LM_EVAL_TASKS, "--log_samples", "--output_path", folder),
+            *(
+                *arguments,
+                "--include_path",
+                LM_EVAL_TASKS,
+                "--log_samples",
+                "--output_path",
+                folder,
+            ),
             launcher=[sys.executable, "-m", "lmms_egoplan", "lm-eval"],
         )
         assert process.wait() == 0, log(data)
         files = {task: next(folder.rglob(f"samples_{task}_2*.jsonl")) for task in tasks}
-        return {task: list(map(json.loads, files[task].read_text(encoding="utf-8").splitlines())) for task in tasks}
+        return {
+            task: list(map(json.loads, files[task].read_text(encoding="utf-8").splitlines()))
+            for task in tasks
+        }
 
     assert by_lmms_eval("vllm_ranker", f"model={checkpoint},{ENGINE}") == by_lmms_eval(
         "hf_vlm", f"pretrained={checkpoint},dtype=float32,device=cpu"
@@ -55,8 +80,13 @@ def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
     with ChatServer(AutoProcessor.from_pretrained(checkpoint)) as server:
         server.models[0]["id"] = str(checkpoint)
         settings = f"pretrained={checkpoint},base_url={server.url}"
-        assert len(by_lm_eval("vllm-vlm-ranker", settings, "egoplan_val", out="served")["egoplan_val"]) == 9
-        assert len(server.bodies) == 1 + 9 * 5 + 4 * 4  # a probe; contexts and candidates; four questions both ways
+        assert (
+            len(by_lm_eval("vllm-vlm-ranker", settings, "egoplan_val", out="served")["egoplan_val"])
+            == 9
+        )
+        assert (
+            len(server.bodies) == 1 + 9 * 5 + 4 * 4
+        )  # a probe; contexts and candidates; four questions both ways
 
 
 def token_counts(samples):

@@ -16,9 +16,13 @@ QUESTIONS = 6
 
 
 def texts(body):
-    """Return the texts of a request, without images, which only a question's first request contains."""
+    """Return the texts of a request, without images, which only a question's first request
+    contains.
+    """
     content = body["messages"][0]["content"]
-    return json.dumps(content if isinstance(content, str) else [item.get("text") for item in content])
+    return json.dumps(
+        content if isinstance(content, str) else [item.get("text") for item in content]
+    )
 
 
 def test_a_run_resumes_after_the_server_was_lost(tmp_path):
@@ -31,19 +35,35 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
 
     def arguments(server, cache):
         settings = f"base_url={server.url},model={checkpoint},in_flight=1,workers=1"
-        return ("--tasks", "egoplan_val", "--model", "vllm_ranker", "--model_args", settings, "--use_cache", cache)
+        return (
+            "--tasks",
+            "egoplan_val",
+            "--model",
+            "vllm_ranker",
+            "--model_args",
+            settings,
+            "--use_cache",
+            cache,
+        )
 
     asked = []
 
     def refuse_after_four(body, before):
         asked.append(texts(body))
-        return Reply("no such key", status=401) if len(set(asked)) > 4 else None  # the probe is one of them
+        return (
+            Reply("no such key", status=401) if len(set(asked)) > 4 else None
+        )  # the probe is one of them
 
     with ChatServer(build("qwen2_5_vl")[1], refuse_after_four) as server:
         server.models[0] |= {"id": str(checkpoint), "root": MODEL}
-        process = start(data, *arguments(server, tmp_path / "cache"), "--output_path", tmp_path / "none")
+        process = start(
+            data, *arguments(server, tmp_path / "cache"), "--output_path", tmp_path / "none"
+        )
         process.wait()
-        assert all(fact in log(data) for fact in ("question egoplan_val/3 (sample_id 103): ", "401: no such key"))
+        assert all(
+            fact in log(data)
+            for fact in ("question egoplan_val/3 (sample_id 103): ", "401: no such key")
+        )
         first, server.fault = set(asked), lambda body, before: asked.append(texts(body))
         asked.clear()
         resumed = run(data, tmp_path / "resumed", *arguments(server, tmp_path / "cache"))
@@ -51,7 +71,10 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
         assert len(first & set(asked)) == 2  # the probe, and the question that was refused
         undisturbed = run(data, tmp_path / "undisturbed", *arguments(server, tmp_path / "other"))
     samples = [
-        [sample["predictions"]["choices"] for sample in sorted(done.samples["egoplan_val"], key=lambda s: s["doc_id"])]
+        [
+            sample["predictions"]["choices"]
+            for sample in sorted(done.samples["egoplan_val"], key=lambda s: s["doc_id"])
+        ]
         for done in (resumed, undisturbed)
     ]
     assert len(samples[0]) == QUESTIONS

@@ -1,4 +1,6 @@
-"""Check the inputs of transformers' ``generate`` for EgoIntent and EgoThink in both harnesses, and their logs."""
+"""Check the inputs of transformers' ``generate`` for EgoIntent and EgoThink in both harnesses, and
+their logs.
+"""
 
 import os
 
@@ -28,7 +30,10 @@ SHORT, PLANNING = "egothink_object_existence", "egothink_planning_assistance"
 LLAVA = next(family for family in FAMILIES if family.is_system)
 NO_SYSTEM_TURN = VICUNA.replace(
     "{% for message in messages %}",
-    "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}",
+    (
+        "{% for message in messages %}{% if message['role'] == 'system' %}{{ "
+        "raise_exception('no system') }}{% endif %}"
+    ),
     1,
 )
 
@@ -43,7 +48,9 @@ def data(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
         prepare_egothink(write_source(folder / "source", 2))
-        prepare_egointent(write_annotations(folder / "steps.jsonl", STEPS), write_videos(folder / "videos"))
+        prepare_egointent(
+            write_annotations(folder / "steps.jsonl", STEPS), write_videos(folder / "videos")
+        )
         yield folder
 
 
@@ -68,13 +75,20 @@ def batches(monkeypatch):
 
 def logged(run, task="egointent", record="overall", name="media"):
     """Return a logged value by ID; by default, the media of EgoIntent's steps."""
-    return {sample[record].get("step_id") or sample[record]["id"]: sample[record][name] for sample in run.samples[task]}
+    return {
+        sample[record].get("step_id") or sample[record]["id"]: sample[record][name]
+        for sample in run.samples[task]
+    }
 
 
 def texts(folder, batches):
     """Return the sorted prompts. Repeated image tokens become one <image>."""
     tokenizer = AutoProcessor.from_pretrained(folder).tokenizer
-    prompts = [row.replace("<pad>", "") for batch in batches for row in tokenizer.batch_decode(batch["input_ids"])]
+    prompts = [
+        row.replace("<pad>", "")
+        for batch in batches
+        for row in tokenizer.batch_decode(batch["input_ids"])
+    ]
     return sorted({_once(prompt, "<image>") for prompt in prompts})
 
 
@@ -94,11 +108,15 @@ def in_lm(folder, *tasks, **settings):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, batches, run):
+def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(
+    data, checkpoint, batches, run
+):
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
     assert logged(done) == expected
-    (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
+    (media,) = {
+        value for name, value in done.results["egointent"].items() if name.startswith("media,")
+    }
     assert media == "images (2), video (2)"
     videos = [batch for batch in batches if "pixel_values_videos" in batch]
     assert sum(len(batch["input_ids"]) for batch in videos) == 2
@@ -106,7 +124,9 @@ def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, check
     grids = sorted(int(grid[0]) for batch in videos for grid in batch["video_grid_thw"])
     assert grids == [3, 9]  # pairs of 6 and of 18 frames
     for batch in videos:
-        assert batch["second_per_grid_ts"].tolist() == pytest.approx([2 / 6] * len(batch["input_ids"]))
+        assert batch["second_per_grid_ts"].tolist() == pytest.approx(
+            [2 / 6] * len(batch["input_ids"])
+        )
     assert sum(len(batch["input_ids"]) for batch in batches if "pixel_values" in batch) == 2
 
 
@@ -115,7 +135,9 @@ def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, check
 def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, batches, run):
     done = run(checkpoint("llava"), "egointent")
     assert set(logged(done).values()) == {"images"}
-    (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
+    (media,) = {
+        value for name, value in done.results["egointent"].items() if name.startswith("media,")
+    }
     assert media == "images"
     assert sum(len(batch["pixel_values"]) for batch in batches) == sum(FRAMES)
 
@@ -123,7 +145,9 @@ def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, b
 @pytest.mark.nightly
 def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
     folder = checkpoint("qwen3_vl")
-    lmms_replies, lm_replies = (logged(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm))
+    lmms_replies, lm_replies = (
+        logged(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm)
+    )
     assert lmms_replies == lm_replies
     assert len(set(lm_replies.values())) > 1
 
@@ -138,7 +162,9 @@ def test_subsampled_steps_have_a_lower_rate(data, checkpoint, batches):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("settings", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}])
+@pytest.mark.parametrize(
+    "settings", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}]
+)
 def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, batches, settings):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", **settings)
     assert set(logged(done).values()) == {"images"}
@@ -164,7 +190,9 @@ def test_cached_answers_record_the_media(data, checkpoint, batches, tmp_path, ru
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_answers_to_different_inputs_are_not_served(data, checkpoint, batches, tmp_path, run, monkeypatch):
+def test_answers_to_different_inputs_are_not_served(
+    data, checkpoint, batches, tmp_path, run, monkeypatch
+):
     from lmms_egoplan.harnesses.lm_eval import ranker
     from lmms_egoplan.harnesses.lmms_eval import hf_vlm
 
@@ -186,25 +214,33 @@ def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, batches, run
     prompt = LLAVA.planning if task == PLANNING else LLAVA.general
     dimension = task.rpartition("_")[2]
     assert texts(checkpoint("llava"), batches) == [
-        f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:" for number in (1, 2)
+        f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:"
+        for number in (1, 2)
     ]
-    assert set(logged(done, task, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    assert set(logged(done, task, "score", "prompts").values()) == {
+        "LLaVA series models, system turn"
+    }
     prompts = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
     assert prompts == {"LLaVA series models, system turn"}
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint, batches, run, tmp_path):
+def test_without_a_system_turn_the_prompt_precedes_the_question(
+    data, checkpoint, batches, run, tmp_path
+):
     folder = save("llava", tmp_path / "llava")
     processor = AutoProcessor.from_pretrained(folder)
     processor.chat_template = NO_SYSTEM_TURN
     processor.save_pretrained(folder)
     done = run(folder, SHORT)
     assert texts(folder, batches) == [
-        f"<s> USER: <image>\n{LLAVA.general}\nWhat is thing {number} of existence?  ASSISTANT:" for number in (1, 2)
+        f"<s> USER: <image>\n{LLAVA.general}\nWhat is thing {number} of existence?  ASSISTANT:"
+        for number in (1, 2)
     ]
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+        "LLaVA series models, in the user turn"
+    }
 
 
 @pytest.mark.nightly
@@ -228,18 +264,23 @@ def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batc
     done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
     assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
     done = in_lm(checkpoint("qwen2_5_vl"), SHORT, metadata={"prompts": "llava"})
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+        "LLaVA series models, system turn"
+    }
     assert all(text.startswith(f"<|im_start|>system\n{LLAVA.general}<|im_end|>") for text in texts(
         checkpoint("qwen2_5_vl"), batches[-1:]
     ))  # fmt: skip
     (tmp_path / "own.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egothink/{SHORT}.yaml\ntask: own_existence\n"
-        "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be brief.\n"
+        "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be "
+        "brief.\n"
     )
     batches.clear()
     done = in_lmms_eval(checkpoint("llava"), "own_existence", folder=tmp_path)
     assert set(logged(done, "own_existence", "score", "prompts").values()) == {"own, system turn"}
-    assert texts(checkpoint("llava"), batches)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
+    assert texts(checkpoint("llava"), batches)[0].startswith(
+        "<s> Be brief. USER: <image>\nSay it. What is thing 1"
+    )
 
 
 @pytest.mark.nightly
@@ -253,5 +294,9 @@ def test_a_system_instruction_precedes_the_prompt(data, checkpoint, batches):
 @pytest.mark.nightly
 def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, batches):
     done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
-    assert all(f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), batches))
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+        "LLaVA series models, in the user turn"
+    }
+    assert all(
+        f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), batches)
+    )

@@ -33,7 +33,14 @@ def data(tmp_path_factory):
 
 def failing(data, launcher, arguments, model_args, judge=None):
     process = start(
-        data, *arguments, "--model_args", model_args, "--output_path", data / "out", launcher=launcher, judge=judge
+        data,
+        *arguments,
+        "--model_args",
+        model_args,
+        "--output_path",
+        data / "out",
+        launcher=launcher,
+        judge=judge,
     )
     assert process.wait(FOREVER_S) == 1, log(data)
     assert "Traceback" not in log(data)
@@ -71,7 +78,9 @@ def test_an_invalid_argument_is_a_one_line_error(data, launcher, arguments):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("launcher", "arguments"), [(LMMS_EVAL, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)], ids=["lmms-eval", "lm-eval"]
+    ("launcher", "arguments"),
+    [(LMMS_EVAL, IN_LMMS_EVAL), (COMMAND, IN_LM_EVAL)],
+    ids=["lmms-eval", "lm-eval"],
 )
 def test_a_missing_encoder_is_a_one_line_error(data, launcher, arguments):
     actplan = ["actplan" if argument == "egoplan_val" else argument for argument in arguments]

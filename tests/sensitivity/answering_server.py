@@ -25,12 +25,26 @@ def arguments_of(server: JudgeServer, *, concurrency: int = 4) -> list[str]:
 
 
 def command(data: Path, *arguments: str | Path) -> dict:
-    """Return the arguments of `subprocess` for ``lmms-egoplan sensitivity``, with prepared questions in `data`."""
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith(("LMMS_", "OPENAI"))}
-    settings = {"LMMS_EGOPLAN_DATA": str(data), "OPENAI_API_KEY": "none", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    """Return the arguments of `subprocess` for ``lmms-egoplan sensitivity``, with prepared
+    questions in `data`.
+    """
+    inherited = {
+        name: text for name, text in os.environ.items() if not name.startswith(("LMMS_", "OPENAI"))
+    }
+    settings = {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "OPENAI_API_KEY": "none",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     return {
         "args": [sys.executable, "-m", "lmms_egoplan", "sensitivity", *map(str, arguments)],
-        **{"cwd": data, "env": inherited | settings, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL},
+        **{
+            "cwd": data,
+            "env": inherited | settings,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        },
     }
 
 

@@ -21,7 +21,9 @@ def prepare_egoplan_val(folder: Path) -> Path:
     """Prepare the demo's EgoPlan-Bench in a folder for ``LMMS_EGOPLAN_DATA``."""
     demo = DEMO_SETS["egoplan"]
     copy_set(demo, folder)
-    media = Media({"EpicKitchens": folder / "egoplan/epic-kitchens", "Ego4D": folder / "egoplan/ego4d"})
+    media = Media(
+        {"EpicKitchens": folder / "egoplan/epic-kitchens", "Ego4D": folder / "egoplan/ego4d"}
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_egoplan(folder / demo.prepare[1], "val", media)

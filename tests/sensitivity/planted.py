@@ -12,7 +12,14 @@ OFFICIAL = Asked("official", "official", "official", "official")
 RANKED = replace(OFFICIAL, ranked=True)
 READABLE = "<answer>{letter}</answer> \\boxed{{{letter}}}"
 """A reply in which every reader reads the letter."""
-PARSERS = ("first_letter_lmms_eval", "first_capital", "boxed", "last_bracketed", "answer_tag", "clear")
+PARSERS = (
+    "first_letter_lmms_eval",
+    "first_capital",
+    "boxed",
+    "last_bracketed",
+    "answer_tag",
+    "clear",
+)
 SHIFTS = (1, 2, 3)
 
 
@@ -25,7 +32,10 @@ def parsers(*names):
 
 
 def orders():
-    return [Condition("option order", f"rotated by {n}", replace(OFFICIAL, shift=n), "first_letter") for n in SHIFTS]
+    return [
+        Condition("option order", f"rotated by {n}", replace(OFFICIAL, shift=n), "first_letter")
+        for n in SHIFTS
+    ]
 
 
 def fields():
@@ -38,7 +48,9 @@ def scorings():
 
 
 def presets():
-    asked = replace(OFFICIAL, prompt="flageval", media="flageval", observation="flageval", decoding="flageval")
+    asked = replace(
+        OFFICIAL, prompt="flageval", media="flageval", observation="flageval", decoding="flageval"
+    )
     return [Condition("preset", "official", OFFICIAL, "first_letter"),
             Condition("preset", "lmms-eval-0.7.3", replace(OFFICIAL, media="lmms-eval-0.7.3"), "first_letter"),
             Condition("preset", "flageval", asked, "first_letter")]  # fmt: skip
@@ -55,12 +67,16 @@ def questions(count=300):
 
 
 def content(docs, accuracy=0.6, seed=0, text="{letter}"):
-    """Make a model that knows the same answers however it is asked, and writes their letter in `text`."""
+    """Make a model that knows the same answers however it is asked, and writes their letter in
+    `text`.
+    """
     chance = random.Random(seed)
     known = {}
     for key, doc in docs.items():
         wrong = [letter for letter in LETTERS if letter != doc["golden_choice_idx"]]
-        known[key] = doc["golden_choice_idx"] if chance.random() < accuracy else chance.choice(wrong)
+        known[key] = (
+            doc["golden_choice_idx"] if chance.random() < accuracy else chance.choice(wrong)
+        )
 
     def reply(asked, key):
         position = LETTERS.index(known[key])
@@ -78,11 +94,13 @@ def always(text):
 
 
 def noisy(docs, change=0.2, lower=(), seed=0):
-    """Make a model that draws a share of its answers anew for each prompt, media, order and decoding.
+    """Make a model that draws a share of its answers anew for each prompt, media, order and
+    decoding.
 
     Args:
         change: Share of answers that are drawn anew, with the same probability of being right.
-        lower: Share of answers that are also replaced by random ones, for the fields that differ from the base.
+        lower: Share of answers that are also replaced by random ones, for the fields that differ
+            from the base.
     """
     plain, drawn = content(docs, seed=seed), {}
 
@@ -92,7 +110,9 @@ def noisy(docs, change=0.2, lower=(), seed=0):
         chance = random.Random(f"{seed} {asked} {key}")
         if asked not in drawn:
             drawn[asked] = content(docs, seed=f"{seed} {asked}")
-        lost = sum(share for field, share in dict(lower).items() if getattr(asked, field) != "official")
+        lost = sum(
+            share for field, share in dict(lower).items() if getattr(asked, field) != "official"
+        )
         if chance.random() < lost:
             return chance.choice(LETTERS)
         return (drawn[asked] if chance.random() < change else plain)(asked, key)
@@ -102,4 +122,6 @@ def noisy(docs, change=0.2, lower=(), seed=0):
 
 def ask(model, conditions, docs):
     """Return the model's replies to all conditions."""
-    return {(asked, key): model(asked, key) for asked in {x.asked for x in conditions} for key in docs}
+    return {
+        (asked, key): model(asked, key) for asked in {x.asked for x in conditions} for key in docs
+    }

@@ -1,4 +1,6 @@
-"""``lmms-egoplan sensitivity`` asks each distinct prompt once, resumes after a kill, and refuses mixed replies."""
+"""``lmms-egoplan sensitivity`` asks each distinct prompt once, resumes after a kill, and refuses
+mixed replies.
+"""
 
 import json
 import re
@@ -33,14 +35,19 @@ def prompts_of(doc):
 
 def run(server, out, *arguments, count=3):
     questions = ("--questions", str(count), "--out", out)
-    return sensitivity("egoplan_bench2", "tiny", *questions, *VARIED, *arguments_of(server), *arguments)
+    return sensitivity(
+        "egoplan_bench2", "tiny", *questions, *VARIED, *arguments_of(server), *arguments
+    )
 
 
 def numbers_in(result):
     """Return the numbers of the summary: asked, reused, failed, frame sets."""
     assert result.exit_code == 0, result.output
     return [
-        int(number) for number in re.search(r"(\d+) asked, (\d+) reused, (\d+) failed, (\d+) ", result.stdout).groups()
+        int(number)
+        for number in re.search(
+            r"(\d+) asked, (\d+) reused, (\d+) failed, (\d+) ", result.stdout
+        ).groups()
     ]
 
 
@@ -58,7 +65,12 @@ def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data
         small = Counter(server.prompts)
         assert numbers_in(run(server, tmp_path / "out", count=2)) == [0, 2 * PER_QUESTION, 0, 0]
         assert Counter(server.prompts) == small
-        assert numbers_in(run(server, tmp_path / "out", count=4)) == [2 * PER_QUESTION, 2 * PER_QUESTION, 0, 2]
+        assert numbers_in(run(server, tmp_path / "out", count=4)) == [
+            2 * PER_QUESTION,
+            2 * PER_QUESTION,
+            0,
+            2,
+        ]
     asked = [doc for doc in docs if prompts_of(doc)[0] in server.prompts]
     assert len(asked) == 4
     assert Counter(server.prompts) == Counter(prompt for doc in asked for prompt in prompts_of(doc))
@@ -68,7 +80,9 @@ def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data
 
 @pytest.mark.whole
 def test_a_killed_run_asks_only_what_is_missing(data, tmp_path):
-    """Kill the process when it waits for the rest of a batch, with replies of earlier batches stored."""
+    """Kill the process when it waits for the rest of a batch, with replies of earlier batches
+    stored.
+    """
     held, killed = [], threading.Event()
 
     def reply(prompt, before):
@@ -96,19 +110,23 @@ def test_a_killed_run_asks_only_what_is_missing(data, tmp_path):
 def test_a_request_that_fails_is_named_and_all_other_replies_are_stored(data, tmp_path):
     is_up = threading.Event()
     with JudgeServer(
-        lambda prompt, _: Reply("C") if is_up.is_set() or "boxed" not in prompt else Reply("busy", status=400)
+        lambda prompt, _: (
+            Reply("C") if is_up.is_set() or "boxed" not in prompt else Reply("busy", status=400)
+        )
     ) as server:
         failed = run(server, tmp_path / "out", count=1)
         assert failed.exit_code == 1
         assert re.search(r"sample_id \S+: .*busy", failed.output)
         assert f"{PER_QUESTION - 1} asked, 0 reused, 1 failed" in failed.stdout
         assert (
-            f"1: {re.search(r'sample_id ([^:]+):', failed.output)[1]}" in (tmp_path / "out/sensitivity.md").read_text()
+            f"1: {re.search(r'sample_id ([^:]+):', failed.output)[1]}"
+            in (tmp_path / "out/sensitivity.md").read_text()
         )
         is_up.set()
         assert numbers_in(run(server, tmp_path / "out", count=1))[:3] == [1, PER_QUESTION - 1, 0]
         is_up.clear()
-        # A request that always fails does not end the run: later batches are asked, and the page is written.
+        # A request that always fails does not end the run: later batches are asked, and the page is
+        # written.
         failed = run(server, tmp_path / "more", count=2)
         assert failed.exit_code == 1
         assert f"{2 * (PER_QUESTION - 1)} asked, 0 reused, 2 failed" in failed.stdout
@@ -128,30 +146,63 @@ def test_a_server_that_fails_at_everything_is_asked_one_batch(data, tmp_path):
 
 def test_replies_that_reach_the_token_limit_are_counted_also_after_a_resume(data, tmp_path):
     """One level of decoding allows 256 new tokens. The base and the other levels allow more."""
-    message = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": None}}
+    message = {
+        "index": 0,
+        "finish_reason": "length",
+        "message": {"role": "assistant", "content": None},
+    }
     usage = {"prompt_tokens": 5, "completion_tokens": 256, "total_tokens": 261}
-    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [message], "usage": usage}
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [message],
+        "usage": usage,
+    }
     with JudgeServer(lambda prompt, _: Reply(body=json.dumps(body).encode())) as server:
-        options = ("--questions", "1", "--out", tmp_path / "out", "--vary", "decoding", *arguments_of(server))
+        options = (
+            "--questions",
+            "1",
+            "--out",
+            tmp_path / "out",
+            "--vary",
+            "decoding",
+            *arguments_of(server),
+        )
         for reused in (0, 6):
             result = sensitivity("egoplan_bench2", "tiny", *options)
             assert result.exit_code == 0, result.output
             assert f"{reused} reused" in result.output
             content = json.loads((tmp_path / "out/sensitivity.json").read_text())
-            shares = {x["condition"]["level"]: x["cells"]["truncated"] for x in content["conditions"]}
+            shares = {
+                x["condition"]["level"]: x["cells"]["truncated"] for x in content["conditions"]
+            }
             assert shares.pop("seed-bench-r1") == 100
             assert set(shares.values()) == {0}
             assert content["base_unparsed"] == "100.0"
             assert "decoding: max_new_tokens: 1024" in content["base_unknown"]
 
 
-@pytest.mark.parametrize("benchmark", [pytest.param("egoplan", marks=pytest.mark.nightly), "egoplan_bench2"])
+@pytest.mark.parametrize(
+    "benchmark", [pytest.param("egoplan", marks=pytest.mark.nightly), "egoplan_bench2"]
+)
 def test_a_server_gets_frames_instead_of_a_clip(data, tmp_path, monkeypatch, benchmark):
     if benchmark == "egoplan":
         monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(prepare_egoplan_val(tmp_path)))
-    # --vary media also asks presets that show a video file, which lmms-eval reads by a package that may be missing.
+    # --vary media also asks presets that show a video file, which lmms-eval reads by a package that
+    # may be missing.
     with answering(lambda prompt: "A") as server:
-        options = ("--questions", "1", "--out", tmp_path / "out", "--base", "seed-bench-r1", "--vary", "prompt")
+        options = (
+            "--questions",
+            "1",
+            "--out",
+            tmp_path / "out",
+            "--base",
+            "seed-bench-r1",
+            "--vary",
+            "prompt",
+        )
         result = sensitivity(benchmark, "tiny", *options, *arguments_of(server))
     assert result.exit_code == 0, result.output
     assert all(len(images_in(body)) >= 3 for body in server.bodies)
@@ -167,9 +218,13 @@ LEAD_INS = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("text", LEAD_INS)
 def test_planted_lead_ins_lose_under_the_readers_that_misread_them(data, tmp_path, text):
-    """A model that knows the right option, wherever it is, is found to depend only on the reader of its replies."""
+    """A model that knows the right option, wherever it is, is found to depend only on the reader of
+    its replies.
+    """
     docs = [rotated(doc, shift) for doc in EGOPLAN_BENCH2.load("test") for shift in range(4)]
-    letters = {prompt_of(PRESETS[name], doc): doc["golden_choice_idx"] for doc in docs for name in PROMPTS}
+    letters = {
+        prompt_of(PRESETS[name], doc): doc["golden_choice_idx"] for doc in docs for name in PROMPTS
+    }
     with answering(lambda prompt: text.format(letter=letters[prompt])) as server:
         assert numbers_in(run(server, tmp_path / "out", count=100))[2] == 0
     content = json.loads((tmp_path / "out/sensitivity.json").read_text())
@@ -179,7 +234,8 @@ def test_planted_lead_ins_lose_under_the_readers_that_misread_them(data, tmp_pat
         assert (scores[parser] < 50) if parser in LEAD_INS[text] else (scores[parser] == 100)
     moving = {row["factor"] for row in content["factors"] if row["p_holm"] < 0.05}
     expected = {"parser"} if LEAD_INS[text] else set()
-    # A reader that finds B in every reply also finds it after a rotation, which moves the right letter.
+    # A reader that finds B in every reply also finds it after a rotation, which moves the right
+    # letter.
     assert moving - {"option order"} == expected
     assert "option order" not in moving or "first_letter" in LEAD_INS[text]
 
@@ -202,7 +258,9 @@ def test_replies_with_other_settings_are_refused(data, tmp_path):
         def refused(*facts, model="tiny", more=""):
             backend = arguments_of(server)
             backend[-1] += more
-            result = sensitivity("egoplan_bench2", model, "--questions", "1", "--out", out, *VARIED, *backend)
+            result = sensitivity(
+                "egoplan_bench2", model, "--questions", "1", "--out", out, *VARIED, *backend
+            )
             assert result.exit_code == 1
             assert all(fact in result.output for fact in (*facts, str(out))), result.output
 
@@ -262,11 +320,18 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
 
     monkeypatch.setattr(Visuals, "read_frames", counting)
     monkeypatch.chdir(tmp_path)
-    options = ["--vary", "prompt,decoding,option order,scoring", "--model-args", "dtype=float32,batch_size=4"]
+    options = [
+        "--vary",
+        "prompt,decoding,option order,scoring",
+        "--model-args",
+        "dtype=float32,batch_size=4",
+    ]
     arguments = ["egoplan_bench2", "checkpoint", "--out", "out", "--questions", "5", *options]
     result = sensitivity(*arguments, "--check")
     assert result.exit_code == 0, result.output
-    assert re.search(r"65 replies, 5 rankings, ~40 images to decode, ~[\d,]{4,} tokens", result.output)
+    assert re.search(
+        r"65 replies, 5 rankings, ~40 images to decode, ~[\d,]{4,} tokens", result.output
+    )
     calls.clear()
     result = sensitivity(*arguments)
     assert result.exit_code == 0, result.output
@@ -275,7 +340,9 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
 
     with sqlite3.connect(tmp_path / "out" / "replies.sqlite") as database:
         replies = {
-            key: json.loads(reply) for key, reply in database.execute("SELECT key, reply FROM replies") if key != "{}"
+            key: json.loads(reply)
+            for key, reply in database.execute("SELECT key, reply FROM replies")
+            if key != "{}"
         }
     ranked = [reply for key, reply in replies.items() if json.loads(key)[0]["ranked"]]
     assert len(replies) == 70

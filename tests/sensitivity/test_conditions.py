@@ -24,7 +24,11 @@ def test_a_level_changes_only_its_factor(benchmark):
             continue
         before, after = asdict(base.asked), asdict(condition.asked)
         changed = {name for name in before if before[name] != after[name]}
-        expected = set() if condition.factor == "parser" else {KEYS.get(condition.factor, condition.factor)}
+        expected = (
+            set()
+            if condition.factor == "parser"
+            else {KEYS.get(condition.factor, condition.factor)}
+        )
         assert changed == expected, condition
         assert (condition.parser != base.parser) == (condition.factor in ("parser", "scoring"))
         if condition.level in presets:
@@ -34,7 +38,11 @@ def test_a_level_changes_only_its_factor(benchmark):
 @pytest.mark.parametrize("benchmark", ["egoplan", "egoplan_bench2"])
 def test_all_presets_are_asked_as_a_whole_and_equal_fields_share_replies(benchmark):
     presets = load_presets(benchmark)
-    whole = {c.level: c.asked for c in conditions(benchmark, "", [PRESET], ranks=True) if c.factor == PRESET}
+    whole = {
+        c.level: c.asked
+        for c in conditions(benchmark, "", [PRESET], ranks=True)
+        if c.factor == PRESET
+    }
     assert whole.keys() == presets.keys()
     for field in ("prompt", "media", "decoding"):
         for name, asked in whole.items():
@@ -54,4 +62,6 @@ def test_rankings_have_no_prompt_and_backends_that_write_have_no_rankings():
         conditions("egoplan", "official", (), ranks=False)
     written = conditions("egoplan", "", (), ranks=False)
     assert not any(condition.asked.ranked for condition in written)
-    assert "official" not in {condition.level for condition in written if condition.factor == PRESET}
+    assert "official" not in {
+        condition.level for condition in written if condition.factor == PRESET
+    }

@@ -94,7 +94,9 @@ def test_a_model_that_answers_by_content_moves_with_nothing(docs):
     assert moving(rows) == set()
     (sentence,) = finding(rows, "m")
     videos = len({doc["video_id"] for doc in docs.values()})
-    assert f"more than {300 / videos:.1f} points" in sentence  # an interval of width 0 is no proof of equality
+    assert (
+        f"more than {300 / videos:.1f} points" in sentence
+    )  # an interval of width 0 is no proof of equality
 
 
 def test_the_chosen_option_is_in_the_stored_order(docs):
@@ -110,7 +112,9 @@ def test_the_chosen_option_is_in_the_stored_order(docs):
     assert [chosen(by_rule[rule], asked, losses) for rule in ("mean", "sum", "bytes")] == [0, 1, 2]
     assert chosen(base(), doc, "none of these") is None
     # The clear reader gets the options as asked.
-    clear = [condition.__class__("parser", "clear", condition.asked, "clear") for condition in orders()]
+    clear = [
+        condition.__class__("parser", "clear", condition.asked, "clear") for condition in orders()
+    ]
     third = (doc["choices"][-1:] + doc["choices"][:-1])[2]
     assert chosen(clear[0], doc, f"C {third}") == 1
     assert chosen(base("clear"), doc, f"C {third}") is None
@@ -169,7 +173,9 @@ def slow_p_value(groups, flips=4000):
     chance, sums = random.Random(6), [sum(group) for group in groups]
     extreme = 0
     for _ in range(flips):
-        extreme += abs(sum(chance.choice((-1, 1)) * value for value in sums)) >= abs(sum(sums)) - 1e-9
+        extreme += (
+            abs(sum(chance.choice((-1, 1)) * value for value in sums)) >= abs(sum(sums)) - 1e-9
+        )
     return extreme / flips
 
 
@@ -189,18 +195,32 @@ def test_differences_intervals_and_p_values_equal_those_of_slow_versions(docs):
     compared = [effect for effect in scored if "p_value" in effect.cells]
     for effect in compared:
         cells, groups = effect.cells, by_video(effect.scores, scored[0].scores, docs)
-        assert cells["difference"] == pytest.approx(slow_difference(effect.scores, scored[0].scores))
+        assert cells["difference"] == pytest.approx(
+            slow_difference(effect.scores, scored[0].scores)
+        )
         changed = [effect.choices[key] != scored[0].choices[key] for key in docs]
         assert cells["changed"] == pytest.approx(100 * sum(changed) / len(docs))
         assert (cells["low"], cells["high"]) == pytest.approx(slow_interval(groups), abs=0.7)
         assert cells["p_value"] == pytest.approx(slow_p_value(groups), abs=0.03)
-    for in_family in (lambda x: x.condition.factor == "preset", lambda x: x.condition.factor != "preset"):
+    for in_family in (
+        lambda x: x.condition.factor == "preset",
+        lambda x: x.condition.factor != "preset",
+    ):
         family = [effect.cells for effect in compared if in_family(effect)]
-        assert [x["p_holm"] for x in family] == pytest.approx(slow_holm([x["p_value"] for x in family]))
+        assert [x["p_holm"] for x in family] == pytest.approx(
+            slow_holm([x["p_value"] for x in family])
+        )
     assert moving(factors_of(scored)) == {"prompt"}
     (row,) = (row for row in factors_of(scored) if row["factor"] == "option order")
-    ends = [abs(effect.cells[end]) for effect in scored if effect.condition in orders() for end in ("low", "high")]
-    assert row["bound"] == pytest.approx(max(*ends, 300 / len({doc["video_id"] for doc in docs.values()})))
+    ends = [
+        abs(effect.cells[end])
+        for effect in scored
+        if effect.condition in orders()
+        for end in ("low", "high")
+    ]
+    assert row["bound"] == pytest.approx(
+        max(*ends, 300 / len({doc["video_id"] for doc in docs.values()}))
+    )
 
 
 def test_few_videos_have_no_interval_and_no_bound(docs):
@@ -229,14 +249,18 @@ def out(tmp_path_factory, docs):
 def test_the_files_have_findings_tables_and_published_scores(out, docs):
     content_of_run = json.loads((out / "sensitivity.json").read_text())
     markdown, page = (out / "sensitivity.md").read_text(), (out / "sensitivity.html").read_text()
-    assert [record["condition"]["level"] for record in content_of_run["conditions"]] == [x.level for x in CONDITIONS]
+    assert [record["condition"]["level"] for record in content_of_run["conditions"]] == [
+        x.level for x in CONDITIONS
+    ]
     assert (content_of_run["questions"], content_of_run["total"]) == (300, 1321)
     assert "moves with prompt" in content_of_run["finding"][0]
     for sentence in content_of_run["finding"]:
         assert sentence in markdown
         assert sentence in page
     assert "300 of 1,321 questions" in markdown
-    assert re.search(r"\| option order \| rotated by 2 \|.*\| 9: 1, 2, 3, 4, 5 and 4 more \|", markdown)
+    assert re.search(
+        r"\| option order \| rotated by 2 \|.*\| 9: 1, 2, 3, 4, 5 and 4 more \|", markdown
+    )
     # lmms-eval's preset states neither prompt nor media: the values in use are listed.
     (line,) = re.findall(r"^\| lmms-eval-0.7.3 \|.*$", markdown, re.MULTILINE)
     assert "prompt: " in line
@@ -246,20 +270,36 @@ def test_the_files_have_findings_tables_and_published_scores(out, docs):
     by_name = {cells["level"]: cells for cells in scored if cells["factor"] == "preset"}
     for row in published_rows(markdown):
         score = float(row[2])
-        around = [name for name, cells in by_name.items() if cells["score_low"] <= score <= cells["score_high"]]
+        around = [
+            name
+            for name, cells in by_name.items()
+            if cells["score_low"] <= score <= cells["score_high"]
+        ]
         assert re.split(", | and ", row[3]) == (around or ["none"])
 
 
 def published_rows(markdown):
     table = markdown.partition("**Published scores")[2].strip().splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table
+        if line.startswith("|")
+    ]
     return rows[2:]
 
 
 def test_an_unknown_checkpoint_has_no_published_scores(tmp_path, docs, capsys):
     few = dict(list(docs.items())[:9])
     conditions = [base(), *presets()]
-    write(tmp_path, "egoplan_bench2", "mine-1b", conditions, few, ask(content(few), conditions, few), total=9)
+    write(
+        tmp_path,
+        "egoplan_bench2",
+        "mine-1b",
+        conditions,
+        few,
+        ask(content(few), conditions, few),
+        total=9,
+    )
     assert "no score of mine-1b" in (tmp_path / "sensitivity.md").read_text()
     assert "No single factor was compared" in capsys.readouterr().out
     assert "no interval" in (tmp_path / "sensitivity.html").read_text()
@@ -284,7 +324,10 @@ def test_the_page_fits_its_window(tab, width):
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     bars = tab.locator(".slice .plot")
     assert bars.count() == len(CONDITIONS) - 2
-    assert max(bars.evaluate_all("(all) => all.map((bar) => bar.getBoundingClientRect().right)")) <= width
+    assert (
+        max(bars.evaluate_all("(all) => all.map((bar) => bar.getBoundingClientRect().right)"))
+        <= width
+    )
     assert tab.locator(".finding p").first.bounding_box()["y"] < 300
 
 

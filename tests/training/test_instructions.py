@@ -14,7 +14,10 @@ from media.files import write_numbered_video
 
 def llava(*turns, **media):
     speakers = ("human", "gpt")
-    return {"conversations": [{"from": speakers[n % 2], "value": text} for n, text in enumerate(turns)], **media}
+    return {
+        "conversations": [{"from": speakers[n % 2], "value": text} for n, text in enumerate(turns)],
+        **media,
+    }
 
 
 @pytest.fixture
@@ -34,7 +37,9 @@ def read(tmp_path):
 
 def kinds(sample, turn=0):
     messages = Drawn(sample, turn, None).messages(MediaLoader(8, takes_video=True))
-    return [(message["role"], [item["type"] for item in message["content"]]) for message in messages]
+    return [
+        (message["role"], [item["type"] for item in message["content"]]) for message in messages
+    ]
 
 
 def test_llava_with_an_image_a_video_or_neither(read):
@@ -48,14 +53,25 @@ def test_llava_with_an_image_a_video_or_neither(read):
     )
     assert image.turns == (("What is it?", "A cup."), ("And its colour?", "Red."))
     assert kinds(image) == [("user", ["image", "text"])]
-    assert kinds(image, 1) == [("user", ["image", "text"]), ("assistant", ["text"]), ("user", ["text"])]
+    assert kinds(image, 1) == [
+        ("user", ["image", "text"]),
+        ("assistant", ["text"]),
+        ("user", ["text"]),
+    ]
     assert kinds(coco) == [("user", ["image", "text"])]
     assert kinds(video) == [("user", ["video", "text"])]
     assert kinds(text) == [("user", ["text"])]
 
 
 def test_videochat_and_minigpt4(read):
-    (chat,) = read([{"video": "v/b.mp4", "QA": [{"i": "", "q": "What?", "a": "This."}, {"q": "Why?", "a": "So."}]}])
+    (chat,) = read(
+        [
+            {
+                "video": "v/b.mp4",
+                "QA": [{"i": "", "q": "What?", "a": "This."}, {"q": "Why?", "a": "So."}],
+            }
+        ]
+    )
     assert chat.turns == (("What?", "This."), ("Why?", "So."))
     (caption,) = read({"annotations": [{"image_id": "2", "caption": "A street."}]})
     assert caption.turns == ((DESCRIBE, "A street."),)
@@ -70,7 +86,10 @@ def test_videochat_and_minigpt4(read):
         (llava("<image><image>What?", "x", image="a.jpg"), "conversations: .*2"),
         (llava("What?", "x", image="../a.jpg"), r"image: .*'\.\./a\.jpg'"),
         (llava("What?"), "conversations: .*'human'.*'gpt'"),
-        ({"conversations": [{"from": "cat", "value": "x"}]}, r"conversations\[0\]\.from: .*'human'.*'gpt'"),
+        (
+            {"conversations": [{"from": "cat", "value": "x"}]},
+            r"conversations\[0\]\.from: .*'human'.*'gpt'",
+        ),
         ({"video": "/b.mp4", "QA": [{"q": "x", "a": "y"}]}, r"video: .*'/b\.mp4'"),
         ({"caption": "x", "image_id": "../9"}, r"image_id: .*'\.\./9\.jpg'"),
         ({"video": "v/b.mp4", "QA": []}, "QA: "),

@@ -14,7 +14,10 @@ SAMPLES = st.lists(st.one_of(st.tuples(SCORES), st.tuples(SCORES, SCORES)), min_
 
 
 def tensors(samples):
-    return [[torch.tensor(score, dtype=torch.float64, requires_grad=True) for score in scores] for scores in samples]
+    return [
+        [torch.tensor(score, dtype=torch.float64, requires_grad=True) for score in scores]
+        for scores in samples
+    ]
 
 
 def contrastive(samples, group):
@@ -22,7 +25,9 @@ def contrastive(samples, group):
     means = []
     for start in range(0, len(samples), group):
         violating = [
-            pair[1] - pair[0] for pair in samples[start : start + group] if len(pair) == 2 and pair[1] > pair[0]
+            pair[1] - pair[0]
+            for pair in samples[start : start + group]
+            if len(pair) == 2 and pair[1] > pair[0]
         ]
         means.append(sum(violating) / len(violating) if violating else 0.0)
     return sum(means) / len(means)
@@ -43,7 +48,12 @@ def test_loss_equals_explicit_sums(samples, group):
 
 @pytest.mark.parametrize(
     ("violating", "expected"),
-    [(1, 1 / 8), (2, 1 / 8), (3, 2 / 8), (16, 1)],  # All gaps are 1 nat. One mean over the batch would be 1.
+    [
+        (1, 1 / 8),
+        (2, 1 / 8),
+        (3, 2 / 8),
+        (16, 1),
+    ],  # All gaps are 1 nat. One mean over the batch would be 1.
 )
 def test_batch_of_16_equals_8_processes_of_2(violating, expected):
     samples = [(-2.0, -1.0)] * violating + [(-1.0, -2.0)] * (16 - violating)
@@ -52,7 +62,9 @@ def test_batch_of_16_equals_8_processes_of_2(violating, expected):
 
 
 def test_groups_equal_processes_with_averaged_gradients():
-    """In the published configuration, each process averages over its violating samples, then gradients are averaged."""
+    """In the published configuration, each process averages over its violating samples, then
+    gradients are averaged.
+    """
     samples = [(-2.0, -1.0), (-3.0, -2.5), (-1.0, -2.0), (-1.0,), (-1.5, -0.5), (-1.0, -1.0)]
     whole, parts = tensors(samples), tensors(samples)
     batch_loss(whole, 2).loss.backward()
@@ -94,7 +106,9 @@ def test_parts_with_whole_groups_need_no_other_counts(samples, group, groups_in_
         batch_loss(tensors(samples[first : first + size]), group, len(samples), first)
         for first in range(0, len(samples), size)
     ]
-    assert sum(part.contrastive.item() for part in parts) == pytest.approx(contrastive(samples, group))
+    assert sum(part.contrastive.item() for part in parts) == pytest.approx(
+        contrastive(samples, group)
+    )
 
 
 def test_satisfied_pair_has_no_gradient_for_the_negative():

@@ -1,4 +1,7 @@
-"""Trained parts of each model family: LoRA in the language model only, and all of the joining modules."""
+"""Trained parts of each model family:
+
+LoRA in the language model only, and all of the joining modules.
+"""
 
 import copy
 import re
@@ -32,7 +35,11 @@ def test_parts_of_each_family(name):
     parts = find_parts(model)
     assert parts.joining == JOINING.get(name, ("model.multi_modal_projector",))
     everything = (*parts.encoders, *parts.joining, *parts.language)
-    single = {n for n, _ in model.named_parameters() if not any(n.startswith(f"{part}.") for part in everything)}
+    single = {
+        n
+        for n, _ in model.named_parameters()
+        if not any(n.startswith(f"{part}.") for part in everything)
+    }
     assert {n.split(".")[-1] for n in single} <= {"image_newline", "query_tokens"}
 
 
@@ -45,7 +52,9 @@ def test_parts_of_each_family(name):
                 name,
                 None,
                 id=f"{name}-no lora",
-                marks=() if name in ("llava", "qwen3_vl", "gemma3", "blip2") else pytest.mark.nightly,
+                marks=()
+                if name in ("llava", "qwen3_vl", "gemma3", "blip2")
+                else pytest.mark.nightly,
             )
             for name in FAMILIES
         ),
@@ -55,7 +64,9 @@ def test_trained_parameters_of_each_family(name, lora):
     model = copy.deepcopy(build(name)[0])
     parts = find_parts(model)
     tuned = add_adapter(model, lora)
-    trained = [n.removeprefix("base_model.model.") for n, p in tuned.named_parameters() if p.requires_grad]
+    trained = [
+        n.removeprefix("base_model.model.") for n, p in tuned.named_parameters() if p.requires_grad
+    ]
     whole = {n for n in trained if ".modules_to_save." in n}
     adapted = set(trained) - whole
     assert bool(adapted) == bool(lora)
@@ -69,7 +80,10 @@ def test_trained_parameters_of_each_family(name, lora):
 TABLE = {
     "ernie4_5_vl_moe": (("model.vision_tower",), ("model.resampler_model",)),
     "fuyu": ((), ("model.vision_embed_tokens",)),
-    "gemma3n": (("model.vision_tower", "model.audio_tower"), ("model.embed_vision", "model.embed_audio")),
+    "gemma3n": (
+        ("model.vision_tower", "model.audio_tower"),
+        ("model.embed_vision", "model.embed_audio"),
+    ),
     "gemma4": (("model.vision_tower",), ("model.embed_vision",)),
     "git": (("git.image_encoder",), ("git.visual_projection",)),
     "idefics": (("model.vision_model",), ()),
@@ -90,7 +104,15 @@ TABLE = {
 }
 # Families whose default configurations build no model.
 NOT_BUILT = {
-    *("aya_vision", "chameleon", "cohere_compass", "deepseek_ocr2", "diffusion_gemma", "emu3", "evolla"),
+    *(
+        "aya_vision",
+        "chameleon",
+        "cohere_compass",
+        "deepseek_ocr2",
+        "diffusion_gemma",
+        "emu3",
+        "evolla",
+    ),
     *("granite4_vision", "hunyuan_vl", "perception_lm", "qwen4_exp"),
 }
 _DEPTHS = {"num_hidden_layers", "num_layers", "depth", "encoder_layers", "decoder_layers"}
@@ -112,7 +134,10 @@ def build_empty(family):
     """Build a model from the family's default configuration, without weights."""
     kind = CONFIG_MAPPING[family]
     has_vision = family.startswith("gemma4")
-    configs = [kind(vision_config=kind.sub_configs["vision_config"]()) if has_vision else kind() for _ in range(2)]
+    configs = [
+        kind(vision_config=kind.sub_configs["vision_config"]()) if has_vision else kind()
+        for _ in range(2)
+    ]
     error = None
     for config, make in zip(configs, (shrink, lambda _: None), strict=True):
         try:
@@ -125,7 +150,9 @@ def build_empty(family):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("family", [family for family in TABLE if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES])
+@pytest.mark.parametrize(
+    "family", [family for family in TABLE if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]
+)
 def test_parts_with_misleading_names(family):
     try:
         model = build_empty(family)
@@ -152,7 +179,10 @@ def test_decoder_layers_are_never_trained_whole(family):
     for name, module in modules.items():
         if isinstance(module, nn.ModuleList) and name.startswith(f"{decoder}."):
             owner = {part for part in outside if name == part or name.startswith(f"{part}.")}
-            assert owner <= {"model.vision_model", "git.image_encoder", "model.vlm.vision_tower"}, (name, owner)
+            assert owner <= {"model.vision_model", "git.image_encoder", "model.vlm.vision_tower"}, (
+                name,
+                owner,
+            )
     named = re.compile("embed_vision$|embed_audio$|embeddings_table$")
     assert not [name for name in parts.encoders if named.search(name)]
 
@@ -167,7 +197,11 @@ def test_joining_module_in_the_decoders_layers_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "names"),
-    [("blip2", "k, o, q, v"), ("blip2_opt", "k_proj, out_proj, q_proj, v_proj"), ("phi", "o_proj, qkv_proj")],
+    [
+        ("blip2", "k, o, q, v"),
+        ("blip2_opt", "k_proj, out_proj, q_proj, v_proj"),
+        ("phi", "o_proj, qkv_proj"),
+    ],
 )
 def test_default_targets_use_the_models_names(name, names, capsys):
     tuned = add_adapter(fused() if name == "phi" else copy.deepcopy(build(name)[0]), Lora(r=8))
@@ -179,12 +213,25 @@ def test_default_targets_use_the_models_names(name, names, capsys):
 
 def fused():
     """Build a LLaVA on Phi-3, which has one layer for queries, keys and values."""
-    text = {"model_type": "phi3", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 64}
+    text = {
+        "model_type": "phi3",
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "vocab_size": 64,
+    }
     text |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0}
-    vision = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
+    vision = {
+        "model_type": "clip_vision_model",
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+    }
     vision |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
     kind = CONFIG_MAPPING["llava"]
-    return AutoModelForImageTextToText.from_config(kind(text_config=text, vision_config=vision, image_token_index=1))
+    return AutoModelForImageTextToText.from_config(
+        kind(text_config=text, vision_config=vision, image_token_index=1)
+    )
 
 
 @pytest.mark.parametrize("targets", [["q_proj", "wrong"], ["wrong"]])

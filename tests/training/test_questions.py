@@ -11,5 +11,7 @@ from zoo import build
 def test_only_answers_without_negatives_include_the_end_of_the_turn(negatives, end):
     _, processor = build("qwen2_5_vl")
     sample = Sample("cup", (("What is this?", "A cup."),), negatives)
-    answer = AnswerEncoder(processor, is_encoder_decoder=False).encode(draw(sample, "0")).candidates[0]
+    answer = (
+        AnswerEncoder(processor, is_encoder_decoder=False).encode(draw(sample, "0")).candidates[0]
+    )
     assert processor.tokenizer.decode(answer.scored_tokens) == f"A cup.{end}"

@@ -44,9 +44,13 @@ def test_proportions_hold_and_samples_of_a_part_take_turns():
 
 def test_position_determines_sample_and_negative():
     drawn = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, range(60))]
-    backwards = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, reversed(range(60)))]
+    backwards = [
+        (one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, reversed(range(60)))
+    ]
     assert drawn == backwards[::-1]
-    assert drawn != [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=2).at, range(60))]
+    assert drawn != [
+        (one.sample.name, one.negative) for one in map(Mix(PARTS, seed=2).at, range(60))
+    ]
 
 
 def test_negatives_are_drawn_equally_often():

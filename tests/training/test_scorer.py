@@ -12,13 +12,20 @@ from ranking.reference import reference_loss
 from ranking.test_ranking import question
 from zoo import FAMILIES, build
 
-ANSWER, NEGATIVE = "put mug on the counter", "open the fridge, take the milk and then close it again"
+ANSWER, NEGATIVE = (
+    "put mug on the counter",
+    "open the fridge, take the milk and then close it again",
+)
 SEPARATE_ONLY = {"qwen3_5", "paligemma"}
 SHARED = [name for name in FAMILIES if name not in SEPARATE_ONLY]
 
 
 def cases(names):
-    return [(name, kind) for name in names for kind in ("images", *(["video"] if FAMILIES[name].takes_video else []))]
+    return [
+        (name, kind)
+        for name in names
+        for kind in ("images", *(["video"] if FAMILIES[name].takes_video else []))
+    ]
 
 
 def gradients(model, scores):
@@ -36,7 +43,10 @@ LONG_FIRST = [(name, "images") for name in ("llava", "qwen2_5_vl", "gemma3", "ml
 @pytest.mark.parametrize(
     ("name", "kind", "answers"),
     [
-        *(pytest.param(*case, (ANSWER, NEGATIVE), id="-".join([*case, "short-long"])) for case in cases(SHARED)),
+        *(
+            pytest.param(*case, (ANSWER, NEGATIVE), id="-".join([*case, "short-long"]))
+            for case in cases(SHARED)
+        ),
         *(
             pytest.param(
                 *case,
@@ -52,13 +62,17 @@ def test_shared_passes_equal_separate_passes(name, kind, answers):
     model, processor = build(name)
     encoded = CandidateRanker(model, processor).encode(question(kind), answers)
     passes = AnswerPasses(model)
-    shared, separate = ([s.mean() for s in way(encoded)] for way in (passes.shared, passes.separate))
+    shared, separate = (
+        [s.mean() for s in way(encoded)] for way in (passes.shared, passes.separate)
+    )
     np.testing.assert_allclose([s.item() for s in shared], [s.item() for s in separate], atol=1e-5)
     expected, actual = gradients(model, separate), gradients(model, shared)
     assert actual.keys() == expected.keys()
     scale = max(gradient.abs().max() for gradient in expected.values())
     for parameter, gradient in expected.items():
-        torch.testing.assert_close(actual[parameter] / scale, gradient / scale, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(
+            actual[parameter] / scale, gradient / scale, atol=1e-5, rtol=1e-4
+        )
 
 
 @pytest.mark.parametrize(("name", "kind"), cases(["llava", "qwen2_5_vl", "gemma3", "blip2"]))
@@ -70,7 +84,9 @@ def test_scores_match_the_reference_and_the_ranker(name, kind):
     np.testing.assert_allclose(
         scores, [-reference_loss(name, question(kind), a)[0] for a in (ANSWER, NEGATIVE)], atol=1e-5
     )
-    np.testing.assert_allclose(scores, [-score.nll for score in ranker.score_encoded(encoded)], atol=1e-5)
+    np.testing.assert_allclose(
+        scores, [-score.nll for score in ranker.score_encoded(encoded)], atol=1e-5
+    )
 
 
 def test_vision_encoder_runs_once():
@@ -104,7 +120,9 @@ def test_gradient_checkpointing_changes_nothing(name):
     finally:
         model.gradient_checkpointing_disable()
         model.eval()
-    assert all(torch.allclose(actual[parameter], expected[parameter], rtol=1e-4) for parameter in expected)
+    assert all(
+        torch.allclose(actual[parameter], expected[parameter], rtol=1e-4) for parameter in expected
+    )
 
 
 @pytest.mark.parametrize("answers", [("put", "wash it"), ("wash it", "put"), ("put", "put")])

@@ -12,19 +12,27 @@ from pathlib import Path
 import torch
 import transformers
 from packaging.version import Version
-from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel, ProcessorMixin
+from transformers import (
+    AutoModelForImageTextToText,
+    PreTrainedConfig,
+    PreTrainedModel,
+    ProcessorMixin,
+)
 
 from . import blip, llava, others, qwen
 
-# Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and positions
-# change the likelihoods clearly; by transformers' own initialisation all candidates are equally likely.
+# Standard deviation of a unit that reads normalised input. From about 1 on, tokens, images and
+# positions change the likelihoods clearly; by transformers' own initialisation all candidates are
+# equally likely.
 GAIN = 1.25
 BEFORE_5_16 = Version(transformers.__version__) < Version("5.16")
 
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: functions that build its configuration and processor, and its supported inputs."""
+    """A model family: functions that build its configuration and processor, and its supported
+    inputs.
+    """
 
     name: str
     parts: Callable[[], tuple[PreTrainedConfig, ProcessorMixin]]
@@ -41,7 +49,8 @@ FAMILIES: dict[str, Family] = {
         Family("llava_next", llava.llava_next),
         Family("llava_onevision", llava.llava_onevision, takes_video=True),
         Family("llava_next_video", llava.llava_next_video, takes_video=True),
-        # Before transformers 5.16, chat templates pass on an argument that the processor of Video-LLaVA refuses.
+        # Before transformers 5.16, chat templates pass on an argument that the processor of
+        # Video-LLaVA refuses.
         *(() if BEFORE_5_16 else [Family("video_llava", llava.video_llava, takes_video=True)]),
         Family("qwen2_vl", qwen.qwen2_vl, takes_video=True),
         Family("qwen2_5_vl", qwen.qwen2_5_vl, takes_video=True),
@@ -54,7 +63,12 @@ FAMILIES: dict[str, Family] = {
         Family("paligemma", others.paligemma, has_chat_template=False, needs_image=True),
         Family("blip2", blip.blip2, has_chat_template=False, is_encoder_decoder=True),
         Family("blip2_opt", blip.blip2_opt, has_chat_template=False, needs_image=True),
-        Family("instructblip_vicuna", blip.instructblip_vicuna, has_chat_template=False, needs_image=True),
+        Family(
+            "instructblip_vicuna",
+            blip.instructblip_vicuna,
+            has_chat_template=False,
+            needs_image=True,
+        ),
         Family("instructblip", blip.instructblip, has_chat_template=False, is_encoder_decoder=True),
     )
 }
@@ -62,7 +76,8 @@ FAMILIES: dict[str, Family] = {
 
 @cache
 def build(name: str) -> tuple[PreTrainedModel, ProcessorMixin]:
-    """The family's model (float32, evaluation mode) and its processor, shared by all callers in a process.
+    """The family's model (float32, evaluation mode) and its processor, shared by all callers in a
+    process.
 
     The weights are the same in every process. Raises KeyError if `name` is not in `FAMILIES`.
     """

@@ -1,4 +1,7 @@
-"""BLIP-2 and InstructBLIP, on Flan-T5, OPT and Vicuna: 4 query tokens an image before the text, no chat template."""
+"""BLIP-2 and InstructBLIP, on Flan-T5, OPT and Vicuna:
+
+4 query tokens an image before the text, no chat template.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,16 +50,22 @@ def _opt(tokenizer: hf.PreTrainedTokenizerBase) -> dict[str, Any]:
 
 
 def _blip2(tokenizer, text):
-    processor = hf.Blip2Processor(hf.BlipImageProcessor(size=SQUARE), tokenizer, num_query_tokens=QUERIES)
+    processor = hf.Blip2Processor(
+        hf.BlipImageProcessor(size=SQUARE), tokenizer, num_query_tokens=QUERIES
+    )
     return _config(hf.Blip2Config, "blip_2_vision_model", tokenizer, text, QFORMER), processor
 
 
 def _instructblip(tokenizer, text):
     qformer_tokenizer = vocabulary.bert()
     images = hf.BlipImageProcessor(size=SQUARE)
-    processor = hf.InstructBlipProcessor(images, tokenizer, qformer_tokenizer, num_query_tokens=QUERIES)
+    processor = hf.InstructBlipProcessor(
+        images, tokenizer, qformer_tokenizer, num_query_tokens=QUERIES
+    )
     qformer = {**QFORMER, "vocab_size": len(qformer_tokenizer)}
-    return _config(hf.InstructBlipConfig, "instructblip_vision_model", tokenizer, text, qformer), processor
+    return _config(
+        hf.InstructBlipConfig, "instructblip_vision_model", tokenizer, text, qformer
+    ), processor
 
 
 def _config(config, vision, tokenizer, text, qformer):
@@ -83,4 +92,6 @@ def instructblip():
 
 
 def instructblip_vicuna():
-    return _instructblip(vocabulary.llama2(["<image>"]), lambda tokenizer: text_config(tokenizer, "llama"))
+    return _instructblip(
+        vocabulary.llama2(["<image>"]), lambda tokenizer: text_config(tokenizer, "llama")
+    )

@@ -12,7 +12,9 @@ _GAIN = 1.25
 
 @cache
 def build_experts(num_experts: int, seed: int = 0) -> tuple[PreTrainedModel, ProcessorMixin]:
-    """A model of Qwen3-VL-MoE's shape (float32, evaluation mode), and its processor; as `zoo.build`."""
+    """A model of Qwen3-VL-MoE's shape (float32, evaluation mode), and its processor; as
+    `zoo.build`.
+    """
     config, processor = qwen.qwen3_vl_moe(num_experts)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)

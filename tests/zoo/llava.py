@@ -1,4 +1,7 @@
-"""The LLaVA line: CLIP or SigLIP, a projector and a language model of the Llama, Mistral or Qwen2 kind."""
+"""The LLaVA line:
+
+CLIP or SigLIP, a projector and a language model of the Llama, Mistral or Qwen2 kind.
+"""
 
 from typing import Any
 
@@ -13,7 +16,9 @@ CROPPED = {"size": {"shortest_edge": SIDE}, "crop_size": SQUARE}
 GRID = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE]]
 
 
-def text_config(tokenizer: hf.PreTrainedTokenizerBase, model_type: str, **settings: Any) -> dict[str, Any]:
+def text_config(
+    tokenizer: hf.PreTrainedTokenizerBase, model_type: str, **settings: Any
+) -> dict[str, Any]:
     """Two layers of width 64 with grouped-query attention, for 2,048 positions."""
     return {
         "model_type": model_type,
@@ -45,7 +50,8 @@ def vision_config(model_type: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-# Settings of the processors whose images have a class token, and of the models: 4 x 4 patches an image.
+# Settings of the processors whose images have a class token, and of the models: 4 x 4 patches an
+# image.
 _STRATEGY = {"patch_size": PATCH, "vision_feature_select_strategy": "default"}
 _CLASS_TOKEN = {"num_additional_image_tokens": 1}
 
@@ -64,15 +70,21 @@ def _config(config, processor, tokenizer, model_type="llama", **settings):
 def llava():
     tokenizer = vocabulary.llama2(["<image>"])
     images = hf.CLIPImageProcessor(**CROPPED)
-    processor = hf.LlavaProcessor(images, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY, **_CLASS_TOKEN)
+    processor = hf.LlavaProcessor(
+        images, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY, **_CLASS_TOKEN
+    )
     return _config(hf.LlavaConfig, processor, tokenizer), processor
 
 
 def llava_next():
     tokenizer = vocabulary.llama2(["<image>"])
     images = hf.LlavaNextImageProcessor(**CROPPED, image_grid_pinpoints=GRID)
-    processor = hf.LlavaNextProcessor(images, tokenizer, chat_template=prompts.MISTRAL, **_STRATEGY, **_CLASS_TOKEN)
-    return _config(hf.LlavaNextConfig, processor, tokenizer, "mistral", image_grid_pinpoints=GRID), processor
+    processor = hf.LlavaNextProcessor(
+        images, tokenizer, chat_template=prompts.MISTRAL, **_STRATEGY, **_CLASS_TOKEN
+    )
+    return _config(
+        hf.LlavaNextConfig, processor, tokenizer, "mistral", image_grid_pinpoints=GRID
+    ), processor
 
 
 def llava_onevision():
@@ -104,12 +116,16 @@ def llava_next_video():
         videos, images, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY, **_CLASS_TOKEN
     )
     video = {"video_token_index": processor.video_token_id, "video_seq_length": 4}
-    return _config(hf.LlavaNextVideoConfig, processor, tokenizer, image_grid_pinpoints=GRID, **video), processor
+    return _config(
+        hf.LlavaNextVideoConfig, processor, tokenizer, image_grid_pinpoints=GRID, **video
+    ), processor
 
 
 def video_llava():
     tokenizer = vocabulary.llama2(["<image>", "<video>"])
     images, videos = hf.VideoLlavaImageProcessor(**CROPPED), hf.VideoLlavaVideoProcessor(**CROPPED)
-    processor = hf.VideoLlavaProcessor(images, videos, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY)
+    processor = hf.VideoLlavaProcessor(
+        images, videos, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY
+    )
     video = {"video_token_index": processor.video_token_id, "video_seq_length": 17}
     return _config(hf.VideoLlavaConfig, processor, tokenizer, **video), processor

@@ -1,4 +1,7 @@
-"""Decoder-only families of other lines: InternVL, Idefics3, Gemma 3, Llama 3.2 Vision and PaliGemma."""
+"""Decoder-only families of other lines:
+
+InternVL, Idefics3, Gemma 3, Llama 3.2 Vision and PaliGemma.
+"""
 
 import transformers as hf
 
@@ -37,7 +40,9 @@ def idefics3():
     image = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>"]
     tokenizer = vocabulary.llama3([*image, *tiles], eos="<end_of_utterance>")
     processor = hf.Idefics3Processor(
-        hf.Idefics3ImageProcessor(size={"longest_edge": 2 * SIDE}, max_image_size={"longest_edge": SIDE}),
+        hf.Idefics3ImageProcessor(
+            size={"longest_edge": 2 * SIDE}, max_image_size={"longest_edge": SIDE}
+        ),
         tokenizer,
         image_seq_len=4,
         chat_template=prompts.IDEFICS3,
@@ -53,12 +58,21 @@ def idefics3():
 
 
 def gemma3():
-    """A layer with a window of 16 tokens and a full one; the tokens of an image see each other both ways."""
+    """A layer with a window of 16 tokens and a full one; the tokens of an image see each other both
+    ways.
+    """
     turn = ["<start_of_turn>", "<end_of_turn>"]
-    image = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    image = {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+    }
     tokenizer = vocabulary.gemma([*turn, *image.values()], **image)
     processor = hf.Gemma3Processor(
-        hf.Gemma3ImageProcessor(size=SQUARE), tokenizer, image_seq_length=4, chat_template=prompts.GEMMA3
+        hf.Gemma3ImageProcessor(size=SQUARE),
+        tokenizer,
+        image_seq_length=4,
+        chat_template=prompts.GEMMA3,
     )
     eos = [tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<end_of_turn>")]
     config = hf.Gemma3Config(
@@ -83,12 +97,22 @@ def gemma3():
 
 def mllama():
     """Images reach the text through a layer of cross-attention, not through tokens of their own."""
-    header = ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>", "<|image|>"]
+    header = [
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+        "<|python_tag|>",
+        "<|image|>",
+    ]
     tokenizer = vocabulary.llama3(header, eos="<|eot_id|>")
     processor = hf.MllamaProcessor(
-        hf.MllamaImageProcessor(size=SQUARE, max_image_tiles=4), tokenizer, chat_template=prompts.MLLAMA
+        hf.MllamaImageProcessor(size=SQUARE, max_image_tiles=4),
+        tokenizer,
+        chat_template=prompts.MLLAMA,
     )
-    settings = text_config(tokenizer, "mllama_text_model", num_hidden_layers=3, cross_attention_layers=[1])
+    settings = text_config(
+        tokenizer, "mllama_text_model", num_hidden_layers=3, cross_attention_layers=[1]
+    )
     # The image token is the last one of the tokenizer, and the model has no logit for it.
     settings["vocab_size"] = processor.image_token_id
     config = hf.MllamaConfig(
@@ -109,7 +133,9 @@ def mllama():
 
 
 def paligemma():
-    """A prefix language model: images and prompt see each other both ways, the answer only the past."""
+    """A prefix language model: images and prompt see each other both ways, the answer only the
+    past.
+    """
     tokenizer = vocabulary.gemma(["<image>"], image_token="<image>")
     image_processor = hf.SiglipImageProcessor(size=SQUARE)
     image_processor.image_seq_length = 16

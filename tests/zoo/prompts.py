@@ -7,7 +7,8 @@ A message's content is a string or a list of `image`, `video` and `text` items.
 def _content(image: str = "", video: str = "", text: str = "{{ item['text'] }}") -> str:
     """Jinja for one message's items in their order; a string counts as one text item."""
     return (
-        "{% for item in ([{'type': 'text', 'text': message['content']}] if message['content'] is string"
+        "{% for item in ([{'type': 'text', 'text': message['content']}] if message['content'] is "
+            "string"
         " else message['content']) %}"
         "{% if item['type'] == 'image' %}" + image + "{% elif item['type'] == 'video' %}" + video +
         "{% elif item['type'] == 'text' %}" + text + "{% endif %}{% endfor %}"
@@ -19,7 +20,8 @@ _PROMPT = "{% endfor %}{% if add_generation_prompt %}"
 _TEXT = _content()
 _MEDIA = _content("{{ '<image>\\n' }}", "{{ '<video>\\n' }}", text="")
 
-# "USER: <image>\nquestion ASSISTANT: answer ": images first, no space after the generation prompt's colon.
+# "USER: <image>\nquestion ASSISTANT: answer ": images first, no space after the generation prompt's
+# colon.
 VICUNA = (
     _TURNS + "{% if message['role'] != 'system' %}{{ message['role'] | upper + ': ' }}{% endif %}"
     + _MEDIA + _content(text="{{ item['text'] + ' ' }}")
@@ -28,16 +30,26 @@ VICUNA = (
 
 # "[INST] <image>\nquestion [/INST] answer</s>": there is no generation prompt.
 MISTRAL = (
-    _TURNS + "{% if message['role'] == 'user' %}{{ '[INST] ' }}" + _MEDIA + _TEXT + "{{ ' [/INST]' }}"
-    + "{% elif message['role'] == 'system' %}{{ '<<SYS>>\\n' }}" + _TEXT + "{{ '\\n<</SYS>>\\n\\n' }}"
+    _TURNS + (
+        "{% if message['role'] == 'user' "
+        "%}{{ '[INST] ' }}"
+    ) + _MEDIA + _TEXT + "{{ ' [/INST]' }}"
+    + (
+        "{% elif message['role'] == 'system' %}{{ "
+        "'<<SYS>>\\n' }}"
+    ) + _TEXT + "{{ '\\n<</SYS>>\\n\\n' }}"
     + "{% else %}{{ ' ' }}" + _TEXT + "{{ '</s>' }}{% endif %}{% endfor %}"
 )  # fmt: skip
 
-# "<|im_start|>user <image>\nquestion<|im_end|>", and an answer's turn opens with "assistant \n" where the
-# generation prompt says "assistant\n": the prompt is no prefix of the answered conversation.
+# "<|im_start|>user <image>\nquestion<|im_end|>", and an answer's turn opens with "assistant \n"
+# where the generation prompt says "assistant\n": the prompt is no prefix of the answered
+# conversation.
 ONEVISION = (
     _TURNS + "{{ '<|im_start|>' + message['role'] + ' ' }}"
-    + _content("{{ '<image>' }}", "{{ '<video>' }}", text="") + _content(text="{{ '\\n' + item['text'] }}")
+    + _content((
+        "{{ "
+        "'<image>' }}"
+    ), "{{ '<video>' }}", text="") + _content(text="{{ '\\n' + item['text'] }}")
     + "{{ '<|im_end|>' }}" + _PROMPT + "{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )  # fmt: skip
 
@@ -64,21 +76,27 @@ QWEN2_VL = _DEFAULT_SYSTEM + QWEN3_VL
 QWEN3_5 = _chatml(_VISION.format("image"), _VISION.format("video"), answer=_NO_THOUGHT)
 INTERNVL = _chatml("{{ '<IMG_CONTEXT>\\n' }}", "{{ '<video>\\n' }}")
 
-# "User:<image>question<end_of_utterance>\nAssistant: answer": no space after "User:" if an image comes
-# first, and none after the generation prompt's colon.
+# "User:<image>question<end_of_utterance>\nAssistant: answer": no space after "User:" if an image
+# comes first, and none after the generation prompt's colon.
 IDEFICS3 = (
     "{{ '<|begin_of_text|>' }}" + _TURNS + "{{ message['role'] | capitalize }}"
-    + "{{ ':' if message['content'] is not string and message['content'][0]['type'] == 'image' else ': ' }}"
+    + (
+        "{{ ':' if message['content'] is not string and message['content'][0]['type'] == "
+        "'image' else ': ' }}"
+    )
     + _content("{{ '<image>' }}") + "{{ '<end_of_utterance>\\n' }}"
     + _PROMPT + "{{ 'Assistant:' }}{% endif %}"
 )  # fmt: skip
 
-# "<start_of_turn>model\nanswer<end_of_turn>\n": texts are stripped, the assistant is "model", and a system
-# message comes at the start of the first user turn.
+# "<start_of_turn>model\nanswer<end_of_turn>\n": texts are stripped, the assistant is "model", and a
+# system message comes at the start of the first user turn.
 GEMMA3 = (
     "{% set ns = namespace(system='') %}{{ bos_token }}" + _TURNS
     + "{% if message['role'] == 'system' %}{% set ns.system ="
-    + " message['content'] if message['content'] is string else message['content'][0]['text'] %}{% else %}"
+    + (
+        " message['content'] if message['content'] is string else "
+        "message['content'][0]['text'] %}{% else %}"
+    )
     + "{{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\\n' }}"
     + "{% if ns.system %}{{ ns.system + '\\n\\n' }}{% set ns.system = '' %}{% endif %}"
     + _content("{{ '<start_of_image>' }}", text="{{ item['text'] | trim }}")

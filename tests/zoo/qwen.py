@@ -44,7 +44,9 @@ def _qwen2(config, processor, model_type, **vision):
         chat_template=prompts.QWEN2_VL,
     )
     text = text_config(tokenizer, model_type, rope_parameters=_rope([2, 3, 3]))
-    return config(vision_config={"depth": 2, "num_heads": 2} | vision, text_config=text, **_ids(tokenizer)), made
+    return config(
+        vision_config={"depth": 2, "num_heads": 2} | vision, text_config=text, **_ids(tokenizer)
+    ), made
 
 
 def qwen2_vl():
@@ -55,7 +57,9 @@ def qwen2_vl():
 def qwen2_5_vl():
     width = {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 64}
     windows = {"window_size": 56, "fullatt_block_indexes": [1]}
-    return _qwen2(hf.Qwen2_5_VLConfig, hf.Qwen2_5_VLProcessor, "qwen2_5_vl_text", **width, **windows)
+    return _qwen2(
+        hf.Qwen2_5_VLConfig, hf.Qwen2_5_VLProcessor, "qwen2_5_vl_text", **width, **windows
+    )
 
 
 _QWEN3_VISION = {
@@ -101,7 +105,9 @@ def qwen3_vl_moe(num_experts: int):
 
 
 def qwen3_5():
-    """A layer of linear attention (gated delta rule: a state in place of keys and values) and a full one."""
+    """A layer of linear attention (gated delta rule: a state in place of keys and values) and a
+    full one.
+    """
     tokenizer = _tokenizer()
     config = hf.Qwen3_5Config(
         vision_config=_QWEN3_VISION,

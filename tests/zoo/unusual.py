@@ -1,4 +1,6 @@
-"""LLaVA around text models whose likelihoods are easily computed wrong, and a faulty model with remote code."""
+"""LLaVA around text models whose likelihoods are easily computed wrong, and a faulty model with
+remote code.
+"""
 
 import json
 from functools import cache
@@ -81,7 +83,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     # mixtures of experts
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None},
     "qwen2_moe": {"num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 32},
-    "qwen3_moe": {"num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 32, "head_dim": 16},
+    "qwen3_moe": {
+        "num_experts": 32,
+        "num_experts_per_tok": 4,
+        "moe_intermediate_size": 32,
+        "head_dim": 16,
+    },
     "olmoe": {"num_experts": 16, "num_experts_per_tok": 4},
     # a token's keys are chosen from the whole sequence, including later ones
     "doge": {"keep_window_size": 16},
@@ -98,7 +105,10 @@ EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe")
 def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
     """A LLaVA with this text model (float32, evaluation mode), and its processor; as `zoo.build`."""
     config, processor = llava()
-    settings = {"max_position_embeddings": 128 if model_type == "llama" else 2048, **SETTINGS[model_type]}
+    settings = {
+        "max_position_embeddings": 128 if model_type == "llama" else 2048,
+        **SETTINGS[model_type],
+    }
     config = LlavaConfig(
         vision_config=vision_config("clip_vision_model"),
         text_config=text_config(processor.tokenizer, model_type, **settings),
@@ -113,15 +123,23 @@ def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
                 parameter.normal_(0, _GAIN / parameter.shape[-1] ** 0.5)
             elif parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
-    if model_type == "llama":  # the check of lengths goes by the configuration, the frequencies by the first one
+    if (
+        model_type == "llama"
+    ):  # the check of lengths goes by the configuration, the frequencies by the first one
         model.config.text_config.max_position_embeddings = 2048
     return model.eval(), processor
 
 
 @cache
 def build_t5gemma2() -> tuple[PreTrainedModel, ProcessorMixin]:
-    """An encoder-decoder whose answers begin with <bos>, which its tokenizer puts before every text; as `zoo.build`."""
-    image = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
+    """An encoder-decoder whose answers begin with <bos>, which its tokenizer puts before every
+    text; as `zoo.build`.
+    """
+    image = {
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": "<image_soft_token>",
+    }
     tokenizer = vocabulary.gemma([*image.values()], **image)
     processor = Gemma3Processor(Gemma3ImageProcessor(size=SQUARE), tokenizer, image_seq_length=4)
     layers = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
@@ -130,7 +148,9 @@ def build_t5gemma2() -> tuple[PreTrainedModel, ProcessorMixin]:
     vision = vision_config("siglip_vision_model", vision_use_head=False)
     indices = {"boi_token_index": tokenizer.boi_token_id, "eoi_token_index": tokenizer.eoi_token_id}
     encoder = {"text_config": text, "vision_config": vision, "mm_tokens_per_image": 4, **indices}
-    config = T5Gemma2Config(encoder=encoder, decoder=text, image_token_index=tokenizer.image_token_id)
+    config = T5Gemma2Config(
+        encoder=encoder, decoder=text, image_token_index=tokenizer.image_token_id
+    )
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
@@ -160,12 +180,16 @@ class FaultyLlava(LlavaForConditionalGeneration):
 
 
 def save_faulty(folder: Path, character: str) -> Path:
-    """Write a checkpoint with remote code to `folder`: cached passes after a context with this character are wrong."""
+    """Write a checkpoint with remote code to `folder`: cached passes after a context with this
+    character are wrong.
+    """
     from . import build
 
     model, processor = build("llava")
     model.save_pretrained(folder)
-    save_file(dict(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})  # by its own names
+    save_file(
+        dict(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"}
+    )  # by its own names
     processor.save_pretrained(folder)
     (folder / "modeling_faulty.py").write_text(_FAULTY)
     config = json.loads((folder / "config.json").read_text())

@@ -1,7 +1,7 @@
 """Tokenizers of a few hundred tokens, trained on a little text, in the real tokenizer classes.
 
-The three kinds that the imitated checkpoints have: byte-level BPE (Qwen, Llama 3), BPE over "▁" with byte
-fallback (Llama 2, Mistral, Gemma) and Unigram over "▁" without fallback (T5).
+The three kinds that the imitated checkpoints have: byte-level BPE (Qwen, Llama 3), BPE over "▁"
+with byte fallback (Llama 2, Mistral, Gemma) and Unigram over "▁" without fallback (T5).
 """
 
 import json
@@ -32,10 +32,14 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 def _bpe(byte_level: bool, *special: str) -> dict[str, Any]:
-    """`vocab` and `merges` of a BPE model, over bytes or over "▁" and characters; it has `special` first."""
+    """`vocab` and `merges` of a BPE model, over bytes or over "▁" and characters; it has `special`
+    first.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = (
-        pre_tokenizers.ByteLevel(add_prefix_space=False) if byte_level else pre_tokenizers.Metaspace()
+        pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if byte_level
+        else pre_tokenizers.Metaspace()
     )
     trainer = trainers.BpeTrainer(
         vocab_size=600,
@@ -49,7 +53,9 @@ def _bpe(byte_level: bool, *special: str) -> dict[str, Any]:
 
 
 def qwen2(special: Sequence[str], **named: str) -> Qwen2Tokenizer:
-    """Byte-level BPE as in Qwen, without BOS. `named` become attributes such as `tokenizer.image_token`."""
+    """Byte-level BPE as in Qwen, without BOS. `named` become attributes such as
+    `tokenizer.image_token`.
+    """
     tokenizer = Qwen2Tokenizer(**_bpe(True), extra_special_tokens=named)
     tokenizer.add_tokens(["<|im_start|>", "<|im_end|>", *special], special_tokens=True)
     tokenizer.eos_token = "<|im_end|>"
@@ -62,9 +68,13 @@ def llama3(special: Sequence[str], eos: str) -> PreTrainedTokenizerFast:
     pipeline = Qwen2Tokenizer(**_bpe(True)).backend_tokenizer
     pipeline.add_special_tokens([bos, pad, *special])
     pipeline.post_processor = processors.TemplateProcessing(
-        single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, pipeline.token_to_id(bos))]
+        single=f"{bos} $A",
+        pair=f"{bos} $A {bos} $B",
+        special_tokens=[(bos, pipeline.token_to_id(bos))],
     )
-    return PreTrainedTokenizerFast(tokenizer_object=pipeline, bos_token=bos, eos_token=eos, pad_token=pad)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=pipeline, bos_token=bos, eos_token=eos, pad_token=pad
+    )
 
 
 def llama2(special: Sequence[str]) -> LlamaTokenizer:
@@ -86,10 +96,13 @@ def gemma(special: Sequence[str], **named: str) -> GemmaTokenizer:
 def t5() -> T5Tokenizer:
     """Unigram over "▁" as in Flan-T5: </s> after every text; most non-ASCII characters are <unk>.
 
-    The pieces come from BPE, and longer ones are less likely: training a Unigram model is not deterministic.
+    The pieces come from BPE, and longer ones are less likely: training a Unigram model is not
+    deterministic.
     """
     vocab = _bpe(False, "<pad>", "</s>", "<unk>")["vocab"]
-    return T5Tokenizer(vocab=[(piece, -5 - index / 100) for piece, index in vocab.items()], extra_ids=0)
+    return T5Tokenizer(
+        vocab=[(piece, -5 - index / 100) for piece, index in vocab.items()], extra_ids=0
+    )
 
 
 def bert() -> BertTokenizer:

@@ -1,4 +1,6 @@
-"""A backend that answers every second question with the reference, and all others with "I do not know"."""
+"""A backend that answers every second question with the reference, and all others with "I do not
+know".
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +20,9 @@ class AnswerKey(lmms):
         replies: JSON file that maps each document's ``id`` to the answer, instead of `field`.
     """
 
-    def __init__(self, field: str = "answer", replies: str | None = None, batch_size: int = 1, **_: Any) -> None:
+    def __init__(
+        self, field: str = "answer", replies: str | None = None, batch_size: int = 1, **_: Any
+    ) -> None:
         super().__init__()
         self._field = field
         self._replies = json.loads(Path(replies).read_text(encoding="utf-8")) if replies else {}

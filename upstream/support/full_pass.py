@@ -21,34 +21,52 @@ class Reference:
     """
 
     def __init__(self, pretrained: str | Path, weights: torch.dtype = torch.float32) -> None:
-        self.model = AutoModelForImageTextToText.from_pretrained(pretrained, dtype=weights).float().eval()
+        self.model = (
+            AutoModelForImageTextToText.from_pretrained(pretrained, dtype=weights).float().eval()
+        )
         self.processor = AutoProcessor.from_pretrained(pretrained)
 
     @torch.inference_mode()
-    def score(self, images: Sequence[Image.Image], question: str, candidate: str) -> tuple[float, bool, int]:
+    def score(
+        self, images: Sequence[Image.Image], question: str, candidate: str
+    ) -> tuple[float, bool, int]:
         """Score a candidate after images and question.
 
         Returns:
             Its mean loss, whether it is the greedy answer, and its number of tokens.
         """
-        content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": question}]
+        content = [
+            *({"type": "image", "image": image} for image in images),
+            {"type": "text", "text": question},
+        ]
         messages = [{"role": "user", "content": content}]
         turn = {"role": "assistant", "content": [{"type": "text", "text": candidate}]}
         inputs = self.processor.apply_chat_template(
-            [[*messages, turn]], tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
+            [[*messages, turn]],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            continue_final_message=True,
         )
-        text = self.processor.apply_chat_template([*messages, turn], tokenize=False, continue_final_message=True)
+        text = self.processor.apply_chat_template(
+            [*messages, turn], tokenize=False, continue_final_message=True
+        )
         return self._score(inputs, text, candidate)
 
     @torch.inference_mode()
-    def score_text(self, images: Sequence[Image.Image], prompt: str, candidate: str) -> tuple[float, bool, int]:
+    def score_text(
+        self, images: Sequence[Image.Image], prompt: str, candidate: str
+    ) -> tuple[float, bool, int]:
         """Score a candidate after an already rendered prompt; returns the same as `score`."""
         inputs = self.processor(text=prompt + candidate, images=list(images), return_tensors="pt")
         return self._score(inputs, prompt + candidate, candidate)
 
     def _score(self, inputs: Any, text: str, candidate: str) -> tuple[float, bool, int]:
-        # The candidate's tokens are the last ones. The first may also cover the space before the candidate.
-        encoded = self.processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        # The candidate's tokens are the last ones. The first may also cover the space before the
+        # candidate.
+        encoded = self.processor.tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True
+        )
         start = len(text) - len(candidate)
         count = sum(end > max(begin, start) for begin, end in encoded["offset_mapping"])
         ids = inputs["input_ids"][0, -count:]
@@ -66,7 +84,9 @@ class FullPass(lmms):
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
         results = []
-        for context, continuation, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+        for context, continuation, doc_to_visual, doc_id, task, split in (
+            request.args for request in requests
+        ):
             images = doc_to_visual(self.task_dict[task][split][doc_id])
             results.append(self.reference.score(images, context, continuation.strip())[:2])
         return results
@@ -90,7 +110,11 @@ if __name__ == "__main__":  # full_pass.py CHECKPOINT[:bfloat16] FILE ...
     for file in sys.argv[2:]:
         scores = []
         for row in json.loads(Path(file).read_text()):
-            images = [Image.open(path).convert("RGB") for path in row.get("images", [row.get("image")]) if path]
+            images = [
+                Image.open(path).convert("RGB")
+                for path in row.get("images", [row.get("image")])
+                if path
+            ]
             score, context = reference.score, row.get("question")
             if "prompt" in row:
                 score, context = reference.score_text, row["prompt"]

@@ -13,7 +13,11 @@ from support.serving import QuietHandler, serve
 @contextmanager
 def hub(name: str, folder: Path) -> Iterator[str]:
     """Serve the files of a folder as the data set `name`; yield the URL for ``HF_ENDPOINT``."""
-    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     contents = {file: hashlib.sha1(path.read_bytes()).hexdigest() for file, path in files.items()}
     revision = hashlib.sha1(json.dumps(contents).encode()).hexdigest()
     api, raw = f"/api/datasets/{name}", f"/datasets/{name}/resolve/"
@@ -28,7 +32,9 @@ def hub(name: str, folder: Path) -> Iterator[str]:
                 return self._send(json.dumps([entry(file) for file in files]).encode())
             if path == api or path.startswith(f"{api}/revision/"):
                 siblings = [{"rfilename": file} for file in files]
-                return self._send(json.dumps({"id": name, "sha": revision, "siblings": siblings}).encode())
+                return self._send(
+                    json.dumps({"id": name, "sha": revision, "siblings": siblings}).encode()
+                )
             return self._send(None)
 
         do_HEAD = do_GET
@@ -49,7 +55,12 @@ def hub(name: str, folder: Path) -> Iterator[str]:
                 self.wfile.write(body)
 
     def entry(file: str) -> dict[str, object]:
-        return {"type": "file", "path": file, "size": files[file].stat().st_size, "oid": contents[file]}
+        return {
+            "type": "file",
+            "path": file,
+            "size": files[file].stat().st_size,
+            "oid": contents[file],
+        }
 
     with serve(Handler) as url:
         yield url

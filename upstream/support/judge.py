@@ -17,7 +17,13 @@ def judge(rule: Callable[[str], str]) -> Iterator[str]:
             message = {"role": "assistant", "content": rule(request["messages"][-1]["content"])}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             body = json.dumps(
-                {"id": "1", "object": "chat.completion", "created": 0, "model": "rule", "choices": [choice]}
+                {
+                    "id": "1",
+                    "object": "chat.completion",
+                    "created": 0,
+                    "model": "rule",
+                    "choices": [choice],
+                }
             )
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

@@ -1,4 +1,6 @@
-"""Small tasks on rendered local data: choices after an image or a text, and free-text answers to an image."""
+"""Small tasks on rendered local data: choices after an image or a text, and free-text answers to an
+image.
+"""
 
 import json
 from pathlib import Path
@@ -56,7 +58,9 @@ metric_list:
 
 
 def write_tasks(folder: Path, num_questions: int = 6) -> None:
-    """Write the tasks ``image_choice``, ``image_answer`` and ``text_choice`` to `tasks/`, and their data next to it."""
+    """Write the tasks ``image_choice``, ``image_answer`` and ``text_choice`` to `tasks/`, and their
+    data next to it.
+    """
     (folder / "tasks").mkdir(parents=True)
     (folder / "tasks" / "utils.py").write_text(UTILS)
     image_rows, text_rows = [], []
@@ -64,17 +68,37 @@ def write_tasks(folder: Path, num_questions: int = 6) -> None:
         corner = number % len(PLACES)
         picture = Image.new("RGB", (96, 96), (40 * number, 120, 200))
         x, y = CENTERS[corner]
-        ImageDraw.Draw(picture).ellipse((x - 12, y - 12, x + 12, y + 12), fill=(240, 200 - 30 * number, 20))
+        ImageDraw.Draw(picture).ellipse(
+            (x - 12, y - 12, x + 12, y + 12), fill=(240, 200 - 30 * number, 20)
+        )
         picture.save(folder / f"{number}.png")
         question = "Where is the round shape?"
-        row = {"question": question, "choices": PLACES, "gold": corner, "image": str(folder / f"{number}.png")}
+        row = {
+            "question": question,
+            "choices": PLACES,
+            "gold": corner,
+            "image": str(folder / f"{number}.png"),
+        }
         image_rows.append(row)
         count = number % len(COUNTS)
         words = " ".join(["cup"] * (count + 1))
-        text_rows.append({"question": f"How often does cup stand here: {words}?", "choices": COUNTS, "gold": count})
-    for name, rows, visuals in (("image_choice", image_rows, "images"), ("text_choice", text_rows, "nothing")):
+        text_rows.append(
+            {
+                "question": f"How often does cup stand here: {words}?",
+                "choices": COUNTS,
+                "gold": count,
+            }
+        )
+    for name, rows, visuals in (
+        ("image_choice", image_rows, "images"),
+        ("text_choice", text_rows, "nothing"),
+    ):
         data = folder / name
         DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(data)
-        (folder / "tasks" / f"{name}.yaml").write_text(TASK.format(name=name, data=data, visuals=visuals))
+        (folder / "tasks" / f"{name}.yaml").write_text(
+            TASK.format(name=name, data=data, visuals=visuals)
+        )
         (folder / f"{name}.json").write_text(json.dumps(rows))
-    (folder / "tasks" / "image_answer.yaml").write_text(WRITTEN.format(data=folder / "image_choice"))
+    (folder / "tasks" / "image_answer.yaml").write_text(
+        WRITTEN.format(data=folder / "image_choice")
+    )

@@ -1,4 +1,5 @@
-"""Read and write activities in BDDL, the Behavior Domain Definition Language (sec. 3.2): objects, facts and goal.
+"""Read and write activities in BDDL, the Behavior Domain Definition Language (sec.
+3.2): objects, facts and goal.
 
 BDDL: Srivastava et al. (2021), https://github.com/StanfordVL/bddl.
 """
@@ -66,22 +67,27 @@ class Variable(Object):
 
 @dataclass(frozen=True)
 class Formula:
-    """A condition: an atom (a predicate of objects or bound variables), or a combination of conditions.
+    """A condition: an atom (a predicate of objects or bound variables), or a combination of
+    conditions.
 
     op: An atom's predicate, or one of these operators:
 
-        - ``and``: all parts hold (at least one part). ``or``: one part holds. ``not``: the part does not hold.
+        - ``and``: all parts hold (at least one part). ``or``: one part holds. ``not``: the part
+          does not hold.
         - ``imply``: if the first part holds, the second does.
-        - ``forall``, ``exists``, ``forn``: the part holds for all objects of the variable's type, for at least one, or
-          for exactly `number`.
-        - ``forpairs``: the part holds for pairs of objects, one of each variable's type. Of both types, at least n
-          objects have a partner, where n is the number of objects of the smaller type. ``fornpairs``: n is `number`.
-          An object may have several partners, as in BDDL's implementation, but is never its own partner.
+        - ``forall``, ``exists``, ``forn``: the part holds for all objects of the variable's type,
+          for at least one, or for exactly `number`.
+        - ``forpairs``: the part holds for pairs of objects, one of each variable's type. Of both
+          types, at least n objects have a partner, where n is the number of objects of the smaller
+          type. ``fornpairs``: n is `number`. An object may have several partners, as in BDDL's
+          implementation, but is never its own partner.
     parts: The combined conditions.
     variables: The variables that a quantifier binds.
     number: The number in ``forn`` and ``fornpairs``.
-    arguments: An atom's names, without the ``?`` that BDDL's goals write before objects and variables.
-    line: An atom's line in its file, from 1; 0 if it was not read from a file. Ignored in comparisons.
+    arguments: An atom's names, without the ``?`` that BDDL's goals write before objects and
+    variables.
+    line: An atom's line in its file, from 1; 0 if it was not read from a file. Ignored in
+    comparisons.
     """
 
     op: str
@@ -110,7 +116,8 @@ class Problem:
     domain: Name of the domain that defines the predicates; ``igibson``.
     objects: The declared objects.
     init: Initial facts and negated facts about objects.
-    goal: Formulas that must all hold at the end. BDDL has one formula here; a few released files have several.
+    goal: Formulas that must all hold at the end. BDDL has one formula here; a few released files
+    have several.
     """
 
     name: str
@@ -131,10 +138,16 @@ class Problem:
     @property
     def conditions(self) -> tuple[Formula, ...]:
         """The goal's conditions: the parts of its outermost ``and``."""
-        return tuple(part for formula in self.goal for part in (formula.parts if formula.op == "and" else [formula]))
+        return tuple(
+            part
+            for formula in self.goal
+            for part in (formula.parts if formula.op == "and" else [formula])
+        )
 
     def __str__(self) -> str:
-        """Format the problem as BDDL with one line per object, fact and condition; `parse_problem` reads it back."""
+        """Format the problem as BDDL with one line per object, fact and condition; `parse_problem`
+        reads it back.
+        """
         goal = [str(formula) for formula in self.goal]
         if len(self.goal) == 1 and self.goal[0].op == "and":
             goal = ["(and", *(f"    {part}" for part in self.goal[0].parts), ")"]
@@ -151,7 +164,9 @@ class Problem:
 
 def predicates_text() -> str:
     """List the predicates with their arguments."""
-    return ", ".join(f"({name} {' '.join(predicate.arguments)})" for name, predicate in PREDICATES.items())
+    return ", ".join(
+        f"({name} {' '.join(predicate.arguments)})" for name, predicate in PREDICATES.items()
+    )
 
 
 def is_known(atom: Formula) -> bool:
@@ -160,12 +175,14 @@ def is_known(atom: Formula) -> bool:
     return predicate is not None and len(predicate.arguments) == len(atom.arguments)
 
 
-def literals_of(formula: Formula, *, asked: bool = True, bound: Bound = _NONE) -> Iterator[tuple[Formula, bool, Bound]]:
+def literals_of(
+    formula: Formula, *, asked: bool = True, bound: Bound = _NONE
+) -> Iterator[tuple[Formula, bool, Bound]]:
     """Yield the atoms of a condition, in order.
 
     Yields:
-        Each atom, True if the condition asks for it or False if it asks for its negation, and the types of the
-        variables bound around it.
+        Each atom, True if the condition asks for it or False if it asks for its negation, and the
+        types of the variables bound around it.
     """
     bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
     if formula.is_atom:
@@ -187,15 +204,16 @@ def read_problem(path: Path) -> Problem:
 def parse_problem(text: str, where: str) -> Problem:
     """Parse an activity.
 
-    As in BDDL's implementation, comments (``;``) are ignored and letters become lower case. Undeclared names and
-    unknown predicates are accepted.
+    As in BDDL's implementation, comments (``;``) are ignored and letters become lower case.
+    Undeclared names and unknown predicates are accepted.
 
     Args:
         text: The activity in BDDL.
         where: Name of the file.
 
     Raises:
-        LmmsEgoplanError: The text is not valid BDDL; the error names the line, the expected form and the actual text.
+        LmmsEgoplanError: The text is not valid BDDL; the error names the line, the expected form
+            and the actual text.
 
     >>> problem = parse_problem(
     ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) (:init (dusty cup.n.01_1)) "
@@ -209,9 +227,11 @@ def parse_problem(text: str, where: str) -> Problem:
 
 
 def grounded(problem: Problem) -> list[Formula]:
-    """Return the goal's conditions in order, with each ``forall`` expanded to one condition per object.
+    """Return the goal's conditions in order, with each ``forall`` expanded to one condition per
+    object.
 
-    Each part of ``and`` and ``forall`` is a separate condition, without duplicates. Other operators are not split.
+    Each part of ``and`` and ``forall`` is a separate condition, without duplicates. Other operators
+    are not split.
 
     >>> text = '''(define (problem tea_0) (:domain igibson)
     ...     (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 - box.n.01)
@@ -226,10 +246,12 @@ def grounded(problem: Problem) -> list[Formula]:
 def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]) -> bool:
     """Return True if a condition can be checked.
 
-    Its predicates must be valid and reachable, its names declared, and the types of its variables must have objects.
+    Its predicates must be valid and reachable, its names declared, and the types of its variables
+    must have objects.
 
     Args:
-        reachable: Predicates that are decided by understood actions or by the problem's initial facts.
+        reachable: Predicates that are decided by understood actions or by the problem's initial
+            facts.
     """
     types = problem.types
     return all(
@@ -242,7 +264,8 @@ def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]
 
 
 def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
-    """Return True if a condition holds, as in BDDL's implementation; `Formula` defines each operator.
+    """Return True if a condition holds, as in BDDL's implementation; `Formula` defines each
+    operator.
 
     Args:
         bound: Objects of the variables bound around the condition.
@@ -252,7 +275,9 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
     if formula.op in _PAIRED:
         with_partner, required = _pairs(problem, formula, facts, bound)
         return all(count >= required for count in with_partner)
-    results = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
+    results = (
+        holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)
+    )
     if formula.op in ("not", "imply"):
         return not next(results) or any(results)
     if formula.op == "forn":
@@ -261,7 +286,9 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
 
 
 def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
-    """Return how far a condition is reached, in [0, 1]; 1 if it holds. Used to rank worlds in which it does not hold.
+    """Return how far a condition is reached, in [0, 1]; 1 if it holds.
+
+    Used to rank worlds in which it does not hold.
 
     ``and`` and ``forall`` have the mean over their parts, ``or`` and ``exists`` the maximum.
     """
@@ -269,8 +296,14 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
         return float(holds(problem, formula, facts, bound))
     if formula.op in _PAIRED:
         with_partner, required = _pairs(problem, formula, facts, bound)
-        return min(1.0, sum(min(count, required) for count in with_partner) / (2 * required)) if required else 1.0
-    degrees = [degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)]
+        return (
+            min(1.0, sum(min(count, required) for count in with_partner) / (2 * required))
+            if required
+            else 1.0
+        )
+    degrees = [
+        degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)
+    ]
     if formula.op == "forn":
         return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
     if formula.op in _OF_ALL:
@@ -278,7 +311,9 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
     return max(degrees, default=0.0)
 
 
-def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[tuple[Formula, tuple[tuple[str, str], ...]]]:
+def _ground(
+    problem: Problem, formula: Formula, bound: Bound
+) -> Iterator[tuple[Formula, tuple[tuple[str, str], ...]]]:
     """Yield conditions, each with the objects of its variables."""
     if formula.op in _OF_ALL:
         for part, inner in _parts(problem, formula, bound):
@@ -290,7 +325,11 @@ def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[tuple[
 
 def _substitute(formula: Formula, bound: Bound) -> Formula:
     """Replace free variables of a formula by objects."""
-    free = {name: obj for name, obj in bound.items() if name not in {variable.name for variable in formula.variables}}
+    free = {
+        name: obj
+        for name, obj in bound.items()
+        if name not in {variable.name for variable in formula.variables}
+    }
     return replace(
         formula,
         parts=tuple(_substitute(part, free) for part in formula.parts),
@@ -299,14 +338,21 @@ def _substitute(formula: Formula, bound: Bound) -> Formula:
 
 
 def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formula, Bound]]:
-    """Return the parts, each with the objects of its variables; a quantifier's part once per object."""
+    """Return the parts, each with the objects of its variables; a quantifier's part once per
+    object.
+    """
     if not formula.variables:
         return [(part, bound) for part in formula.parts]
     (variable,) = formula.variables
-    return [(formula.parts[0], {**bound, variable.name: name}) for name in problem.of_type(variable.type)]
+    return [
+        (formula.parts[0], {**bound, variable.name: name})
+        for name in problem.of_type(variable.type)
+    ]
 
 
-def _pairs(problem: Problem, formula: Formula, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
+def _pairs(
+    problem: Problem, formula: Formula, facts: Facts, bound: Bound
+) -> tuple[tuple[int, int], int]:
     """Return how many objects of each type have a partner, and how many must have one."""
     names = [variable.name for variable in formula.variables]
     firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
@@ -314,7 +360,9 @@ def _pairs(problem: Problem, formula: Formula, facts: Facts, bound: Bound) -> tu
         pair
         for pair in product(firsts, seconds)
         if pair[0] != pair[1]
-        and holds(problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))})
+        and holds(
+            problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))}
+        )
     ]
     required = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
     return (len({first for first, _ in pairs}), len({second for _, second in pairs})), required
@@ -350,7 +398,9 @@ class _Reader:
         for section in section_nodes:
             if section.head not in _SECTIONS or section.head in sections:
                 once = ", each once" if section.head in sections else ""
-                self._fail(section, f"one of ({'), ('.join(f'{name} ...' for name in _SECTIONS)}){once}")
+                self._fail(
+                    section, f"one of ({'), ('.join(f'{name} ...' for name in _SECTIONS)}){once}"
+                )
             sections[section.head] = section
         if missing := [name for name in _SECTIONS if name not in sections]:
             self._fail(define, f"a section ({missing[0]} ...)")

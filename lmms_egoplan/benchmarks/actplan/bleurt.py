@@ -1,4 +1,5 @@
-"""Classify plans as correct or wrong (sec. 4.2.2), and measure the agreement with people (sec. 5.4, Table 5).
+"""Classify plans as correct or wrong (sec.
+4.2.2), and measure the agreement with people (sec. 5.4, Table 5).
 
 The classifier is a BERT-type encoder that compares a plan with a gold plan.
 """
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.actplan.plans import MODELS, LabelledInstance, read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import (
+    MODELS,
+    LabelledInstance,
+    read_activities,
+    read_labelled_plans,
+)
 from lmms_egoplan.encoder import default_device
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
@@ -24,7 +30,12 @@ from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import quoted
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import (
+        BatchEncoding,
+        PretrainedConfig,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+    )
 
 BLEURT_VARIABLE = "LMMS_EGOPLAN_BLEURT"
 Positives = Literal["mixed", "gold-first"]
@@ -37,8 +48,13 @@ _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
 # Every summary of plans without a classifier says this.
-NO_CLASSIFIER = f"off, {BLEURT_VARIABLE} is empty or not set, so no plan is called correct or wrong; {_ADVICE}"
-_POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
+NO_CLASSIFIER = (
+    f"off, {BLEURT_VARIABLE} is empty or not set, so no plan is called correct or wrong; {_ADVICE}"
+)
+_POSITIVES = {
+    "mixed": "two correct plans in any order",
+    "gold-first": "a gold plan first, then another correct plan",
+}
 
 
 class Verdict(NamedTuple):
@@ -59,8 +75,10 @@ class PlanPair(NamedTuple):
 
     gold, candidate: Plans, with steps joined by one blank.
     correct: The expected verdict.
-    source: The model that wrote the candidate; for a training pair, ``positive``, ``wrong`` or ``shuffled``.
-    equals_gold: True if the candidate has the words of one of its instance's gold plans, which need not be `gold`.
+    source: The model that wrote the candidate; for a training pair, ``positive``, ``wrong`` or
+    ``shuffled``.
+    equals_gold: True if the candidate has the words of one of its instance's gold plans, which need
+    not be `gold`.
     """
 
     gold: str
@@ -81,8 +99,8 @@ class SourceScores:
     true_correct, false_correct: Numbers of plans rightly and wrongly called correct.
     false_wrong, true_wrong: Numbers of plans wrongly and rightly called wrong.
     truncated: Number of pairs that the classifier saw only in part.
-    equal_to_gold: Accuracy, in [0, 1], of calling exactly those plans correct that equal one of their instance's gold
-        plans; None if that is unknown.
+    equal_to_gold: Accuracy, in [0, 1], of calling exactly those plans correct that equal one of
+        their instance's gold plans; None if that is unknown.
     equal_to_paired_gold: The same with only the gold plan that the classifier sees.
     """
 
@@ -108,21 +126,31 @@ class PlanClassifier:
 
     @property
     def name(self) -> str:
-        """Name of the encoder that was finetuned, with its size. Only BLEURT's own checkpoints are BLEURT."""
+        """Name of the encoder that was finetuned, with its size.
+
+        Only BLEURT's own checkpoints are BLEURT.
+        """
         config = self._model.config
-        return f"{getattr(config, 'encoder', 'unnamed')} ({config.num_hidden_layers} layers of {config.hidden_size})"
+        return (
+            f"{getattr(config, 'encoder', 'unnamed')} ({config.num_hidden_layers} layers of "
+            f"{config.hidden_size})"
+        )
 
     @property
     def pairs(self) -> str:
         """Description of the training pairs."""
         config = self._model.config
-        return f"positive pairs: {_POSITIVES[config.positives]}; shuffled gold plans: of the same {config.shuffled}"
+        return (
+            f"positive pairs: {_POSITIVES[config.positives]}; shuffled gold plans: of the "
+            f"same {config.shuffled}"
+        )
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
         """Classify each candidate as correct or wrong, given a gold plan of the same instance.
 
         Args:
-            pairs: Gold plan and candidate as texts; steps may be separated by blanks or line breaks.
+            pairs: Gold plan and candidate as texts; steps may be separated by blanks or line
+                breaks.
 
         Returns:
             The verdicts in the order of the pairs.
@@ -133,10 +161,14 @@ class PlanClassifier:
         import torch
 
         encoded = [
-            encode_pair(self._tokenizer, self._model.config.max_pair_length, joined(gold), joined(candidate))
+            encode_pair(
+                self._tokenizer, self._model.config.max_pair_length, joined(gold), joined(candidate)
+            )
             for gold, candidate in pairs
         ]
-        order = sorted(range(len(encoded)), key=lambda index: len(encoded[index][0]["input_ids"]), reverse=True)
+        order = sorted(
+            range(len(encoded)), key=lambda index: len(encoded[index][0]["input_ids"]), reverse=True
+        )
         batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
         probabilities = [0.0] * len(encoded)
         with torch.inference_mode():
@@ -146,7 +178,9 @@ class PlanClassifier:
                 for index, probability in zip(batch, self._probabilities(inputs), strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
-            raise LmmsEgoplanError("the classifier returns NaN: its weights are damaged; train it again")
+            raise LmmsEgoplanError(
+                "the classifier returns NaN: its weights are damaged; train it again"
+            )
         return [
             Verdict(probability > 0.5, probability, is_truncated)
             for probability, (_, is_truncated) in zip(probabilities, encoded, strict=True)
@@ -158,25 +192,32 @@ class PlanClassifier:
         try:
             logits = self._model(**inputs.to(self._model.device)).logits
         except torch.OutOfMemoryError:
-            logger.warning("not enough GPU memory for the classifier of plans; continuing on the CPU")
+            logger.warning(
+                "not enough GPU memory for the classifier of plans; continuing on the CPU"
+            )
             self._model.to("cpu")
             logits = self._model(**inputs.to("cpu")).logits
         return logits.float().softmax(-1)[:, 1].tolist()
 
 
 def classifier_path(setting: str | None = None) -> str | None:
-    """Return the classifier's absolute folder: LMMS_EGOPLAN_BLEURT, `setting` or a classifier in `default_folder`.
+    """Return the classifier's absolute folder:
+    LMMS_EGOPLAN_BLEURT, `setting` or a classifier in `default_folder`.
 
     Returns:
         The first of these that is set or exists. None without any, or if the variable is set to "".
     """
     trained = default_folder()
-    path = os.environ.get(BLEURT_VARIABLE, setting or (trained if (trained / "scores.json").is_file() else ""))
+    path = os.environ.get(
+        BLEURT_VARIABLE, setting or (trained if (trained / "scores.json").is_file() else "")
+    )
     return str(Path(path).resolve()) if path else None
 
 
 def default_folder() -> Path:
-    """Return the folder below the data root in which ``lmms-egoplan train actplan-bleurt`` writes by default."""
+    """Return the folder below the data root in which ``lmms-egoplan train actplan-bleurt`` writes
+    by default.
+    """
     return split_dir("actplan", "classifier")
 
 
@@ -199,8 +240,8 @@ def _load(path: Path, _version: str) -> PlanClassifier:
 def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Load a trained model with its tokenizer.
 
-    Its config has ``max_pair_length`` (maximum number of tokens of a pair), and ``positives`` and ``shuffled`` as in
-    `Recipe`.
+    Its config has ``max_pair_length`` (maximum number of tokens of a pair), and ``positives`` and
+    ``shuffled`` as in `Recipe`.
 
     Raises:
         LmmsEgoplanError: The folder contains no model, or a damaged one.
@@ -208,20 +249,28 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     from transformers import AutoConfig, AutoTokenizer
 
     if not folder.is_dir():
-        raise LmmsEgoplanError(f"{folder}: no such folder; expected a trained classifier; {_ADVICE}")
+        raise LmmsEgoplanError(
+            f"{folder}: no such folder; expected a trained classifier; {_ADVICE}"
+        )
     if missing := [name for name in _FILES if not (folder / name).is_file()]:
-        raise LmmsEgoplanError(f"{folder}: not a trained classifier: {', '.join(missing)} missing; {_ADVICE}")
+        raise LmmsEgoplanError(
+            f"{folder}: not a trained classifier: {', '.join(missing)} missing; {_ADVICE}"
+        )
     try:
         config = AutoConfig.from_pretrained(folder)
-        if config.architectures != [_CLASS] or not isinstance(getattr(config, "max_pair_length", None), int):
+        if config.architectures != [_CLASS] or not isinstance(
+            getattr(config, "max_pair_length", None), int
+        ):
             raise LmmsEgoplanError(
-                f"{folder}: contains {', '.join(config.architectures or ['another model'])}, not a plan classifier; "
+                f"{folder}: contains {', '.join(config.architectures or ['another model'])}, not "
+                "a plan classifier; "
                 f"{_ADVICE}"
             )
         for name, choices in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
             if (stored := getattr(config, name, None)) not in choices:
                 raise LmmsEgoplanError(
-                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found {quoted(stored)}; "
+                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found "
+                    f"{quoted(stored)}; "
                     f"{_ADVICE}"
                 )
         tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -229,17 +278,27 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     except LmmsEgoplanError:
         raise
     except Exception as error:  # the loaders raise many types of errors
-        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_ADVICE}") from error
+        raise LmmsEgoplanError(
+            f"{folder}: the classifier is damaged: {error}; {_ADVICE}"
+        ) from error
     if missing_weights or len(tokenizer) > config.vocab_size:
-        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights or tokenizer are incomplete; {_ADVICE}")
+        raise LmmsEgoplanError(
+            f"{folder}: the classifier is damaged: weights or tokenizer are incomplete; {_ADVICE}"
+        )
     return model.eval(), tokenizer
 
 
-def load_weights(source: str | Path, config: "PretrainedConfig") -> "tuple[PreTrainedModel, set[str]]":
-    """Load the network with a checkpoint's weights, and return it with the names of missing weights."""
+def load_weights(
+    source: str | Path, config: "PretrainedConfig"
+) -> "tuple[PreTrainedModel, set[str]]":
+    """Load the network with a checkpoint's weights, and return it with the names of missing
+    weights.
+    """
     import torch
 
-    model, report = _model_class().from_pretrained(source, config=config, dtype=torch.float32, output_loading_info=True)
+    model, report = _model_class().from_pretrained(
+        source, config=config, dtype=torch.float32, output_loading_info=True
+    )
     return model, set(report["missing_keys"])
 
 
@@ -251,13 +310,15 @@ def joined(plan: str) -> str:
 def encode_pair(
     tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str
 ) -> tuple[dict[str, list[int]], bool]:
-    """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are cut from the end of the longer text first.
+    """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are cut from the end of the
+    longer text first.
 
-    The result equals the tokenizer's ``longest_first`` truncation. For two long texts, the tokenizer would need memory
-    proportional to the product of the numbers of removed tokens.
+    The result equals the tokenizer's ``longest_first`` truncation. For two long texts, the
+    tokenizer would need memory proportional to the product of the numbers of removed tokens.
 
     Returns:
-        ``input_ids`` with special tokens and ``token_type_ids`` (1 for the second text); and True if tokens were cut.
+        ``input_ids`` with special tokens and ``token_type_ids`` (1 for the second text); and True
+        if tokens were cut.
     """
     texts = [clean_text(gold), clean_text(candidate)]
     first, second = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
@@ -280,15 +341,22 @@ def in_split(
     return [instance for instance in instances if activities.get(instance.id.activity) == split]
 
 
-def unknown_activities(instances: Sequence[LabelledInstance], activities: Mapping[str, str]) -> dict[str, int]:
+def unknown_activities(
+    instances: Sequence[LabelledInstance], activities: Mapping[str, str]
+) -> dict[str, int]:
     """Count the instances of each activity without a split."""
-    return dict(Counter(instance.id.activity for instance in instances if instance.id.activity not in activities))
+    return dict(
+        Counter(
+            instance.id.activity for instance in instances if instance.id.activity not in activities
+        )
+    )
 
 
 def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
     """Pair every labelled plan with the gold plan that was not written from that model's plan.
 
-    GPT-4V's plans are paired with gold plan 2 and Gemini's with gold plan 1, or with the other one if that is missing.
+    GPT-4V's plans are paired with gold plan 2 and Gemini's with gold plan 1, or with the other one
+    if that is missing.
     """
     pairs = []
     for instance in instances:
@@ -296,14 +364,18 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
         for plan in instance.plans:
             gold = golds[-1 if plan.model == "GPT-4V" else 0]
             candidate = joined(plan.text)
-            pairs.append(PlanPair(gold, candidate, plan.correct, plan.model, equals_gold=candidate in golds))
+            pairs.append(
+                PlanPair(gold, candidate, plan.correct, plan.model, equals_gold=candidate in golds)
+            )
     return pairs
 
 
 def evaluate_bleurt(
     classifier: PlanClassifier, plans: Path, activities: Path, split: str
 ) -> tuple[dict[str, SourceScores], dict[str, int]]:
-    """Classify a split's labelled plans. The gold plan comes first, regardless of how the classifier was trained.
+    """Classify a split's labelled plans.
+
+    The gold plan comes first, regardless of how the classifier was trained.
 
     Args:
         classifier: The trained classifier.
@@ -312,15 +384,23 @@ def evaluate_bleurt(
         split: ``val`` or ``test``.
 
     Returns:
-        The scores by model; and the number of instances by activity, for activities without a split.
+        The scores by model; and the number of instances by activity, for activities without a
+        split.
 
     Raises:
-        LmmsEgoplanError: One of the files cannot be read or has another format, or the split has no plans.
+        LmmsEgoplanError: One of the files cannot be read or has another format, or the split has no
+            plans.
     """
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
-        available = sorted({splits[instance.id.activity] for instance in instances if instance.id.activity in splits})
+        available = sorted(
+            {
+                splits[instance.id.activity]
+                for instance in instances
+                if instance.id.activity in splits
+            }
+        )
         raise LmmsEgoplanError(
             f"{plans}: contains no labelled plans of the split {split}; splits with instances: "
             f"{', '.join(available) or 'none'}"
@@ -329,16 +409,22 @@ def evaluate_bleurt(
     return score_by_source(pairs, verdicts), unknown_activities(instances, splits)
 
 
-def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
+def score_by_source(
+    pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]
+) -> dict[str, SourceScores]:
     """Score verdicts by model in Table 5's order, omitting models without plans."""
     scores: dict[str, SourceScores] = {}
     for model in MODELS:
         judged = [pair for pair in zip(pairs, verdicts, strict=True) if pair[0].source == model]
         if judged:
             scores[model] = replace(
-                score_verdicts([pair.correct for pair, _ in judged], [verdict for _, verdict in judged]),
+                score_verdicts(
+                    [pair.correct for pair, _ in judged], [verdict for _, verdict in judged]
+                ),
                 equal_to_gold=fmean(pair.correct == pair.equals_gold for pair, _ in judged),
-                equal_to_paired_gold=fmean(pair.correct == (pair.candidate == pair.gold) for pair, _ in judged),
+                equal_to_paired_gold=fmean(
+                    pair.correct == (pair.candidate == pair.gold) for pair, _ in judged
+                ),
             )
     return scores
 
@@ -370,7 +456,9 @@ def _model_class() -> type[Any]:
     from transformers.modeling_outputs import SequenceClassifierOutput
 
     class PlanPairModel(BertPreTrainedModel):
-        """Dropout and a linear layer on the last hidden vector of ``[CLS]``; class 1 means a correct plan."""
+        """Dropout and a linear layer on the last hidden vector of ``[CLS]``; class 1 means a
+        correct plan.
+        """
 
         def __init__(self, config: BertConfig) -> None:
             super().__init__(config)
@@ -386,8 +474,12 @@ def _model_class() -> type[Any]:
             token_type_ids: torch.Tensor,
             labels: torch.Tensor | None = None,
         ) -> SequenceClassifierOutput:
-            """Compute logits, [pairs, 2], from three inputs of shape [pairs, tokens]; labels have shape [pairs]."""
-            hidden = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+            """Compute logits, [pairs, 2], from three inputs of shape [pairs, tokens]; labels have
+            shape [pairs].
+            """
+            hidden = self.bert(
+                input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+            )
             logits = self.plan_head(self.plan_dropout(hidden.last_hidden_state[:, 0]))
             loss = None if labels is None else torch.nn.functional.cross_entropy(logits, labels)
             return SequenceClassifierOutput(loss=loss, logits=logits)

@@ -27,7 +27,11 @@ JUDGED_ERRORS = "judged_errors.jsonl"
 _LONGER_SIDE = 768
 # JSON schema of the reply.
 _STEPS = {"type": "array", "items": {"type": "integer"}}
-_SCHEMA = {"type": "object", "properties": dict.fromkeys(ERRORS, _STEPS), "additionalProperties": False}
+_SCHEMA = {
+    "type": "object",
+    "properties": dict.fromkeys(ERRORS, _STEPS),
+    "additionalProperties": False,
+}
 
 Errors = dict[str, list[int]]
 """Affected steps by type of error, from 1; 0 means the whole plan."""
@@ -39,7 +43,8 @@ class JudgedPlan(Checked):
     images: True if the plan's model saw images.
     people: Errors that people marked; None if they did not mark this plan.
     judge: Errors that the judge marked; None without a usable reply.
-    judge_model: Model that answered. Without a reply, a model that answered about another plan, or the requested one.
+    judge_model: Model that answered. Without a reply, a model that answered about another plan, or
+    the requested one.
     error: Why `judge` is None; else None.
     prompt: Version of the judge's prompt.
     """
@@ -57,11 +62,17 @@ class JudgedPlan(Checked):
     @property
     def judge_name(self) -> str:
         """The judge's model, with the prompt's version if that is not the current one."""
-        return self.judge_model if self.prompt == _PROMPT_VERSION else f"{self.judge_model}, prompt {self.prompt}"
+        return (
+            self.judge_model
+            if self.prompt == _PROMPT_VERSION
+            else f"{self.judge_model}, prompt {self.prompt}"
+        )
 
 
 def judge_errors(
-    plans: Sequence[tuple[str, StoredPlan]], instances: Mapping[str, ShownInstance], settings: JudgeSettings
+    plans: Sequence[tuple[str, StoredPlan]],
+    instances: Mapping[str, ShownInstance],
+    settings: JudgeSettings,
 ) -> list[JudgedPlan]:
     """Ask a judge for the types of errors in plans; replies are cached like those of other judges.
 
@@ -86,10 +97,14 @@ def judge_errors(
     def read(name: str, reply: dict[str, Any]) -> Errors:
         return read_errors(reply, steps[name])
 
-    replies, rejections = ask_json("errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read)
+    replies, rejections = ask_json(
+        "errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read
+    )
     models = settings.asking.models
     default_model = next(iter(models.values()), settings.name(settings.model))
-    failures = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections}
+    failures = {
+        rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections
+    }
     return [
         JudgedPlan(
             id=stored.plan.id,
@@ -109,8 +124,8 @@ def judge_errors(
 def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
     """Build the prompt about a plan, with the pictures first if the plan's model saw them.
 
-    The steps are unchanged, so the judge can report incorrect forms. The reply is JSON, so brackets in a plan cannot be
-    mistaken for a verdict.
+    The steps are unchanged, so the judge can report incorrect forms. The reply is JSON, so brackets
+    in a plan cannot be mistaken for a verdict.
     """
     steps = official_steps(without_marks(stored.plan.text))
     images = instance.images if stored.images else ()
@@ -120,7 +135,9 @@ def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
         references="\n\n".join("\n".join(gold) for gold in stored.plan.references),
         plan="\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)",
     )
-    return Prompt(text, tuple(jpeg_url(Image.open(BytesIO(image)), _LONGER_SIDE) for image in images))
+    return Prompt(
+        text, tuple(jpeg_url(Image.open(BytesIO(image)), _LONGER_SIDE) for image in images)
+    )
 
 
 def read_errors(reply: dict[str, Any], steps: int) -> Errors:
@@ -136,7 +153,9 @@ def read_errors(reply: dict[str, Any], steps: int) -> Errors:
     if not reply.keys() <= ERRORS.keys():
         raise ValueError(f"expected types of errors, found {quoted(reply)}")
     for marked in reply.values():
-        if not isinstance(marked, list) or not all(type(step) is int and 0 <= step <= steps for step in marked):
+        if not isinstance(marked, list) or not all(
+            type(step) is int and 0 <= step <= steps for step in marked
+        ):
             raise ValueError(f"expected steps of the plan, found {quoted(marked)}")
     return {key: sorted(set(reply[key])) for key in ERRORS if reply.get(key)}
 
@@ -145,14 +164,23 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
     """Compare judge and people on the plans that both marked, by type of error.
 
     Returns:
-        By type: the number of plans that have it according to people, to the judge and to both; and the agreement.
-        Empty if no plan was marked by both.
+        By type: the number of plans that have it according to people, to the judge and to both; and
+        the agreement. Empty if no plan was marked by both.
     """
-    both = [(plan.people, plan.judge) for plan in judged if plan.people is not None and plan.judge is not None]
+    both = [
+        (plan.people, plan.judge)
+        for plan in judged
+        if plan.people is not None and plan.judge is not None
+    ]
     by_type = {}
     for key in ERRORS if both else ():
         people = [float(key in marks) for marks, _ in both]
         judge = [float(key in marks) for _, marks in both]
         in_both = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
-        by_type[key] = (int(sum(people)), int(sum(judge)), in_both, agreement(people, judge, (0.0, 1.0)))
+        by_type[key] = (
+            int(sum(people)),
+            int(sum(judge)),
+            in_both,
+            agreement(people, judge, (0.0, 1.0)),
+        )
     return by_type

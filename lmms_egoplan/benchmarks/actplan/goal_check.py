@@ -1,8 +1,9 @@
 """Execute a plan on its activity's BDDL problem, and check which goal conditions it reaches.
 
-This diagnostic is the project's, not the paper's. In the paper, "the activity plans ... can not be directly evaluated
-in the simulator" (sec. 4.1), and people say whether "the entire plan can achieve the final activity goal".
-``lmms-egoplan evaluate actplan-goal-check`` measures how far the check agrees with them.
+This diagnostic is the project's, not the paper's. In the paper, "the activity plans ... can not be
+directly evaluated in the simulator" (sec. 4.1), and people say whether "the entire plan can achieve
+the final activity goal". ``lmms-egoplan evaluate actplan-goal-check`` measures how far the check
+agrees with them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,9 @@ from lmms_egoplan.progress import track
 
 Fact = tuple[str, ...]
 """A predicate, followed by its objects."""
-PLACES = frozenset(name for name, predicate in bddl.PREDICATES.items() if predicate.place) - {"inroom"}
+PLACES = frozenset(name for name, predicate in bddl.PREDICATES.items() if predicate.place) - {
+    "inroom"
+}
 """Predicates that say where an object is; taking the object ends them."""
 SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
 """Predicates of `PLACES` whose second object carries the first."""
@@ -34,7 +37,8 @@ REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for stat
 near they are to anything else. ``burnt`` is excluded because no action burns an object.
 """
 _Count = Annotated[StrictInt, Field(ge=0)]
-# Words for taps, whose water runs when they are opened or switched on, and types of basins, where objects get wet.
+# Words for taps, whose water runs when they are opened or switched on, and types of basins, where
+# objects get wet.
 _TAPS = ("faucet", "tap", "water", "sink", "shower")
 _BASINS = ("sink.", "shower.", "bathtub.")
 
@@ -43,12 +47,11 @@ _BASINS = ("sink.", "shower.", "bathtub.")
 class GoalCheck:
     """The goal conditions that a plan reaches.
 
-    reached, missed: Grounded goal conditions (`grounded`) that hold, and do not hold, at the end of the plan.
-    unchecked: Conditions that cannot be checked (`is_checkable`).
-    steps: Number of the plan's steps.
-    understood: Number of steps whose action is known.
-    names: Number of names in the understood steps that have an effect.
-    named: Number of these names that match an object or a room of the problem.
+    reached, missed: Grounded goal conditions (`grounded`) that hold, and do not hold, at the end of
+    the plan. unchecked: Conditions that cannot be checked (`is_checkable`). steps: Number of the
+    plan's steps. understood: Number of steps whose action is known. names: Number of names in the
+    understood steps that have an effect. named: Number of these names that match an object or a
+    room of the problem.
     """
 
     reached: tuple[str, ...]
@@ -63,7 +66,8 @@ class GoalCheck:
     def share(self) -> float | None:
         """Share of the checkable conditions that are reached, in [0, 1].
 
-        None if there is no checkable condition, no understood step, or no name that matches the problem.
+        None if there is no checkable condition, no understood step, or no name that matches the
+        problem.
         """
         checked = len(self.reached) + len(self.missed)
         return len(self.reached) / checked if checked and self.understood and self.named else None
@@ -94,12 +98,18 @@ def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
     """
     executor = Executor(problem)
     understood = [step for text in steps if (step := read_step(text)) is not None]
-    names = [name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)]
+    names = [
+        name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)
+    ]
     for step in understood:
         executor.do(step)
     conditions = bddl.grounded(problem)
-    checkable = [condition for condition in conditions if bddl.is_checkable(problem, condition, REACHABLE)]
-    reached = [condition for condition in checkable if bddl.holds(problem, condition, executor.world.holds)]
+    checkable = [
+        condition for condition in conditions if bddl.is_checkable(problem, condition, REACHABLE)
+    ]
+    reached = [
+        condition for condition in checkable if bddl.holds(problem, condition, executor.world.holds)
+    ]
     return GoalCheck(
         reached=tuple(map(str, reached)),
         missed=tuple(str(condition) for condition in checkable if condition not in reached),
@@ -124,7 +134,9 @@ class CheckedPlan(NamedTuple):
     check: GoalCheck | None
 
 
-def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple[list[CheckedPlan], list[str]]:
+def check_labelled(
+    instances: Sequence[LabelledInstance], folder: Path
+) -> tuple[list[CheckedPlan], list[str]]:
     """Check labelled plans on the problems of their activities.
 
     Args:
@@ -144,7 +156,9 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
     for instance in track(instances, "Checking plans"):
         path = problem_path(folder, instance.id)
         if path is None:
-            reasons.append(f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}")
+            reasons.append(
+                f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}"
+            )
         elif path not in problems:
             try:
                 problems[path] = bddl.read_problem(path)
@@ -156,27 +170,36 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
             check = check_goal(problem, parsed_steps(one_per_line(plan.text))) if problem else None
             checked.append(CheckedPlan(instance.id.setting, plan.correct, check))
     if all(plan.check is None for plan in checked):
-        raise LmmsEgoplanError(f"{folder}: contains no usable problem for any of the plans. First reason: {reasons[0]}")
+        raise LmmsEgoplanError(
+            f"{folder}: contains no usable problem for any of the plans. First reason: {reasons[0]}"
+        )
     return checked, list(dict.fromkeys(reasons))
 
 
 def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
-    """Compare goal checks with human verdicts. The check calls a plan correct if it reaches all checkable conditions.
+    """Compare goal checks with human verdicts.
+
+    The check calls a plan correct if it reaches all checkable conditions.
 
     Returns:
         Figures by name; None where a figure has no data.
 
         - ``plans``: number of all plans
-        - ``checked``: number of plans with a value (`GoalCheck.share`); the next six figures are over these plans
-        - ``correct``: share that people call correct, which is also the accuracy of calling every plan correct
+        - ``checked``: number of plans with a value (`GoalCheck.share`); the next six figures are
+          over these plans
+        - ``correct``: share that people call correct, which is also the accuracy of calling every
+          plan correct
         - ``reached``: share that the check calls correct
         - ``accuracy``: accuracy of the check's verdicts
-        - ``mcc``: Matthews correlation of check and people; None if people gave all plans the same verdict
+        - ``mcc``: Matthews correlation of check and people; None if people gave all plans the same
+          verdict
         - ``auc``: AUC of the share of conditions reached, used as a score; None if ``mcc`` is
         - ``always_wrong``: accuracy of calling every plan wrong
-        - ``condition_coverage``: share of checkable conditions among all conditions, over all plans with a problem
+        - ``condition_coverage``: share of checkable conditions among all conditions, over all plans
+          with a problem
         - ``step_coverage``: share of understood steps among all steps of these plans
-        - ``name_coverage``: share of names that match the problem among the names in understood steps of these plans
+        - ``name_coverage``: share of names that match the problem among the names in understood
+          steps of these plans
 
     >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1, 1, 1)
     >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1, 1, 1)
@@ -188,7 +211,11 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
 
     checks = [plan.check for plan in plans if plan.check is not None]
     checkable = sum(len(check.reached + check.missed) for check in checks)
-    scored = [(plan.correct, check.share) for plan in plans if (check := plan.check) and check.share is not None]
+    scored = [
+        (plan.correct, check.share)
+        for plan in plans
+        if (check := plan.check) and check.share is not None
+    ]
     labels, shares = [label for label, _ in scored], [share for _, share in scored]
     verdicts = [share == 1 for share in shares]
     correct = _share(sum(labels), len(labels))
@@ -202,9 +229,15 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
         "mcc": float(matthews_corrcoef(labels, verdicts)) if has_both else None,
         "auc": float(roc_auc_score(labels, shares)) if has_both else None,
         "always_wrong": None if correct is None else 1 - correct,
-        "condition_coverage": _share(checkable, checkable + sum(len(check.unchecked) for check in checks)),
-        "step_coverage": _share(sum(check.understood for check in checks), sum(check.steps for check in checks)),
-        "name_coverage": _share(sum(check.named for check in checks), sum(check.names for check in checks)),
+        "condition_coverage": _share(
+            checkable, checkable + sum(len(check.unchecked) for check in checks)
+        ),
+        "step_coverage": _share(
+            sum(check.understood for check in checks), sum(check.steps for check in checks)
+        ),
+        "name_coverage": _share(
+            sum(check.named for check in checks), sum(check.names for check in checks)
+        ),
     }
 
 
@@ -221,7 +254,9 @@ class World:
 
     @classmethod
     def of(cls, problem: bddl.Problem) -> "World":
-        """Create the initial world from the facts whose predicates exist and have the right number of objects."""
+        """Create the initial world from the facts whose predicates exist and have the right number
+        of objects.
+        """
         return cls((fact.op, *fact.arguments) for fact in problem.init if bddl.is_known(fact))
 
     def copy(self) -> "World":
@@ -231,7 +266,8 @@ class World:
     def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
         """Return True if a predicate holds.
 
-        ``nextto`` and ``touching`` are symmetric. An object on top of another touches it. ``inside`` is transitive.
+        ``nextto`` and ``touching`` are symmetric. An object on top of another touches it.
+        ``inside`` is transitive.
         """
         if (predicate, *arguments) in self.facts:
             return True
@@ -239,15 +275,21 @@ class World:
             return True
         if predicate == "touching":
             return any(("ontop", *pair) in self.facts for pair in (arguments, arguments[::-1]))
-        return predicate == "inside" and arguments[1] in self._around({arguments[0]}, frozenset({"inside"}))
+        return predicate == "inside" and arguments[1] in self._around(
+            {arguments[0]}, frozenset({"inside"})
+        )
 
     def locations(self, thing: str) -> set[str]:
-        """Return an object and everything that it is in, on, under or next to, directly or indirectly."""
+        """Return an object and everything that it is in, on, under or next to, directly or
+        indirectly.
+        """
         return {thing} | self._around({thing}, PLACES)
 
     def supports(self, thing: str) -> set[tuple[str, str]]:
         """Return what carries an object directly, as pairs (predicate, support)."""
-        return {(fact[0], fact[2]) for fact in self.facts if fact[0] in SUPPORTS and fact[1] == thing}
+        return {
+            (fact[0], fact[2]) for fact in self.facts if fact[0] in SUPPORTS and fact[1] == thing
+        }
 
     def carriers(self, thing: str) -> set[str]:
         """Return everything that an object is in or on, directly or indirectly."""
@@ -260,7 +302,9 @@ class World:
             self.held.append(thing)
 
     def put(self, thing: str, *relations: tuple[str, str]) -> None:
-        """Move an object from the agent's hand, or from its place, into relations of `PLACES` to other objects."""
+        """Move an object from the agent's hand, or from its place, into relations of `PLACES` to
+        other objects.
+        """
         self._lift(thing)
         self.held = [item for item in self.held if item != thing]
         self.facts |= {(relation, thing, other) for relation, other in relations}
@@ -274,7 +318,8 @@ class World:
         self.facts = {
             fact
             for fact in self.facts
-            if fact[0] not in PLACES or not (fact[1] == thing or (fact[0] in _BOTH_WAYS and fact[2] == thing))
+            if fact[0] not in PLACES
+            or not (fact[1] == thing or (fact[0] in _BOTH_WAYS and fact[2] == thing))
         }
 
     def _around(self, inner: set[str], predicates: frozenset[str]) -> set[str]:
@@ -297,13 +342,13 @@ class _Meaning(NamedTuple):
 class Executor:
     """Executes steps in a world.
 
-    The agent is at the objects that it walked to, and at everything that these are in, on or next to. It can take and
-    put down only what is there or in its hands. Everything is within reach until the first walk, and after a walk to a
-    place that the problem does not have. A step out of reach changes nothing (Table 8 names the missing walk as an
-    error).
+    The agent is at the objects that it walked to, and at everything that these are in, on or next
+    to. It can take and put down only what is there or in its hands. Everything is within reach
+    until the first walk, and after a walk to a place that the problem does not have. A step out of
+    reach changes nothing (Table 8 names the missing walk as an error).
 
-    If a name matches several objects, the plan gets the benefit of the doubt. The agent takes an object that it has not
-    taken before, and chooses the target that brings the goal nearest.
+    If a name matches several objects, the plan gets the benefit of the doubt. The agent takes an
+    object that it has not taken before, and chooses the target that brings the goal nearest.
     """
 
     def __init__(self, problem: bddl.Problem) -> None:
@@ -338,15 +383,17 @@ class Executor:
     def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
         """Return the relations of an object that is put somewhere.
 
-        An object next to another is also on that one's support, or on the floor if there is no support. An object under
-        another is also on the floor.
+        An object next to another is also on that one's support, or on the floor if there is no
+        support. An object under another is also on the floor.
         """
         if is_floor(where):
             return [("onfloor", where)]
         if relation in ("ontop", "inside", "onfloor"):
             usual = self._usual.get(self._names.types[where], set())
             relation = "ontop" if relation == "onfloor" else relation
-            return [(relation if relation in usual or len(usual) != 1 else next(iter(usual)), where)]
+            return [
+                (relation if relation in usual or len(usual) != 1 else next(iter(usual)), where)
+            ]
         support = world.supports(where) if relation != "under" else set()
         room = self._names.room_of(where)
         floors = self._names.floors({room} if room else set())[:1]
@@ -354,7 +401,10 @@ class Executor:
 
     def goal_reached(self, world: World) -> float:
         """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
-        return sum(round(bddl.degree(self._problem, formula, world.holds), 6) for formula in self._problem.conditions)
+        return sum(
+            round(bddl.degree(self._problem, formula, world.holds), 6)
+            for formula in self._problem.conditions
+        )
 
     def _walk(self, name: Name) -> None:
         self._walked_to = self._resolve(name.thing_or_place).things
@@ -367,7 +417,9 @@ class Executor:
         for name in names:
             for thing in self._handled(name):
                 if self._reaches(thing):
-                    self._here = None if self._here is None else self._here | self.world.locations(thing)
+                    self._here = (
+                        None if self._here is None else self._here | self.world.locations(thing)
+                    )
                     self.world.take(thing)
                     self._taken.add(thing)
 
@@ -379,8 +431,8 @@ class Executor:
         options = self._walked_to
         if target is not None:
             options = self._resolve(target.thing_or_place).things
-            # Examples: floor_next_to_sink, under_table. After other words, as in box_under_table, a place only says
-            # which object is the target.
+            # Examples: floor_next_to_sink, under_table. After other words, as in box_under_table, a
+            # place only says which object is the target.
             if target.relation in PLACES and "floor" in target.words:
                 second_places.append(target)
             elif target.relation in PLACES and not target.words:
@@ -391,45 +443,62 @@ class Executor:
             for support in self._resolve(Name(name.place, name.number)).things[:1]
         ]
         for thing in things:
-            self._put_one(thing, relation, [option for option in options if option != thing], nearby)
+            self._put_one(
+                thing, relation, [option for option in options if option != thing], nearby
+            )
 
     def _split(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
         """Return the objects to put, and the target; None means the agent's location.
 
-        Plans name either one first; the one that the agent holds is the object to put. A single name that is not held
-        is the target, and the object taken last is put there.
+        Plans name either one first; the one that the agent holds is the object to put. A single
+        name that is not held is the target, and the object taken last is put there.
         """
         first, *later_names = names
         if relation == "onfloor":
             return self._handled(first), Name(("floor",))
         if not later_names:
-            return (self._handled(first), None) if self._holds(first) else (self.world.held[-1:], first)
+            return (
+                (self._handled(first), None)
+                if self._holds(first)
+                else (self.world.held[-1:], first)
+            )
         if self._holds(first) and not any(map(self._holds, later_names)):
             return self._handled(first), later_names[0]
         return [thing for name in later_names for thing in self._handled(name)], first
 
-    def _put_one(self, thing: str, relation: str, options: Sequence[str], nearby: Sequence[tuple[str, str]]) -> None:
+    def _put_one(
+        self, thing: str, relation: str, options: Sequence[str], nearby: Sequence[tuple[str, str]]
+    ) -> None:
         within_reach = [option for option in options if is_floor(option) or self._reaches(option)]
         if not self._reaches(thing) or (options and not within_reach):
             return
         self._do_nearest(
-            within_reach, lambda world, option: world.put(thing, *self.relations(world, relation, option), *nearby)
+            within_reach,
+            lambda world, option: world.put(
+                thing, *self.relations(world, relation, option), *nearby
+            ),
         )
         if not options and thing in self.world.held:
             self.world.put(thing, *nearby)
-        if self._water_runs and any(support.startswith(_BASINS) for _, support in self.world.supports(thing)):
+        if self._water_runs and any(
+            support.startswith(_BASINS) for _, support in self.world.supports(thing)
+        ):
             self.world.set_states(thing, {"soaked": True})
 
     def _change(self, states: Mapping[str, bool], names: Sequence[Name]) -> None:
         for name in names if states else ():
-            if set(states) & {"open", "toggled_on"} and any(word in _TAPS for word in (*name.words, *name.place)):
+            if set(states) & {"open", "toggled_on"} and any(
+                word in _TAPS for word in (*name.words, *name.place)
+            ):
                 self._turn_water(on=any(states.values()))
             things, every = self._resolve(name, movable=len(name.words) > 1)
             targets = [
                 thing
                 for thing in things
                 if self._reaches(thing)
-                and any(self.world.holds(state, (thing,)) != value for state, value in states.items())
+                and any(
+                    self.world.holds(state, (thing,)) != value for state, value in states.items()
+                )
             ]
             if every:
                 for thing in targets:
@@ -438,11 +507,17 @@ class Executor:
                 self._do_nearest(targets, lambda world, thing: world.set_states(thing, states))
 
     def _turn_water(self, *, on: bool) -> None:
-        """Turn water on or off; water wets everything in a basin, and what the agent holds at a basin."""
+        """Turn water on or off; water wets everything in a basin, and what the agent holds at a
+        basin.
+        """
         self._water_runs = on
         if on:
             at_basin = any(name.startswith(_BASINS) for name in self._here or ())
-            wet = {fact[1] for fact in self.world.facts if fact[0] in PLACES and fact[2].startswith(_BASINS)}
+            wet = {
+                fact[1]
+                for fact in self.world.facts
+                if fact[0] in PLACES and fact[2].startswith(_BASINS)
+            }
             for thing in {*wet, *(self.world.held if at_basin else ())}:
                 self.world.set_states(thing, {"soaked": True})
 
@@ -462,7 +537,11 @@ class Executor:
         )
 
     def _rooms_of(self, thing: str) -> set[str]:
-        return {room for location in self.world.locations(thing) if (room := self._names.room_of(location))}
+        return {
+            room
+            for location in self.world.locations(thing)
+            if (room := self._names.room_of(location))
+        }
 
     def _holds(self, name: Name) -> bool:
         return bool(set(self._candidates(name, movable=True)) & set(self.world.held))
@@ -480,7 +559,9 @@ class Executor:
         things = self._names.matching(name.words, movable=movable)
         rooms = self._names.rooms_in((*name.words, *name.place))
         if (not things and rooms) or any(map(is_floor, things)):
-            here = {room for location in self._here or () if (room := self._names.room_of(location))}
+            here = {
+                room for location in self._here or () if (room := self._names.room_of(location))
+            }
             return self._names.floors(rooms or here)
         for state in name.states:
             things = [thing for thing in things if self._start.holds(state, (thing,))] or things
@@ -493,8 +574,12 @@ class Executor:
             return _Meaning(things)
         # Examples: book_on_shelf, sock_sofa.
         all_matches = self._names.matching(name.words) + self._names.matching(name.words[:1])
-        surroundings = self._names.matching(name.place) or [match for match in all_matches if match not in things]
-        nearby = [thing for thing in things if not self.world.locations(thing).isdisjoint(surroundings)] or things
+        surroundings = self._names.matching(name.place) or [
+            match for match in all_matches if match not in things
+        ]
+        nearby = [
+            thing for thing in things if not self.world.locations(thing).isdisjoint(surroundings)
+        ] or things
         if rooms := self._names.rooms_in((*name.words, *name.place)):
             nearby = [thing for thing in nearby if rooms & self._rooms_of(thing)] or nearby
         if name.number is not None:
@@ -502,14 +587,17 @@ class Executor:
         if self._names.is_plural(name.words):
             return _Meaning(nearby, every=True)
         held = [thing for thing in self.world.held if thing in things]
-        return _Meaning(held[-1:] or [thing for thing in self._walked_to if thing in nearby] or nearby)
+        return _Meaning(
+            held[-1:] or [thing for thing in self._walked_to if thing in nearby] or nearby
+        )
 
     def _numbered_thing(self, name: Name, things: Sequence[str], nearby: Sequence[str]) -> str:
         """Return the same object for the same words, number and place throughout a plan."""
         earlier = [
             thing
             for earlier_name, thing in self._numbered.items()
-            if thing in things and (earlier_name.words, earlier_name.number) == (name.words, name.number)
+            if thing in things
+            and (earlier_name.words, earlier_name.number) == (name.words, name.number)
             if earlier_name.place == name.place or not name.place
         ]
         if earlier:
@@ -522,7 +610,9 @@ class Executor:
 
 
 def _usual_relations(problem: bddl.Problem) -> dict[str, set[str]]:
-    """Return, by type, which of ``ontop`` and ``inside`` the problem uses; plans often confuse the two."""
+    """Return, by type, which of ``ontop`` and ``inside`` the problem uses; plans often confuse the
+    two.
+    """
     usual: dict[str, set[str]] = {}
     for formula in (*problem.init, *problem.goal):
         for atom, _, bound in bddl.literals_of(formula):

@@ -1,4 +1,6 @@
-"""ActPlan-1K instances: ids, settings and activity types, the release's folders, and the prepared data."""
+"""ActPlan-1K instances: ids, settings and activity types, the release's folders, and the prepared
+data.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -54,7 +56,8 @@ _Content = TypeVar("_Content")
 
 @dataclass(frozen=True, order=True)
 class InstanceId:
-    """ID of an instance, ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these four fields.
+    """ID of an instance, ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these
+    four fields.
 
     scene: Household environment of iGibson 2, such as ``Beechwood_0_int``.
     activity: Name such as ``making_tea``.
@@ -77,7 +80,9 @@ class InstanceId:
 
 
 def parse_id(text: str) -> InstanceId | None:
-    """Parse an id in the format of `InstanceId`, with or without parent folders; None if it is not an id."""
+    """Parse an id in the format of `InstanceId`, with or without parent folders; None if it is not
+    an id.
+    """
     *_, scene, activity, description, sample = ["", "", "", "", *text.split("/")]
     match = _SAMPLE.fullmatch(sample)
     has_names = all(is_text(name) and name not in (".", "..") for name in (scene, activity))
@@ -89,9 +94,9 @@ def parse_id(text: str) -> InstanceId | None:
 def activity_type(activity: str) -> str:
     """Return an activity's type, one of `ACTIVITY_TYPES`.
 
-    Sec. 3.4 names the types but assigns no activities, so the name decides. Types exist for ``cleaning_...``,
-    ``filling_...``, ``packing_...``, ``storing_...``, ``putting_away_...`` and ``putting_..._away``; all other
-    activities are ``other``.
+    Sec. 3.4 names the types but assigns no activities, so the name decides. Types exist for
+    ``cleaning_...``, ``filling_...``, ``packing_...``, ``storing_...``, ``putting_away_...`` and
+    ``putting_..._away``; all other activities are ``other``.
     """
     if match := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
         return match[1]
@@ -101,7 +106,9 @@ def activity_type(activity: str) -> str:
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
     """Select the instances of one setting and count them as the split's size."""
-    selected = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
+    selected = docs.select(
+        [index for index, value in enumerate(docs["setting"]) if value == setting]
+    )
     return selected.rename_columns({"split_size": _WHOLE, "setting_size": "split_size"})
 
 
@@ -115,29 +122,39 @@ only_counterfactual = partial(_of_setting, setting="counterfactual")
 
 
 def views(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the views of the environment as RGB images, in the order of the release. Table 6 omits them.
+    """Return the views of the environment as RGB images, in the order of the release.
+
+    Table 6 omits them.
 
     Args:
-        doc: A row of the prepared dataset. If it has a partner (`views_swapped`), the partner's views are returned.
+        doc: A row of the prepared dataset. If it has a partner (`views_swapped`), the partner's
+            views are returned.
     """
     row = ACTPLAN.load("test")[doc["partner"]["row"]] if "partner" in doc else doc
     return [image.convert("RGB") for image in row["images"]]
 
 
 def views_swapped(docs: "Dataset") -> "Dataset":
-    """Give each instance a partner of another activity, see `with_partners`. The choice is this project's.
+    """Give each instance a partner of another activity, see `with_partners`.
+
+    The choice is this project's.
 
     ``partner`` has ``row``, the position in the prepared split.
     """
     if "row" not in docs.column_names:
         docs = docs.add_column("row", list(range(len(docs))))
-    columns = [name for name in ("id", "activity", "row", "num_images") if name in docs.column_names]
+    columns = [
+        name for name in ("id", "activity", "row", "num_images") if name in docs.column_names
+    ]
     unlike_of = itemgetter("id", "activity")
-    return with_partners(docs, columns, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id"))
+    return with_partners(
+        docs, columns, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
+    )
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """Return the task description as released, which includes the instruction and the eight actions (sec. 3.1).
+    """Return the task description as released, which includes the instruction and the eight actions
+    (sec. 3.1).
 
     Args:
         doc: A row of the prepared dataset; only ``task_description`` is read.
@@ -153,7 +170,8 @@ class ReleasedInstance:
     images: Bytes of the image files, in the order of their names.
     gold_plan_1, gold_plan_2: Steps, one per non-blank line, stripped; empty if the file is missing.
     bddl: The activity's problem in BDDL; "" if none can be read.
-    bddl_problem: Why `bddl` is empty, with the path; else "". An instance without a problem is still valid.
+    bddl_problem: Why `bddl` is empty, with the path; else "". An instance without a problem is
+    still valid.
     problems: Everything that is wrong, with paths; the affected fields are empty or incomplete.
     num_images: Number of image files, including damaged ones.
     """
@@ -177,7 +195,8 @@ class ShownInstance(NamedTuple):
 
 
 def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
-    """Find all instances in a folder with the release's layout, and the subfolders that do not fit the layout.
+    """Find all instances in a folder with the release's layout, and the subfolders that do not fit
+    the layout.
 
     Files, hidden folders and folders named ``__MACOSX`` are ignored.
 
@@ -185,8 +204,8 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
         source: Folder that contains ``<scene>/<activity>/<n>/sample_<k>/``.
 
     Returns:
-        The sorted instances; and for each folder with a wrong name or no content, its path below `source` and the
-        expected layout.
+        The sorted instances; and for each folder with a wrong name or no content, its path below
+        `source` and the expected layout.
 
     Raises:
         LmmsEgoplanError: The folder does not exist, or contains no instance.
@@ -196,21 +215,27 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
         raise LmmsEgoplanError(f"{source}: no such folder; expected {LAYOUT}")
     if (source / "annotation").is_dir():
         folder = source / "annotation"
-        raise LmmsEgoplanError(f"{source}: the instances are in its subfolder annotation; pass that folder: {folder}")
+        raise LmmsEgoplanError(
+            f"{source}: the instances are in its subfolder annotation; pass that folder: {folder}"
+        )
     reasons = dict(_descend(source, ()))
-    instances = sorted(instance for path, reason in reasons.items() if not reason and (instance := parse_id(path)))
+    instances = sorted(
+        instance for path, reason in reasons.items() if not reason and (instance := parse_id(path))
+    )
     if not instances:
         raise LmmsEgoplanError(f"{source}: no instance; expected {LAYOUT}")
     return instances, {_storable(path): reason for path, reason in reasons.items() if reason}
 
 
 def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> ReleasedInstance:
-    """Read one instance from `find_instances`, decode its images, and list everything that is wrong.
+    """Read one instance from `find_instances`, decode its images, and list everything that is
+    wrong.
 
     Only the images, gold plans 1 and 2, the task description and the problem next to it are read.
 
     Args:
-        bddl: Folder in one of `LAYOUTS`, for activities without a problem next to the task description.
+        bddl: Folder in one of `LAYOUTS`, for activities without a problem next to the task
+            description.
 
     Raises:
         OSError: The folder cannot be read.
@@ -226,22 +251,33 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
             problems.append(str(error))
             return None
 
-    description = collect(_read_text, folder.parent / f"task_description_{instance.description}.txt") or ""
-    texts = (collect(_read_text, folder / name) or "" if name in names else "" for name in _GOLD_PLANS)
-    first, second = (tuple(step.strip() for step in official_steps(text) if step.strip()) for text in texts)
+    description = (
+        collect(_read_text, folder.parent / f"task_description_{instance.description}.txt") or ""
+    )
+    texts = (
+        collect(_read_text, folder / name) or "" if name in names else "" for name in _GOLD_PLANS
+    )
+    first, second = (
+        tuple(step.strip() for step in official_steps(text) if step.strip()) for text in texts
+    )
     if not set(_GOLD_PLANS).intersection(names):
         problems.append(f"{folder}: no gold plan; expected {' or '.join(_GOLD_PLANS)}")
     image_names = [name for name in names if name.lower().endswith(_IMAGES)]
     if not image_names:
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
-    images = tuple(image for name in image_names if (image := collect(_read_image, folder / name)) is not None)
+    images = tuple(
+        image for name in image_names if (image := collect(_read_image, folder / name)) is not None
+    )
     problem, bddl_problem = _read_problem(source, instance, bddl)
     wrong, count = tuple(map(_storable, problems)), len(image_names)
-    return ReleasedInstance(instance, description, images, first, second, problem, bddl_problem, wrong, count)
+    return ReleasedInstance(
+        instance, description, images, first, second, problem, bddl_problem, wrong, count
+    )
 
 
 def read_origin(source: Path) -> dict[str, str]:
-    """Read the origin of instances that are not the release's: ``{"origin": ...}``, or {} for the release.
+    """Read the origin of instances that are not the release's:
+    ``{"origin": ...}``, or {} for the release.
 
     Raises:
         LmmsEgoplanError: The file with the origin cannot be read or is empty.
@@ -251,10 +287,11 @@ def read_origin(source: Path) -> dict[str, str]:
 
 
 def problem_path(folder: Path, instance: InstanceId) -> Path | None:
-    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if it does not exist.
+    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if it does
+    not exist.
 
-    In the file's name, n is the number of the task description: counterfactual activities have a separate problem,
-    ``problem1.bddl``.
+    In the file's name, n is the number of the task description: counterfactual activities have a
+    separate problem, ``problem1.bddl``.
     """
     name = f"problem{instance.description}.bddl"
     paths = (
@@ -272,7 +309,9 @@ def check_folder(folder: Path) -> None:
         LmmsEgoplanError: It contains none.
     """
     if not any(folder.glob("*/problem*.bddl")) and not any(folder.glob("*/*/**/problem*.bddl")):
-        raise LmmsEgoplanError(f"{folder}: contains no BDDL problem; expected {LAYOUTS}, where n is 0 or 1")
+        raise LmmsEgoplanError(
+            f"{folder}: contains no BDDL problem; expected {LAYOUTS}, where n is 0 or 1"
+        )
 
 
 def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
@@ -290,7 +329,8 @@ def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]
     if missing := sorted(keys - instances.keys()):
         where = "the prepared data" if source is None else source
         raise LmmsEgoplanError(
-            f"{len(missing)} of the plans' {len(keys)} instances are missing in {where}; pass the release's folder "
+            f"{len(missing)} of the plans' {len(keys)} instances are missing in {where}; pass the "
+            "release's folder "
             f"with --instances, or remove these plans\n{listing(missing)}"
         )
     return instances
@@ -303,10 +343,16 @@ def instance_key(name: str) -> str:
 
 
 def _released(keys: set[str], source: Path) -> dict[str, ShownInstance]:
-    records = [read_instance(source, instance) for instance in find_instances(source)[0] if str(instance) in keys]
+    records = [
+        read_instance(source, instance)
+        for instance in find_instances(source)[0]
+        if str(instance) in keys
+    ]
     if problems := next((record.problems for record in records if record.problems), None):
         raise LmmsEgoplanError("\n".join(problems))
-    return {str(record.id): ShownInstance(record.task_description, record.images) for record in records}
+    return {
+        str(record.id): ShownInstance(record.task_description, record.images) for record in records
+    }
 
 
 def _prepared(keys: set[str]) -> dict[str, ShownInstance]:
@@ -316,19 +362,25 @@ def _prepared(keys: set[str]) -> dict[str, ShownInstance]:
     rows = ACTPLAN.load("test").select_columns(["id", "task_description", "images"])
     selected = rows.select([index for index, name in enumerate(rows["id"]) if name in keys])
     return {
-        row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
+        row["id"]: ShownInstance(
+            row["task_description"], tuple(image["bytes"] for image in row["images"])
+        )
         for row in selected.cast_column("images", ListOf(Image(decode=False)))
     }
 
 
 def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the paths of instances with "", and those of folders that do not fit the layout with the reason."""
+    """Yield the paths of instances with "", and those of folders that do not fit the layout with
+    the reason.
+    """
     if len(parts) == len(_LEVELS):
         yield "/".join(parts), ""
         return
     expected, fits = _LEVELS[len(parts)]
     folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
-    names = [path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")]
+    names = [
+        path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")
+    ]
     if parts and not names:
         yield "/".join(parts), f"contains no folder; expected one: {expected}"
     for name in sorted(names):

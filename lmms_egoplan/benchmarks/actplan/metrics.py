@@ -1,7 +1,8 @@
-"""ActPlan-1K's metrics: the values of a plan that a harness collects, aggregations over a run, and breakdowns.
+"""ActPlan-1K's metrics: the values of a plan that a harness collects, aggregations over a run, and
+breakdowns.
 
-A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The number of plans in
-the mean is reported with it.
+A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The
+number of plans in the mean is reported with it.
 """
 
 import math
@@ -23,7 +24,8 @@ BREAKDOWNS = ("setting", "length", "activity_type")
 
 
 def length_bin(steps: int | None) -> str:
-    """Name the bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
+    """Name the bin of a gold plan's length:
+    ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
 
     >>> length_bin(12), length_bin(51), length_bin(None)
     ('11-20', '51+', 'unknown')
@@ -46,16 +48,17 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         Values by metric:
 
         - each of `PlanScore.measures`, with ``score`` only if it is defined
-        - ``lcs_norm`` also has all fields of `PlanScore`, its `PlanScore.diagnostics`, ``setting``, ``activity``,
-          ``activity_type`` and both gold plans
-        - ``by_setting``, ``by_length``, ``by_activity_type``: the normalised LCS with its group; ``parsed_by_...`` for
-          the parsed reading; ``plans_by_...`` as ``by_...``
+        - ``lcs_norm`` also has all fields of `PlanScore`, its `PlanScore.diagnostics`, ``setting``,
+          ``activity``, ``activity_type`` and both gold plans
+        - ``by_setting``, ``by_length``, ``by_activity_type``: the normalised LCS with its group;
+          ``parsed_by_...`` for the parsed reading; ``plans_by_...`` as ``by_...``
         - only with a classifier: ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``
-        - ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``,
-          ``bleurt_model``, ``num_plans`` and the values of `covered`
+        - ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
+          ``encoder``, ``bleurt_model``, ``num_plans`` and the values of `covered`
 
     Raises:
-        ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to another instance.
+        ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to
+            another instance.
 
     >>> plan, gold = ["walk_to(table)", "grab(cup)"], ["walk_to(table)", "open(box)", "grab(cup)"]
     >>> score = PlanScore(
@@ -78,15 +81,28 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     labels = {name: doc[name] for name in ("setting", "activity", "activity_type")}
     groups = labels | {"length": length_bin(score.reference_lengths[0])}
     cluster = {"activity": doc["activity"]}
-    values = {name: cluster | ({} if value is None else {"score": value}) for name, value in score.measures().items()}
+    values = {
+        name: cluster | ({} if value is None else {"score": value})
+        for name, value in score.measures().items()
+    }
     if score.bleurt is not None:
-        values["bleurt_correct"] = cluster | {"score": float(score.bleurt), "truncated": score.bleurt_truncated}
+        values["bleurt_correct"] = cluster | {
+            "score": float(score.bleurt),
+            "truncated": score.bleurt_truncated,
+        }
         values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
-    measured = {"by": "lcs_norm", "plans_by": "lcs_norm", "parsed_by": "lcs_norm_parsed", "bleurt_by": "bleurt_correct"}
+    measured = {
+        "by": "lcs_norm",
+        "plans_by": "lcs_norm",
+        "parsed_by": "lcs_norm_parsed",
+        "bleurt_by": "bleurt_correct",
+    }
     for prefix, measure in measured.items():
         if measure in values:
             mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
-            values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
+            values |= {
+                f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS
+            }
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
     values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | labels | golds
     return values | {
@@ -104,7 +120,8 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
-    """Return the mean of every group, to four decimals; NaN if the measure is undefined for all plans of a group.
+    """Return the mean of every group, to four decimals; NaN if the measure is undefined for all
+    plans of a group.
 
     Args:
         values: Records with ``group`` and, if the measure is defined, ``mean_of``.
@@ -114,8 +131,14 @@ def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
     {'1-10': 0.5, '11-20': 0.25}
     """
     groups = by_group(values).items()
-    defined = {group: [member["mean_of"] for member in members if "mean_of" in member] for group, members in groups}
-    return {group: round(fmean(numbers), 4) if numbers else math.nan for group, numbers in defined.items()}
+    defined = {
+        group: [member["mean_of"] for member in members if "mean_of" in member]
+        for group, members in groups
+    }
+    return {
+        group: round(fmean(numbers), 4) if numbers else math.nan
+        for group, numbers in defined.items()
+    }
 
 
 def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
@@ -125,7 +148,10 @@ def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
     >>> plans_by_group(values)
     {'1-10': 1, '11-20': 1}
     """
-    return {group: sum("mean_of" in member for member in members) for group, members in by_group(values).items()}
+    return {
+        group: sum("mean_of" in member for member in members)
+        for group, members in by_group(values).items()
+    }
 
 
 def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Value]]:

@@ -1,4 +1,6 @@
-"""Data types and readers for plans: model output, plan files, and published plans with human labels."""
+"""Data types and readers for plans: model output, plan files, and published plans with human
+labels.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +16,16 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, quoted, read_as
+from lmms_egoplan.validation import (
+    AnyText,
+    Checked,
+    Expected,
+    Text,
+    expected,
+    is_text,
+    quoted,
+    read_as,
+)
 
 # Labels: verdicts (sec. 4.1) and types of errors (in the order of sec. 5.6).
 VERDICTS = ("correct", "commonsense")
@@ -52,7 +63,9 @@ class GeneratedPlan(NamedTuple):
     problem: str = ""
 
     @classmethod
-    def of_reply(cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None) -> "GeneratedPlan":
+    def of_reply(
+        cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None
+    ) -> "GeneratedPlan":
         """Create a plan from a model's reply to an instance (a row of the prepared dataset)."""
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
         return cls(doc["id"], reply, golds, truncated, doc["problem"])
@@ -137,7 +150,9 @@ class _StoredLine(Checked):
     references: list[Annotated[Text, AfterValidator(clean_text), Expected("a gold plan")]]
     correct: _Label = None
     commonsense: _Label = None
-    model: Annotated[Annotated[Text, AfterValidator(clean_text)] | None, Expected("a text or nothing")] = None
+    model: Annotated[
+        Annotated[Text, AfterValidator(clean_text)] | None, Expected("a text or nothing")
+    ] = None
     images: Annotated[bool, Expected("true or false")] = True
     errors: Annotated[
         dict[str, list[int]] | None,
@@ -152,17 +167,20 @@ def read_plans(path: Path) -> list[StoredPlan]:
     Args:
         path: JSON lines, or the authors' ``finetuning_data.jsonl``.
 
-            A JSON line has ``id`` (a text), ``candidate`` (the plan as text, may be empty) and ``references`` (gold
-            plans 1, 2, ... as texts). Optional fields: ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
-            ``model``, ``images`` (false if the model saw none) and ``errors`` (annotated steps by type). A plan has one
-            step per line. If the first existing gold plan has all steps on one line, as in ``finetuning_data.jsonl``, a
+            A JSON line has ``id`` (a text), ``candidate`` (the plan as text, may be empty) and
+            ``references`` (gold plans 1, 2, ... as texts). Optional fields: ``correct`` and
+            ``commonsense`` (true, false, 1, 0 or null), ``model``, ``images`` (false if the model
+            saw none) and ``errors`` (annotated steps by type). A plan has one step per line. If the
+            first existing gold plan has all steps on one line, as in ``finetuning_data.jsonl``, a
             plan on one line is split in the same way.
 
-            In ``finetuning_data.jsonl``, the references are ``gold_gpt`` (gold plan 1) and ``gold_gemini`` (gold plan
-            2) for both models. The authors' code compares GPT-4V's plans with the first and Gemini's with the second.
+            In ``finetuning_data.jsonl``, the references are ``gold_gpt`` (gold plan 1) and
+            ``gold_gemini`` (gold plan 2) for both models. The authors' code compares GPT-4V's plans
+            with the first and Gemini's with the second.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another format; the error names line and field.
+        LmmsEgoplanError: The file cannot be read or has another format; the error names line and
+            field.
     """
     lines = read_lines(path)
     if not lines:
@@ -184,22 +202,27 @@ def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     """Read instances in the order of the file.
 
     Args:
-        path: JSON lines in the format of ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``,
-            ``gold_gpt`` and ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``,
-            ``pos_gemini``, ``neg_gemini`` (lists of a model's correct and wrong plans).
+        path: JSON lines in the format of ``finetuning_data.jsonl``: ``path`` (the instance's
+            folder), ``activity``, ``gold_gpt`` and ``gold_gemini`` (lists of at most one plan: gold
+            plans 1 and 2), ``pos_gpt``, ``neg_gpt``, ``pos_gemini``, ``neg_gemini`` (lists of a
+            model's correct and wrong plans).
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, is empty, or has a duplicate or malformed instance. The error names
-            line and field.
+        LmmsEgoplanError: The file cannot be read, is empty, or has a duplicate or malformed
+            instance. The error names line and field.
     """
     instances: dict[InstanceId, LabelledInstance] = {}
     for where, line in read_lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
-            raise LmmsEgoplanError(f"{where}: path: duplicate instance {instance.id}; remove one of the lines")
+            raise LmmsEgoplanError(
+                f"{where}: path: duplicate instance {instance.id}; remove one of the lines"
+            )
         instances[instance.id] = instance
     if not instances:
-        raise LmmsEgoplanError(f"{path}: contains no instances; expected JSON lines as in finetuning_data.jsonl")
+        raise LmmsEgoplanError(
+            f"{path}: contains no instances; expected JSON lines as in finetuning_data.jsonl"
+        )
     return list(instances.values())
 
 
@@ -216,12 +239,16 @@ def read_activities(path: Path) -> dict[str, str]:
     for where, line in read_lines(path):
         name, _, split = (part.strip() for part in line.partition("\t"))
         if not name or split not in SPLITS:
-            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {quoted(line)}")
+            raise LmmsEgoplanError(
+                f"{where}: expected an activity, a tab and train, val or test, found {quoted(line)}"
+            )
         if name in activities:
             raise LmmsEgoplanError(f"{where}: duplicate activity {name}; remove one of the lines")
         activities[name] = split
     if not activities:
-        raise LmmsEgoplanError(f"{path}: contains no activities; expected lines as in activities.txt")
+        raise LmmsEgoplanError(
+            f"{path}: contains no activities; expected lines as in activities.txt"
+        )
     return activities
 
 
@@ -235,7 +262,9 @@ def _stored_plan(where: str, record: Any) -> StoredPlan:
     line = read_as(_StoredLine, where, record)
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
-    labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in VERDICTS}
+    labels = {
+        name: label if (label := getattr(line, name)) is None else bool(label) for name in VERDICTS
+    }
     plan = _plan(line.id, plan_text(line.candidate), line.references)
     ends_in_thought = without_thinking(line.candidate) is None
     return StoredPlan(plan, labels, line.model, line.images, line.errors, ends_in_thought)
@@ -250,9 +279,15 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
 
 
 def _instance(where: str, line: str) -> LabelledInstance:
-    record = read_as(_LabelledLine, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
+    record = read_as(
+        _LabelledLine,
+        where,
+        parse_record(where, line, "expected a line as in finetuning_data.jsonl"),
+    )
     if not (record.gold_gpt or record.gold_gemini):
-        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini are both empty; an instance needs a gold plan")
+        raise LmmsEgoplanError(
+            f"{where}: gold_gpt and gold_gemini are both empty; an instance needs a gold plan"
+        )
     plans = tuple(
         LabelledPlan(model, text, correct=label == "pos")
         for model, name in zip(MODELS, ("gpt", "gemini"), strict=True)

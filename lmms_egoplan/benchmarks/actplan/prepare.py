@@ -39,7 +39,9 @@ LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
 _ROWS = 16
 
 
-def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | None = None) -> dict[str, Any]:
+def prepare_actplan(
+    source: Path, *, skip_missing: bool = False, bddl: Path | None = None
+) -> dict[str, Any]:
     """Check all instances, decoding their images, and write the split below the data root.
 
     Args:
@@ -52,18 +54,23 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``source``
         - ``split_size``: instances in the source; ``questions``: prepared instances
-        - ``question_set``: see `set_of`; ``records_digest``: digest of the source's ids, texts, plans and images
+        - ``question_set``: see `set_of`; ``records_digest``: digest of the source's ids, texts,
+          plans and images
         - ``without_gold_plan_1``, ``without_gold_plan_2``: prepared instances without that plan
-        - ``without_bddl``: prepared instances without a readable problem; ``bddl_missing``: the distinct reasons
+        - ``without_bddl``: prepared instances without a readable problem; ``bddl_missing``: the
+          distinct reasons
         - ``fingerprint``: changes with any prepared text or image
-        - ``missing``: for each skipped folder, ``folder`` (its path below the source) and ``reason``
-        - ``images_outside``: for each instance in the source with fewer or more images than the paper states,
-          ``folder`` and ``images`` (the number of files)
-        - ``counts``: for each row of `PAPER` and each activity type, the numbers ``prepared``, ``source`` and
-          ``paper``, and ``matches`` (True if source and paper agree). Mean steps are over the instances with gold
-          plan 1, rounded to hundredths; None if no instance has it. Numbers that the paper does not state are None.
+        - ``missing``: for each skipped folder, ``folder`` (its path below the source) and
+          ``reason``
+        - ``images_outside``: for each instance in the source with fewer or more images than the
+          paper states, ``folder`` and ``images`` (the number of files)
+        - ``counts``: for each row of `PAPER` and each activity type, the numbers ``prepared``,
+          ``source`` and ``paper``, and ``matches`` (True if source and paper agree). Mean steps are
+          over the instances with gold plan 1, rounded to hundredths; None if no instance has it.
+          Numbers that the paper does not state are None.
 
-        Next to the split, ``figure_4`` shows its counterfactual activities by type, and those that `bddl` describes.
+        Next to the split, ``figure_4`` shows its counterfactual activities by type, and those that
+        `bddl` describes.
 
         A row of the split has:
 
@@ -71,12 +78,14 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         - ``images``: the files' bytes, in the order of their names
         - ``gold_plan_1``, ``gold_plan_2``: steps; empty if the file is missing
         - ``problem``: the activity in BDDL; "" if not available
-        - ``split_size`` and ``question_set`` (as above), and ``setting_size``: instances with the row's setting
+        - ``split_size`` and ``question_set`` (as above), and ``setting_size``: instances with the
+          row's setting
         - ``origin``: only for instances that are not the release's (see `read_origin`)
 
     Raises:
         LmmsEgoplanError: The data are invalid, or no valid instance remains; nothing is written.
-        OSError: A folder cannot be read, or the split cannot be written (it needs twice its size on disk).
+        OSError: A folder cannot be read, or the split cannot be written (it needs twice its size on
+            disk).
     """
     ids, invalid_folders = instances.find_instances(source)
     origin = instances.read_origin(source)
@@ -88,17 +97,23 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         rows = Path(scratch) / "rows.arrow"
         records, version, digest = _write_rows(source, ids, rows, bddl, origin)
         usable = [record for record in records if not record.problems]
-        invalid = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
+        invalid = {
+            str(record.id): "; ".join(record.problems) for record in records if record.problems
+        }
         if (invalid_folders or invalid) and not (skip_missing and usable):
             problems = [f"{source / path}: {reason}" for path, reason in invalid_folders.items()]
             problems += [problem for record in records for problem in record.problems]
             heading = f"ActPlan-1K's data have {len(problems)} problem(s):"
             advice = "correct them, or skip these folders"
-            raise LmmsEgoplanError(refusal(heading, problems, advice, "instance", skip_missing=skip_missing))
+            raise LmmsEgoplanError(
+                refusal(heading, problems, advice, "instance", skip_missing=skip_missing)
+            )
         from datasets import Dataset
 
         has_counts = Counter(instance.setting for instance in ids) == instances.INSTANCES
-        question_set = set_of(has_counts=has_counts, digest=digest, published=ACTPLAN.digests.get(SPLIT))
+        question_set = set_of(
+            has_counts=has_counts, digest=digest, published=ACTPLAN.digests.get(SPLIT)
+        )
         summary = ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)).add_column("question_set", [question_set] * len(usable)),
@@ -110,9 +125,14 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             without_gold_plan_1=sum(not record.gold_plan_1 for record in usable),
             without_gold_plan_2=sum(not record.gold_plan_2 for record in usable),
             without_bddl=sum(not record.bddl for record in usable),
-            bddl_missing=list(dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)),
+            bddl_missing=list(
+                dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)
+            ),
             fingerprint=version,
-            missing=[{"folder": path, "reason": reason} for path, reason in (invalid_folders | invalid).items()],
+            missing=[
+                {"folder": path, "reason": reason}
+                for path, reason in (invalid_folders | invalid).items()
+            ],
             images_outside=[
                 {"folder": str(record.id), "images": record.num_images}
                 for record in records
@@ -121,7 +141,8 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             counts=compare_counts(_counts(usable), _counts(records), "source", PAPER, _RANGES),
         )
     prepared = {record.id.activity for record in usable if record.id.setting == "counterfactual"}
-    # In the authors' repository, descriptions are next to the problems; in the full release, in a folder "1".
+    # In the authors' repository, descriptions are next to the problems; in the full release, in a
+    # folder "1".
     texts = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
     described = {path.parts[-3] if path.parts[-2] == "1" else path.parts[-2] for path in texts}
     activities = {"prepared, category not published": prepared} | (
@@ -132,7 +153,8 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
 
 def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> None:
-    """Write the numbers of counterfactual activities by type as ``figure_4.csv``, ``.png`` and ``.svg`` (Fig. 4).
+    """Write the numbers of counterfactual activities by type as ``figure_4.csv``, ``.png`` and
+    ``.svg`` (Fig. 4).
 
     Args:
         folder: Output folder.
@@ -142,21 +164,33 @@ def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> N
         OSError: The folder cannot be written.
     """
     types = instances.ACTIVITY_TYPES
-    counts = {category: Counter(map(instances.activity_type, names)) for category, names in activities.items()}
-    rows: list[list[Any]] = [[category, *map(counter.__getitem__, types)] for category, counter in counts.items()]
+    counts = {
+        category: Counter(map(instances.activity_type, names))
+        for category, names in activities.items()
+    }
+    rows: list[list[Any]] = [
+        [category, *map(counter.__getitem__, types)] for category, counter in counts.items()
+    ]
     write_whole(folder / "figure_4.csv", csv_text([["category", *types], *rows]))
     means = {category: [*map(Mean, numbers)] for category, *numbers in rows}
     draw = partial(draw_bars, types, means, "counterfactual activities", 1)
-    write_figure(folder, Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0)))
+    write_figure(
+        folder, Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0))
+    )
 
 
 def _write_rows(
-    source: Path, ids: Sequence[instances.InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
+    source: Path,
+    ids: Sequence[instances.InstanceId],
+    path: Path,
+    bddl: Path | None,
+    origin: dict[str, str],
 ) -> tuple[list[instances.ReleasedInstance], str, str]:
     """Write the rows of all valid instances, one batch at a time.
 
     Returns:
-        All records without their images, the fingerprint of the rows, and the digest of all records.
+        All records without their images, the fingerprint of the rows, and the digest of all
+        records.
     """
     from datasets.arrow_writer import ArrowWriter
 
@@ -183,15 +217,21 @@ def _write_rows(
                     "setting_size": settings[instance.setting],
                     **origin,
                 }
-                digest.update(json.dumps([row | {"images": parts[-1][-1]}], sort_keys=True).encode())
-                writer.write(row | {"images": [{"bytes": image, "path": None} for image in record.images]})
+                digest.update(
+                    json.dumps([row | {"images": parts[-1][-1]}], sort_keys=True).encode()
+                )
+                writer.write(
+                    row | {"images": [{"bytes": image, "path": None} for image in record.images]}
+                )
             records.append(replace(record, images=()))
         writer.finalize()
     return records, digest.hexdigest(), fingerprint(parts)
 
 
 def record_parts(record: instances.ReleasedInstance) -> list[Any]:
-    """Return what identifies a released instance: its id, texts, plans, and the hashes of its image files."""
+    """Return what identifies a released instance: its id, texts, plans, and the hashes of its image
+    files.
+    """
     hashes = [sha256(image).hexdigest() for image in record.images]
     return [str(record.id), record.task_description, record.gold_plan_1, record.gold_plan_2, hashes]
 
@@ -203,7 +243,9 @@ def _features(origin: Iterable[str]) -> "Features":
     text, number = Value("string"), Value("int64")
     return Features(
         {
-            **dict.fromkeys(("id", "scene", "activity", "setting", "activity_type", "task_description"), text),
+            **dict.fromkeys(
+                ("id", "scene", "activity", "setting", "activity_type", "task_description"), text
+            ),
             "images": ListOf(Image()),
             **dict.fromkeys(("gold_plan_1", "gold_plan_2"), ListOf(text)),
             "problem": text,
@@ -214,12 +256,20 @@ def _features(origin: Iterable[str]) -> "Features":
 
 
 def _counts(records: Sequence[instances.ReleasedInstance]) -> dict[str, float | None]:
-    by_setting = {name: [record for record in records if record.id.setting == name] for name in instances.SETTINGS}
+    by_setting = {
+        name: [record for record in records if record.id.setting == name]
+        for name in instances.SETTINGS
+    }
     types = Counter(instances.activity_type(record.id.activity) for record in records)
     images = [record.num_images for record in records]
-    samples = Counter(((record.id.activity, record.id.setting), record.id.scene) for record in records)
+    samples = Counter(
+        ((record.id.activity, record.id.setting), record.id.scene) for record in records
+    )
     return {
-        **{f"{name}_activities": len({record.id.activity for record in group}) for name, group in by_setting.items()},
+        **{
+            f"{name}_activities": len({record.id.activity for record in group})
+            for name, group in by_setting.items()
+        },
         **{f"{name}_instances": len(group) for name, group in by_setting.items()},
         **{f"{name}_steps": _mean_steps(group) for name, group in by_setting.items()},
         "scenes": len({scene for _, scene in samples}),

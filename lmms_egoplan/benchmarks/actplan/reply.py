@@ -1,4 +1,6 @@
-"""Read a plan from a model's reply: the reference's split into lines, the parsed steps, and the form of a step."""
+"""Read a plan from a model's reply: the reference's split into lines, the parsed steps, and the
+form of a step.
+"""
 
 import json
 import re
@@ -49,7 +51,8 @@ class _Line(NamedTuple):
 
 
 def plan_text(reply: str) -> str:
-    """Return the plan in a model's reply, without its thinking; "" if the reply ends inside a thought.
+    """Return the plan in a model's reply, without its thinking; "" if the reply ends inside a
+    thought.
 
     >>> plan_text("<think>First walk_to(bed).</think>grab(cup)"), plan_text("[THINK]walk_to(bed)")
     ('grab(cup)', '')
@@ -60,19 +63,22 @@ def plan_text(reply: str) -> str:
 def official_steps(text: str) -> list[str]:
     r"""Split a plan into lines, as the reference implementation splits a plan file (sec. 4.2.1).
 
-    ``\r\n`` and ``\r`` are line breaks too. Lines are unchanged, and blank lines count. White space around the whole
-    text is dropped, so the break after the last line adds no step. The reference counts an additional empty step there.
+    ``\r\n`` and ``\r`` are line breaks too. Lines are unchanged, and blank lines count. White space
+    around the whole text is dropped, so the break after the last line adds no step. The reference
+    counts an additional empty step there.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     return text.split("\n") if text else []
 
 
 def one_per_line(text: str) -> str:
-    """Put each step of a plan on a separate line if blanks separate the steps, as in ``finetuning_data.jsonl``.
+    """Put each step of a plan on a separate line if blanks separate the steps, as in
+    ``finetuning_data.jsonl``.
 
-    Each call ``name(...)`` becomes a line (see `parsed_steps`). Words before the name do not belong to the call here,
-    because blanks separate steps. Text before, between and after calls becomes a line too; punctuation alone stays with
-    the preceding call. A text of several lines is only stripped.
+    Each call ``name(...)`` becomes a line (see `parsed_steps`). Words before the name do not belong
+    to the call here, because blanks separate steps. Text before, between and after calls becomes a
+    line too; punctuation alone stays with the preceding call. A text of several lines is only
+    stripped.
     """
     text = text.strip()
     if len(text.splitlines()) != 1:
@@ -92,55 +98,67 @@ def one_per_line(text: str) -> str:
 
 
 def parsed_steps(text: str) -> list[str]:
-    r"""Find the steps in a model's answer, without surrounding text; the text of a step is unchanged.
+    r"""Find the steps in a model's answer, without surrounding text; the text of a step is
+    unchanged.
 
-    1. **Calls.** A call is ``name(...)`` with no blank before the parenthesis. It ends at the matching parenthesis and
-       includes nested calls. If no parenthesis on the line matches, it ends at the next call or at the end of the line.
-       ``cookie(s)`` is not a call.
-    2. **Words of a call.** One to three plain words directly before a name belong to the call, as in
-       ``Walk to(table)``. This does not apply if one of them is a word that begins sentences or titles (rules 3 and 4),
-       or a linking word such as ``then`` (`_LINKS`). Linking words before them are dropped.
-    3. **Lines with calls.** The calls are the steps. The text around them is dropped, and so are calls after ``#`` or
-       ``//``. The line has no steps in these cases, which concern the text before its first call:
+    1. **Calls.** A call is ``name(...)`` with no blank before the parenthesis. It ends at the
+       matching parenthesis and includes nested calls. If no parenthesis on the line matches, it
+       ends at the next call or at the end of the line. ``cookie(s)`` is not a call.
+    2. **Words of a call.** One to three plain words directly before a name belong to the call, as
+       in ``Walk to(table)``. This does not apply if one of them is a word that begins sentences or
+       titles (rules 3 and 4), or a linking word such as ``then`` (`_LINKS`). Linking words before
+       them are dropped.
+    3. **Lines with calls.** The calls are the steps. The text around them is dropped, and so are
+       calls after ``#`` or ``//``. The line has no steps in these cases, which concern the text
+       before its first call:
 
        - It does not end with ``:`` and has more than 40 words.
-       - It does not end with ``:``, has no number or bullet, begins with a word that begins sentences but not steps
-         (``I``, ``the``, ``this``, ``here`` and so on: `_PROSE`), and words follow the last call.
-       - It begins with a title's word (`_TITLES`), unless it is a label: ``Plan:``, ``Step 1``, ``Action``.
-    4. **Lines without calls.** The line is a step of words, such as ``Wait until tea is ready``. These are dropped:
-       leading numbers (``1.``, ``(1)``, ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one character),
-       bullets, boxes and LaTeX's ``\item``; and emphasis, backticks and quotation marks around the whole line. Items
-       with consecutive numbers on one line are separate lines. In a table row, the longest cell is the line; the header
-       is not a line. The line is not a step in these cases:
+       - It does not end with ``:``, has no number or bullet, begins with a word that begins
+         sentences but not steps (``I``, ``the``, ``this``, ``here`` and so on: `_PROSE`), and words
+         follow the last call.
+       - It begins with a title's word (`_TITLES`), unless it is a label: ``Plan:``, ``Step 1``,
+         ``Action``.
+    4. **Lines without calls.** The line is a step of words, such as ``Wait until tea is ready``.
+       These are dropped: leading numbers (``1.``, ``(1)``, ``1)``, ``1.1``, ``II.``, ``Step 1:``, a
+       number that is one character), bullets, boxes and LaTeX's ``\item``; and emphasis, backticks
+       and quotation marks around the whole line. Items with consecutive numbers on one line are
+       separate lines. In a table row, the longest cell is the line; the header is not a line. The
+       line is not a step in these cases:
 
        - It has more than 40 words, or ends with ``:`` or ``?``.
        - It begins with a title's word, or with a word that begins sentences.
        - It is a heading, or bold without number or bullet.
-       - It closes the plan and names no action: ``Done.``, ``Task completed.``, ``Enjoy your meal!``
-       - It is a comment, a code fence, a JSON key with its value, or the beginning or end of a LaTeX list.
+       - It closes the plan and names no action: ``Done.``, ``Task completed.``, ``Enjoy your
+         meal!``
+       - It is a comment, a code fence, a JSON key with its value, or the beginning or end of a
+         LaTeX list.
        - It has no letter.
-    5. **Calls and words together.** Between the first and the last line with calls, steps of words count too. Directly
-       before and after these lines, they count up to the first line that is no such step, for example a blank line. A
-       step of words must have the same indent as some line with calls; otherwise, it is a title or a remark.
-    6. **No calls at all.** The list items count; without list items, the numbered headings; otherwise all steps of
-       words, even a single line. A refusal or a paragraph of prose has no steps (rule 4). If this is one step, or if
-       the text is a single line with more than 40 words or with a label such as ``Plan:``, its sentences are the steps,
-       and arrows and semicolons separate steps too. The first sentence must be a step by rule 4, and the others are
-       dropped if they are not.
-    7. **JSON.** JSON that begins a line is read before rules 1 to 6. The members of a list are lines, and so are the
-       members of lists in an object and its nested objects. If any of these lists has the key ``plan``, ``steps``,
-       ``actions`` or ``procedure``, only such lists count. An object such as ``{"action": "grab", "object": "cup"}`` is
-       the line ``grab(cup)``.
-    8. **Markup and final plans.** Before rule 7, markup is resolved (`without_markup`): ``walk\_to``, ``&#40;`` and
-       ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``. Then everything before a
-       line ``Final plan:`` or ``Final answer:`` is dropped.
+    5. **Calls and words together.** Between the first and the last line with calls, steps of words
+       count too. Directly before and after these lines, they count up to the first line that is no
+       such step, for example a blank line. A step of words must have the same indent as some line
+       with calls; otherwise, it is a title or a remark.
+    6. **No calls at all.** The list items count; without list items, the numbered headings;
+       otherwise all steps of words, even a single line. A refusal or a paragraph of prose has no
+       steps (rule 4). If this is one step, or if the text is a single line with more than 40 words
+       or with a label such as ``Plan:``, its sentences are the steps, and arrows and semicolons
+       separate steps too. The first sentence must be a step by rule 4, and the others are dropped
+       if they are not.
+    7. **JSON.** JSON that begins a line is read before rules 1 to 6. The members of a list are
+       lines, and so are the members of lists in an object and its nested objects. If any of these
+       lists has the key ``plan``, ``steps``, ``actions`` or ``procedure``, only such lists count.
+       An object such as ``{"action": "grab", "object": "cup"}`` is the line ``grab(cup)``.
+    8. **Markup and final plans.** Before rule 7, markup is resolved (`without_markup`):
+       ``walk\_to``, ``&#40;`` and ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(``
+       and ``walk_to(x)``. Then everything before a line ``Final plan:`` or ``Final answer:`` is
+       dropped.
 
-    For every text without markup, the steps are substrings of the text (or of the strings in its JSON), in order. No
-    step is empty, has surrounding white space, or contains a line break. Parsing ``"\n".join(steps)`` returns the same
-    steps.
+    For every text without markup, the steps are substrings of the text (or of the strings in its
+    JSON), in order. No step is empty, has surrounding white space, or contains a line break.
+    Parsing ``"\n".join(steps)`` returns the same steps.
 
     Args:
-        text: A model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
+        text: A model's answer without its thinking (`plan_text`), of any content; time is linear in
+            its length.
     """
     text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines = _read_lines(text)
@@ -166,11 +184,14 @@ def parsed_steps(text: str) -> list[str]:
 
 
 def is_well_formed(step: str) -> bool:
-    """Return True if a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
+    """Return True if a step has the form ``action(object[, object ...])`` (secs.
 
-    The action is one of the eight main actions or another verb: one word of letters, digits, ``_`` and ``-``. A step
-    has at least one object. Objects are not empty and contain no parentheses. Emphasis around the action, and
-    full-width parentheses and commas, are accepted. Anything else is an "incorrect form".
+    3.1 and 5.6, Table 8).
+
+    The action is one of the eight main actions or another verb: one word of letters, digits, ``_``
+    and ``-``. A step has at least one object. Objects are not empty and contain no parentheses.
+    Emphasis around the action, and full-width parentheses and commas, are accepted. Anything else
+    is an "incorrect form".
     """
     form = re.fullmatch(r"(\*{1,3}|`)?[^\W\d_][\w\\-]*(?(1)\1)\(([^()\n]*)\)", ascii_form(step))
     return form is not None and all(re.search(r"[^\W_]", name) for name in form[2].split(","))
@@ -217,18 +238,26 @@ def find_calls(line: str) -> list[tuple[int, int]]:
 
 
 def without_markup(text: str) -> str:
-    """Resolve character references and Markdown's escapes, and remove tags and tokens of chat templates.
+    """Resolve character references and Markdown's escapes, and remove tags and tokens of chat
+    templates.
 
-    A tag becomes a line break, and also begins a list item if its name means a step; emphasis becomes asterisks. A tag
-    without attributes that is never closed is kept, because it may name an object.
+    A tag becomes a line break, and also begins a list item if its name means a step; emphasis
+    becomes asterisks. A tag without attributes that is never closed is kept, because it may name an
+    object.
     """
-    plain = _RE.escaped.sub(r"\1", _RE.reference.sub(lambda reference: unescape(f"&{reference[1]}"), text))
+    plain = _RE.escaped.sub(
+        r"\1", _RE.reference.sub(lambda reference: unescape(f"&{reference[1]}"), text)
+    )
     closed = {"br"} | {tag["name"].casefold() for tag in _RE.tag.finditer(plain) if tag["end"]}
-    return _RE.tag.sub(lambda tag: _line_break(tag, closed), _RE.fields.sub(_as_item, _RE.token.sub("\n", plain)))
+    return _RE.tag.sub(
+        lambda tag: _line_break(tag, closed), _RE.fields.sub(_as_item, _RE.token.sub("\n", plain))
+    )
 
 
 def json_as_lines(text: str) -> str:
-    """Replace JSON by its steps, one per line; if the JSON is invalid, replace each of its innermost objects."""
+    """Replace JSON by its steps, one per line; if the JSON is invalid, replace each of its
+    innermost objects.
+    """
     parts: list[str] = []
     position = 0
     while opening := _RE.json.search(text, position):
@@ -255,7 +284,9 @@ def _line_break(tag: re.Match[str], closed: set[str]) -> str:
 
 
 def _lists_of_steps(value: Any) -> Sequence[list[str]]:
-    """Return the lists of steps, including those of inner objects; only lists under a plan's key if any exist."""
+    """Return the lists of steps, including those of inner objects; only lists under a plan's key if
+    any exist.
+    """
     lists: list[tuple[bool, list[str]]] = []
     is_step = isinstance(value, dict) and value.keys() & _KEYS["call"]
     members: list[tuple[str, Any]] = [("", [value] if is_step else value)]
@@ -269,13 +300,24 @@ def _lists_of_steps(value: Any) -> Sequence[list[str]]:
             steps = [step for item in items if (step := _step(item)) is not None]
             if len(steps) == len(items):
                 lists.append((key.casefold() in _KEYS["plan"], steps))
-            members += [(key, item) for item in items if isinstance(item, dict | list) and _step(item) is None]
+            members += [
+                (key, item)
+                for item in items
+                if isinstance(item, dict | list) and _step(item) is None
+            ]
     return [steps for is_plan, steps in lists if is_plan] or [steps for _, steps in lists]
 
 
 def _step(item: Any) -> str | None:
-    """Return a step that is a text, an object, or a list of an action and its objects; None for other values."""
-    if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and _RE.action.fullmatch(item[0]):
+    """Return a step that is a text, an object, or a list of an action and its objects; None for
+    other values.
+    """
+    if (
+        isinstance(item, list)
+        and len(item) > 1
+        and isinstance(item[0], str)
+        and _RE.action.fullmatch(item[0])
+    ):
         item = {"action": item[0], "objects": item[1:]}
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
@@ -289,9 +331,18 @@ def _step(item: Any) -> str | None:
     if key is None or members.keys() & _KEYS["plan"]:
         return None
     action = members.pop(key)
-    texts = [text for name, member in members.items() if name not in _KEYS["aside"] for text in _texts(member)]
+    texts = [
+        text
+        for name, member in members.items()
+        if name not in _KEYS["aside"]
+        for text in _texts(member)
+    ]
     texts = [text for text in texts if text.strip().casefold() not in _KEYS["nothing"]]
-    objects = [text for text in texts if len(text.split()) <= _LONGEST_OBJECT and f" {text} " not in f" {action} "]
+    objects = [
+        text
+        for text in texts
+        if len(text.split()) <= _LONGEST_OBJECT and f" {text} " not in f" {action} "
+    ]
     is_call = objects and "(" not in action and len(action.split()) <= _LONGEST_ACTION
     return f"{action}({', '.join(objects)})" if is_call else action
 
@@ -299,11 +350,15 @@ def _step(item: Any) -> str | None:
 def _texts(member: Any) -> list[str]:
     if isinstance(member, dict):
         member = [*member.values()]
-    return [text for text in (member if isinstance(member, list) else [member]) if isinstance(text, str)]
+    return [
+        text for text in (member if isinstance(member, list) else [member]) if isinstance(text, str)
+    ]
 
 
 def _as_item(fields: re.Match[str]) -> str:
-    """Convert elements such as ``<action>grab</action><object>cup</object>`` to a call, unless two share a name."""
+    """Convert elements such as ``<action>grab</action><object>cup</object>`` to a call, unless two
+    share a name.
+    """
     pairs = re.findall(r"<(\w+)>([^<>]*)</", fields[0])
     step = _step(dict(pairs)) if len(dict(pairs)) == len(pairs) else None
     return f"\n- {step}\n" if step and "(" in step else fields[0]
@@ -321,18 +376,25 @@ def _read_lines(text: str) -> list[_Line]:
     """Read the lines of a text without markup and JSON (rules 1 to 4 of `parsed_steps`)."""
     lines: list[_Line] = []
     for line, following in pairwise([*text.splitlines(), ""]):
-        if not _RE.letter.search(line) or (line.lstrip().startswith("|") and _RE.separator.fullmatch(following)):
+        if not _RE.letter.search(line) or (
+            line.lstrip().startswith("|") and _RE.separator.fullmatch(following)
+        ):
             lines.append(_Line())
             continue
         indent = len(line) - len(line.lstrip())
         calls = find_calls(line)
         items = _numbered_items(line, indent, calls)
-        lines += [_read_line(item, indent, calls if len(items) == 1 else find_calls(item)) for item in items]
+        lines += [
+            _read_line(item, indent, calls if len(items) == 1 else find_calls(item))
+            for item in items
+        ]
     return lines
 
 
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Extend a line's calls by the words before each name that belong to it (rule 2 of `parsed_steps`)."""
+    """Extend a line's calls by the words before each name that belong to it (rule 2 of
+    `parsed_steps`).
+    """
     with_words: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
@@ -340,8 +402,13 @@ def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, 
             position = mark.end()
         before = line[position:start]
         if before.strip() and before[-1].isspace():
-            words = list(dropwhile(lambda word: word[0].casefold() in _LINKS, re.finditer(r"\S+", before)))
-            are_plain = all(_RE.plain.fullmatch(word[0]) and word[0].casefold() not in _NO_WORDS for word in words)
+            words = list(
+                dropwhile(lambda word: word[0].casefold() in _LINKS, re.finditer(r"\S+", before))
+            )
+            are_plain = all(
+                _RE.plain.fullmatch(word[0]) and word[0].casefold() not in _NO_WORDS
+                for word in words
+            )
             if 1 <= len(words) <= 3 and are_plain:
                 start = position + words[0].start()
         with_words.append((start, end))
@@ -360,9 +427,17 @@ def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> _Lin
             return _Line()
     is_title = _begins_with(words, _TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
     is_prose = _is_long(words) or _ends_with(words, "?") or _begins_with(words, _PROSE)
-    if is_title or is_prose or _closes_plan(words) or _RE.no_step.match(words) or not _RE.letter.search(words):
+    if (
+        is_title
+        or is_prose
+        or _closes_plan(words)
+        or _RE.no_step.match(words)
+        or not _RE.letter.search(words)
+    ):
         return _Line()
-    return _Line(indent, heading=words) if is_heading else _Line(indent, words=words, is_item=is_item)
+    return (
+        _Line(indent, heading=words) if is_heading else _Line(indent, words=words, is_item=is_item)
+    )
 
 
 def _steps_of_line(line: str) -> list[str]:
@@ -382,14 +457,20 @@ def _closes_plan(words: str) -> bool:
     plain = _RE.word.findall(words.casefold())
     if f"{'_'.join(plain)}_".startswith(_GREETINGS):
         return True
-    return not _WORDS["closings"].isdisjoint(plain) and _WORDS["closings"] | _WORDS["around_closings"] >= {*plain}
+    return not _WORDS["closings"].isdisjoint(plain) and _WORDS["closings"] | _WORDS[
+        "around_closings"
+    ] >= {*plain}
 
 
 def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
     before, is_item, _, _ = _unwrap(line[: calls[0][0]])
     may_be_prose = not is_item and _RE.word.search(line, calls[-1][1])
     is_prose = _is_long(before) or (_begins_with(before, _PROSE) and may_be_prose)
-    if before.startswith("//") or (is_prose and not _ends_with(before, ":")) or _is_about_calls(before):
+    if (
+        before.startswith("//")
+        or (is_prose and not _ends_with(before, ":"))
+        or _is_about_calls(before)
+    ):
         return []
     steps: list[str] = []
     position = calls[0][0]
@@ -402,7 +483,10 @@ def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
-    """Split a line before consecutive numbers. They start with a number that begins the line, or with 1 before 2."""
+    """Split a line before consecutive numbers.
+
+    They start with a number that begins the line, or with 1 before 2.
+    """
     numbers = [
         (number.start(), int(number["number"]))
         for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
@@ -423,7 +507,8 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
     """Remove numbers, bullets and marks around a line.
 
     Returns:
-        The text; and True or False for: a number or bullet was removed, a number was removed, the text was bold.
+        The text; and True or False for: a number or bullet was removed, a number was removed, the
+        text was bold.
     """
     is_item = is_numbered = is_bold = False
     text, before = line.strip(), None
@@ -472,5 +557,7 @@ def _ends_with(text: str, mark: str) -> bool:
 
 
 def _final(text: str) -> str:
-    """Return the text after the last line that announces the final plan; the whole text without such a line."""
+    """Return the text after the last line that announces the final plan; the whole text without
+    such a line.
+    """
     return text[max((title.end() for title in _RE.final.finditer(text)), default=0) :]

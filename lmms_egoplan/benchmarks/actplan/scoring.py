@@ -1,4 +1,6 @@
-"""Score plans: longest common subsequence with gold plans (4.2.1), form, goal check and classifier (4.2.2)."""
+"""Score plans: longest common subsequence with gold plans (4.2.1), form, goal check and classifier
+(4.2.2).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +11,20 @@ from loguru import logger
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, Verdict, classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt import (
+    PlanClassifier,
+    Verdict,
+    classifier_path,
+    load_classifier,
+)
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
-from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
+from lmms_egoplan.benchmarks.actplan.reply import (
+    form_validity,
+    official_steps,
+    parsed_steps,
+    plan_text,
+)
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -49,15 +61,17 @@ class PlanScore(TextRecord):
     lcs_each: LCS of the official reading with each gold plan, in steps; None for a missing plan.
     lcs_parsed_each: The same for the parsed reading.
     form_validity: Share of the parsed steps of the form ``action(object)``; None without steps.
-    bleurt: True if the classifier calls the plan correct; False without steps; None without a classifier.
+    bleurt: True if the classifier calls the plan correct; False without steps; None without a
+    classifier.
     bleurt_probability: Probability that the plan is correct; None if the classifier was not asked.
     bleurt_truncated: True if the classifier saw only part of the plans; None if it was not asked.
     encoder: Name or path of the sentence encoder.
     classifier: Path of the classifier; None without one.
-    reference_lines: Numbers of lines of gold plans 1, 2, ... in the official reading, including blank lines; None if
-        equal to `reference_lengths`.
+    reference_lines: Numbers of lines of gold plans 1, 2, ... in the official reading, including
+        blank lines; None if equal to `reference_lengths`.
     goal: Goal check of the parsed reading; None if the activity's problem is not available.
-    classifier_name: The encoder that was finetuned to the classifier, with its size; None without a classifier.
+    classifier_name: The encoder that was finetuned to the classifier, with its size; None without a
+    classifier.
     """
 
     WHAT = "a scored plan in the format of `score_plans`"
@@ -81,17 +95,23 @@ class PlanScore(TextRecord):
 
     @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
     @classmethod
-    def _check_number(cls, counts: list[int | None] | None, info: ValidationInfo) -> list[int | None] | None:
-        if counts is not None and not 0 < len(counts) == len(info.data.get("reference_lengths", counts)):
+    def _check_number(
+        cls, counts: list[int | None] | None, info: ValidationInfo
+    ) -> list[int | None] | None:
+        if counts is not None and not 0 < len(counts) == len(
+            info.data.get("reference_lengths", counts)
+        ):
             raise expected("a number for each gold plan")
         return counts
 
     def measures(self) -> dict[str, float | None]:
-        """Return the measures that are averaged over plans, by name; None where a measure is undefined.
+        """Return the measures that are averaged over plans, by name; None where a measure is
+        undefined.
 
-        ``lcs`` is in steps, ``lcs_norm`` in [0, 1]; both compare the official reading with gold plan 1. The suffix
-        ``_gold_2`` means gold plan 2, ``_best`` the larger of the two, and ``_parsed`` the parsed reading against gold
-        plan 1. ``form_validity`` and ``plan_length`` (steps) are of the parsed reading.
+        ``lcs`` is in steps, ``lcs_norm`` in [0, 1]; both compare the official reading with gold
+        plan 1. The suffix ``_gold_2`` means gold plan 2, ``_best`` the larger of the two, and
+        ``_parsed`` the parsed reading against gold plan 1. ``form_validity`` and ``plan_length``
+        (steps) are of the parsed reading.
         """
         norms = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
         return {
@@ -110,10 +130,10 @@ class PlanScore(TextRecord):
     def diagnostics(self) -> dict[str, float | None]:
         """Return the goal check of the parsed reading, in [0, 1]; None where a value is undefined.
 
-        ``goal_conditions`` is the share of the checkable conditions that are reached. ``goal_conditions_coverage`` is
-        the share of all conditions that were checked; 0 without a check. ``goal_steps_understood`` and
-        ``goal_names_understood`` are shares too. None of them is a score: the tasks' README shows how little they say
-        about a plan.
+        ``goal_conditions`` is the share of the checkable conditions that are reached.
+        ``goal_conditions_coverage`` is the share of all conditions that were checked; 0 without a
+        check. ``goal_steps_understood`` and ``goal_names_understood`` are shares too. None of them
+        is a score: the tasks' README shows how little they say about a plan.
         """
         goal = self.goal or GoalCheck((), (), (), steps=0, understood=0, names=0, named=0)
         return {
@@ -124,7 +144,9 @@ class PlanScore(TextRecord):
         }
 
 
-def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) -> tuple[str, str | None]:
+def load_scorers(
+    encoder: str = DEFAULT_ENCODER, classifier: str | None = None
+) -> tuple[str, str | None]:
     """Load the models that score plans, to report errors before the evaluated model runs.
 
     Args:
@@ -149,9 +171,10 @@ def score_plans(
 ) -> list[PlanScore]:
     """Score plans together, embedding every distinct step once.
 
-    Both readings use the text without the model's thinking; a text that ends inside a thought has no step. In the
-    official reading, blank lines inside either plan count as steps, as in the authors' code; in the parsed reading they
-    do not. The classifier compares a plan with gold plan 1, or with the first existing gold plan.
+    Both readings use the text without the model's thinking; a text that ends inside a thought has
+    no step. In the official reading, blank lines inside either plan count as steps, as in the
+    authors' code; in the parsed reading they do not. The classifier compares a plan with gold plan
+    1, or with the first existing gold plan.
 
     Args:
         plans: The plans with their gold plans.
@@ -165,7 +188,10 @@ def score_plans(
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
     # Load both models first, so that errors appear before the work begins.
-    encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
+    encoding, classifying = (
+        load_encoder(encoder),
+        None if classifier is None else load_classifier(classifier),
+    )
     readings = [_read(plan) for plan in plans]
     pairs = [
         pair
@@ -178,8 +204,13 @@ def score_plans(
     verdicts = classify_plans([parsed for _, parsed in readings], classifying)
     scores = []
     for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
-        steps, lines = ([len(gold) or None for gold in reading.golds] for reading in (parsed, official))
-        lcs = [pair if gold else (None, None) for gold, pair in zip(parsed.golds, length_pairs, strict=False)]
+        steps, lines = (
+            [len(gold) or None for gold in reading.golds] for reading in (parsed, official)
+        )
+        lcs = [
+            pair if gold else (None, None)
+            for gold, pair in zip(parsed.golds, length_pairs, strict=False)
+        ]
         scores.append(
             PlanScore(
                 id=plan.id,
@@ -203,11 +234,14 @@ def score_plans(
     return scores
 
 
-def classify_plans(plans: Sequence[Reading], classifier: PlanClassifier | None) -> list[Verdict | None]:
+def classify_plans(
+    plans: Sequence[Reading], classifier: PlanClassifier | None
+) -> list[Verdict | None]:
     """Classify each plan, given its first gold plan that has steps.
 
     Returns:
-        A verdict for each plan; None for a plan without steps or without a gold plan, or if there is no classifier.
+        A verdict for each plan; None for a plan without steps or without a gold plan, or if there
+        is no classifier.
     """
     if classifier is None:
         return [None] * len(plans)
@@ -223,7 +257,8 @@ def classify_plans(plans: Sequence[Reading], classifier: PlanClassifier | None) 
 def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
     """Return the LCS lengths of pairs of plans.
 
-    Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
+    Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step
+    is embedded once.
 
     Args:
         pairs: The steps of both plans, in any order.
@@ -246,11 +281,15 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
     >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
     [2, 0]
     """
-    steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
+    steps = list(
+        dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan)
+    )
     embeddings = _embeddings(steps, encoder)
     rows = {step: row for row, step in enumerate(steps)}
     return [
-        _length([rows[step] for step in first], [rows[step] for step in second], embeddings) if first and second else 0
+        _length([rows[step] for step in first], [rows[step] for step in second], embeddings)
+        if first and second
+        else 0
         for first, second in pairs
     ]
 
@@ -261,11 +300,17 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
     >>> lcs_norm(2, candidate_length=2, reference_length=4)
     0.5
     """
-    return length / max(candidate_length, reference_length) if candidate_length and reference_length else 0.0
+    return (
+        length / max(candidate_length, reference_length)
+        if candidate_length and reference_length
+        else 0.0
+    )
 
 
 def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
-    """Return the official reading, with all lines of the gold plans, and the parsed one, without blank lines."""
+    """Return the official reading, with all lines of the gold plans, and the parsed one, without
+    blank lines.
+    """
     text = plan_text(plan.text)
     golds = [[line for line in lines if line.strip()] for lines in plan.references]
     lines = [lines if steps else [] for lines, steps in zip(plan.references, golds, strict=True)]
@@ -273,14 +318,18 @@ def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
-    """Check the goal; None without a problem, or if it is not valid BDDL (which prepared data never contain)."""
+    """Check the goal; None without a problem, or if it is not valid BDDL (which prepared data never
+    contain).
+    """
     try:
         return check_goal(parse_problem(problem, "problem"), steps) if problem else None
     except LmmsEgoplanError:
         return None
 
 
-def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:
+def _norms(
+    lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]
+) -> list[float | None]:
     """Return the normalised LCS with each gold plan; None without the plan."""
     return [
         None if length is None or gold is None else lcs_norm(length, len(steps), gold)
@@ -291,10 +340,10 @@ def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Seque
 def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
     """Return the LCS length of two non-empty plans, given as rows of `embeddings`.
 
-    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step j, else 0. Then
-    L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a step to a prefix increases L by 0 or
-    1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]). The first two terms come from the row
-    above; row i is their running maximum.
+    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step
+    j, else 0. Then L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a
+    step to a prefix increases L by 0 or 1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i,
+    j], L[i, j-1]). The first two terms come from the row above; row i is their running maximum.
     """
     distinct_first, first_indices = np.unique(first, return_inverse=True)
     distinct_second, second_indices = np.unique(second, return_inverse=True)
@@ -311,16 +360,21 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     if not steps:
         return np.zeros((0, 0), dtype=np.float32)
     texts = [clean_text(step) for step in steps]
-    # Sort by tokens. The encoder sorts by characters, which costs a fifth more computation, all of it padding.
+    # Sort by tokens. The encoder sorts by characters, which costs a fifth more computation, all of
+    # it padding.
     order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    vectors = [_encode([texts[index] for index in batch], encoder) for batch in track(batches, "Embedding steps")]
+    vectors = [
+        _encode([texts[index] for index in batch], encoder)
+        for batch in track(batches, "Embedding steps")
+    ]
     embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
     embeddings[order] = np.concatenate(vectors)
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
         raise LmmsEgoplanError(
-            f"the sentence encoder returns NaN or infinity for {broken.sum()} of {len(steps)} steps, first for "
+            f"the sentence encoder returns NaN or infinity for {broken.sum()} of {len(steps)} "
+            "steps, first for "
             f"{quoted(steps[broken.argmax()])}: its weights are damaged; use another copy"
         )
     return embeddings
@@ -328,7 +382,10 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
 
 def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
     if callable(encoder.tokenizer):
-        return [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
+        return [
+            len(tokens)
+            for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]
+        ]
     # A static encoder does not pad, so the order does not matter.
     return [0] * len(texts)
 
@@ -337,7 +394,9 @@ def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     import torch
 
     def encode() -> np.ndarray:
-        return encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+        return encoder.encode(
+            texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False
+        )
 
     try:
         return encode()

@@ -48,14 +48,19 @@ def read_step(step: str) -> Step | None:
     # A nested call names a place, as in place_on_top(floor, next_to(toilet)).
     names = (name.strip(" )") for name in _BETWEEN.split(call[2].replace("(", "_")))
     effect = _EFFECTS.get(action)
-    return None if effect is None else Step(effect, tuple(name for name in names if re.search(r"[^\W_]", name)))
+    return (
+        None
+        if effect is None
+        else Step(effect, tuple(name for name in names if re.search(r"[^\W_]", name)))
+    )
 
 
 class Name(NamedTuple):
     """The name of an object, split into parts.
 
     words: The words of the object, in lower case; empty if the name begins with a place.
-    number: The name's number, or the position in the alphabet of a final letter; None without either.
+    number: The name's number, or the position in the alphabet of a final letter; None without
+    either.
     place: The words of the object's place.
     relation: The predicate that relates the object to its place; "" if unknown.
     """
@@ -128,8 +133,8 @@ class Names:
     def matching(self, words: Sequence[str], *, movable: bool = False) -> list[str]:
         """Return the objects of the best matching type, in the problem's order.
 
-        The type with the most matching words wins; in a tie, the one whose match starts last. If the words also name a
-        room, only objects in that room are returned, if there are any.
+        The type with the most matching words wins; in a tie, the one whose match starts last. If
+        the words also name a room, only objects in that room are returned, if there are any.
 
         Args:
             words: Words in lower case.
@@ -155,7 +160,11 @@ class Names:
 
     @cached_property
     def _names(self) -> dict[str, list[tuple[str, ...]]]:
-        return {kind: names_of_type(kind) for kind in self.types.values() if not kind.startswith("agent.")}
+        return {
+            kind: names_of_type(kind)
+            for kind in self.types.values()
+            if not kind.startswith("agent.")
+        }
 
 
 def is_floor(thing: str) -> bool:
@@ -171,7 +180,11 @@ def names_of_type(kind: str) -> list[tuple[str, ...]]:
     """
     lemma = lemma_of(kind)
     words = tuple(lemma.split("_"))
-    names = [words, words[-1:], *(tuple(synonym.split()) for synonym in _DATA["types"].get(lemma, []))]
+    names = [
+        words,
+        words[-1:],
+        *(tuple(synonym.split()) for synonym in _DATA["types"].get(lemma, [])),
+    ]
     return list(dict.fromkeys(names))
 
 
@@ -186,7 +199,9 @@ def singulars(word: str) -> set[str]:
 
 
 def _rank(names: Sequence[tuple[str, ...]], forms: Sequence[set[str]]) -> tuple[int, ...]:
-    """Return the length of a type's longest name that the words contain, and its last start; () without a match."""
+    """Return the length of a type's longest name that the words contain, and its last start; ()
+    without a match.
+    """
     return max(
         (
             (len(words), start)

@@ -1,9 +1,10 @@
-"""EgoIntent: infer what a person does in one step of a first-person video, why, and what comes next.
+"""EgoIntent: infer what a person does in one step of a first-person video, why, and what comes
+next.
 
 A judge model grades the answers. The data are 3,014 steps of Ego4D Goal-Step's videos,
 https://github.com/facebookresearch/ego4d-goalstep.
 
-Pan, Wong, Lyu, Li, Huo, Chen, Jiang, Zheng, Hu, "EgoIntent: A Pre-Outcome Micro-Step Benchmark for Understanding What,
-Why, and Next", https://arxiv.org/abs/2603.12147. Title of the first version: "An Egocentric Step-level Benchmark for
-Understanding What, Why, and Next".
+Pan, Wong, Lyu, Li, Huo, Chen, Jiang, Zheng, Hu, "EgoIntent: A Pre-Outcome Micro-Step Benchmark for
+Understanding What, Why, and Next", https://arxiv.org/abs/2603.12147. Title of the first version:
+"An Egocentric Step-level Benchmark for Understanding What, Why, and Next".
 """

@@ -1,4 +1,6 @@
-"""Read EgoIntent's stored answers, from a run or from another framework; judge them and write the result."""
+"""Read EgoIntent's stored answers, from a run or from another framework; judge them and write the
+result.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +23,10 @@ TASK = "egointent"
 V1 = "egointent_v1"
 # The judge's protocol, and the function that scores a step.
 KINDS = {TASK: (RELEASE, score_release_step), V1: (PAPER, score_step)}
-_HOW = 'use samples of a harness, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
+_HOW = (
+    'use samples of a harness, or lines such as {"step_id": "1", "answer": '
+    '"{\\"local_intent\\": ...}"}'
+)
 
 
 class StoredStep(Checked):
@@ -54,18 +59,20 @@ def read_stored(paths: Iterable[Path]) -> list[StoredStep]:
     """Read replies in the order of the paths and lines; each step may occur once in each task.
 
     Args:
-        paths: Files, or folders with sample files of EgoIntent's tasks. A line is a sample of a harness, a judged
-            answer, or ``{"step_id": "1", "answer": "..."}``, optionally with ``kind`` and ``truncated``.
+        paths: Files, or folders with sample files of EgoIntent's tasks. A line is a sample of a
+            harness, a judged answer, or ``{"step_id": "1", "answer": "..."}``, optionally with
+            ``kind`` and ``truncated``.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read, has another format, or repeats a step. The message names line and
-            field.
+        LmmsEgoplanError: A file cannot be read, has another format, or repeats a step. The message
+            names line and field.
     """
     steps: dict[tuple[str, str], StoredStep] = {}
     for step in (_stored(*line) for path in paths for line in stored_lines(path, TASK)):
         if (earlier := steps.setdefault((step.kind, step.step_id), step)) is not step:
             raise LmmsEgoplanError(
-                f"{step.where}: duplicate step {step.step_id!r}, already in {earlier.where}; use the answers of one run"
+                f"{step.where}: duplicate step {step.step_id!r}, already in "
+                f"{earlier.where}; use the answers of one run"
             )
     return list(steps.values())
 
@@ -82,7 +89,8 @@ def rows_of(stored: Sequence[StoredStep]) -> list[Mapping[str, Any]]:
         if step.step_id not in rows or step.video_id not in (None, rows[step.step_id]["video_id"]):
             raise LmmsEgoplanError(
                 f"{step.where}: the prepared data have no step_id {step.step_id!r} in video "
-                f"{step.video_id or 'unknown'}; prepare the data that these answers were generated from"
+                f"{step.video_id or 'unknown'}; prepare the data that these answers were "
+                "generated from"
             )
     return [rows[step.step_id] for step in stored]
 
@@ -105,7 +113,11 @@ def judge_stored(
         )
         predictions = [
             Prediction.of_reply(
-                rows[index], step.reply, truncated=step.truncated, frames_shown=step.frames_shown, media=step.media
+                rows[index],
+                step.reply,
+                truncated=step.truncated,
+                frames_shown=step.frames_shown,
+                media=step.media,
             )
             for index, step in steps_of_kind.items()
         ]
@@ -129,7 +141,8 @@ def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
         raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer; {_HOW}")
     if isinstance(record.get("diagnostics"), dict):
         raise LmmsEgoplanError(
-            f"{where}: answers of egointent_diagnostics cannot be judged here, because the judge needs the frames. Set "
+            f"{where}: answers of egointent_diagnostics cannot be judged here, because the judge "
+            "needs the frames. Set "
             "a judge and repeat the run with --use_cache"
         )
     if isinstance(record.get("overall"), dict):

@@ -7,10 +7,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
+from lmms_egoplan.benchmarks.egointent.answer_files import (
+    judge_stored,
+    read_stored,
+    rows_of,
+    write_judged,
+)
 from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
-from lmms_egoplan.benchmarks.egointent.records import Record, check_records, load, needed_videos, read_annotations
+from lmms_egoplan.benchmarks.egointent.records import (
+    Record,
+    check_records,
+    load,
+    needed_videos,
+    read_annotations,
+)
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.benchmarks.egointent.statistics import statistics_files
 from lmms_egoplan.files import write_whole
@@ -35,12 +46,17 @@ Annotations = Annotated[
     str,
     typer.Argument(
         metavar="FILE|DIR|hub",
-        help="Annotated steps: a file (JSON, JSON Lines, CSV or parquet), a folder with the released dataset, or `hub` "
-        "for py2279105943/EgoIntent on the Hugging Face hub. To read a local file or folder named hub, use `./hub`.",
+        help="Annotated steps: a file (JSON, JSON Lines, CSV or parquet), a "
+        "folder with the released "
+        "dataset, or `hub` "
+        "for py2279105943/EgoIntent on the Hugging Face hub. To read a local file or folder named "
+        "hub, use `./hub`.",
     ),
 ]
 
-Leakage = Annotated[bool, typer.Option("--leakage", help="Prepare the split `leakage`: with frames after the cut.")]
+Leakage = Annotated[
+    bool, typer.Option("--leakage", help="Prepare the split `leakage`: with frames after the cut.")
+]
 
 
 def prepare(
@@ -50,7 +66,10 @@ def prepare(
         list[str] | None,
         typer.Option(
             metavar="FIELD=KEY",
-            help="Read a field of FORMAT.md from this key, for example `start_sec=begin`. Repeat for several fields.",
+            help=(
+                "Read a field of FORMAT.md from this key, for example `start_sec=begin`. "
+                "Repeat for several fields."
+            ),
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -72,9 +91,14 @@ def prepare(
     """
     pairs = [pair.partition("=") for pair in keys or ()]
     fields = {key: ALIASES.get(field, field) for field, _, key in pairs}
-    if wrong := [field for key, field in fields.items() if field not in Record.model_fields or not key]:
+    if wrong := [
+        field for key, field in fields.items() if field not in Record.model_fields or not key
+    ]:
         raise typer.BadParameter(
-            f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got {', '.join(wrong)}",
+            (
+                f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got "
+                f"{', '.join(wrong)}"
+            ),
             param_hint="--keys",
         )
     options = {"skip_missing": skip_missing, "verify": verify, "leakage": leakage}
@@ -84,13 +108,18 @@ def prepare(
         typer.echo(f"  {line}")
     print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
-        typer.echo("These are Goal-Step steps, not EgoIntent's: their scores are not comparable with the paper's.")
+        typer.echo(
+            "These are Goal-Step steps, not EgoIntent's: their scores are not comparable "
+            "with the paper's."
+        )
     if leakage:
         typer.echo(f"Skipped, without a frame after the cut: {summary['without_leakage']} steps")
     if summary["unverified"]:
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
     if figures:
-        write_figures(summary, statistics_files(check_records(annotations, load(annotations, fields))))
+        write_figures(
+            summary, statistics_files(check_records(annotations, load(annotations, fields)))
+        )
 
 
 def list_videos(
@@ -105,7 +134,8 @@ def list_videos(
     videos = needed_videos(records)
     write_whole(out, "\n".join(videos) + "\n")
     typer.echo(
-        f"{len(records)} steps in {len(videos)} videos; the steps show {sum(videos.values()) / 3600:.2f} hours. "
+        f"{len(records)} steps in {len(videos)} videos; the steps show "
+        f"{sum(videos.values()) / 3600:.2f} hours. "
         f"Video ids written to {out}; pass it to Ego4D's downloader as --video_uid_file"
     )
 
@@ -115,7 +145,9 @@ def judge(
     samples: Annotated[
         list[Path],
         typer.Argument(
-            help="Answers to judge: folders with runs, sample files (`*_samples_egointent*.jsonl`), JSON Lines with "
+            help="Answers to judge: folders with runs, sample files "
+            "(`*_samples_egointent*.jsonl`), "
+            "JSON Lines with "
             "step_id and answer, or files that this command wrote.",
             metavar="SAMPLES",
         ),
@@ -131,14 +163,16 @@ def judge(
 ) -> None:
     """Judge stored answers to EgoIntent's steps, from a run or from another framework.
 
-    Samples of `egointent` and `egointent_v1` are judged with the prompts of their task, other answers with those of
-    `egointent`. Samples of `egointent_diagnostics` are rejected, because their judge needs the frames.
+    Samples of `egointent` and `egointent_v1` are judged with the prompts of their task, other
+    answers with those of `egointent`. Samples of `egointent_diagnostics` are rejected, because
+    their judge needs the frames.
 
-    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
-    LMMS_EGOPLAN_JUDGE_MODEL. Judgements are stored as they arrive. To resume an interrupted run, repeat the command.
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model
+    with LMMS_EGOPLAN_JUDGE_MODEL. Judgements are stored as they arrive. To resume an interrupted
+    run, repeat the command.
 
-    `report` and `show` read the output. To judge within the harness instead, set a judge and repeat the run's command
-    with `--use_cache`; no answer is generated again.
+    `report` and `show` read the output. To judge within the harness instead, set a judge and repeat
+    the run's command with `--use_cache`; no answer is generated again.
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
@@ -147,7 +181,15 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    asking = Asking(retry_rejected, estimate, prices, batch, probes=True, max_requests=max_requests, max_cost=max_cost)
+    asking = Asking(
+        retry_rejected,
+        estimate,
+        prices,
+        batch,
+        probes=True,
+        max_requests=max_requests,
+        max_cost=max_cost,
+    )
     settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)

@@ -1,4 +1,5 @@
-"""Score EgoIntent's replies without references: the task egointent_diagnostics, whose judge sees the frames.
+"""Score EgoIntent's replies without references: the task egointent_diagnostics, whose judge sees
+the frames.
 
 The benchmark's release of August 2026 adds these four scores to the paper's:
 
@@ -7,9 +8,11 @@ The benchmark's release of August 2026 adds these four scores to the paper's:
 - TPC: Do the current and future predictions follow a coherent temporal order?
 - NPF: Is the next action immediately feasible from the observed state?
 
-The prompts in ``diagnostics.yaml`` are the project's own, with the release's names and definitions of the fields.
+The prompts in ``diagnostics.yaml`` are the project's own, with the release's names and definitions
+of the fields.
 
-As in `metrics`, a score is 0 if one of its fields is missing. A score that no judge has rated only lowers the coverage.
+As in `metrics`, a score is 0 if one of its fields is missing. A score that no judge has rated only
+lowers the coverage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +37,8 @@ from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
 
-# Bump when the prompts or the images for the judge change: scores of different versions are not comparable.
+# Bump when the prompts or the images for the judge change: scores of different versions are not
+# comparable.
 DIAGNOSTICS_VERSION = "4"
 
 # The fields that each score rates.
@@ -52,7 +56,8 @@ DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
 # In pixels: one tile of OpenAI's image models. Hands and objects remain recognizable.
 LONGER_SIDE = 512
-# Covers all frames of the median step (1.87 s at 6 frames per second, sec. 3.4). Longer steps are thinned.
+# Covers all frames of the median step (1.87 s at 6 frames per second, sec. 3.4). Longer steps are
+# thinned.
 MAX_IMAGES = 16
 
 _QUALITY = 85
@@ -91,7 +96,8 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
 
     Args:
         name: A name in `SCORES`.
-        prediction: Texts by field, sanitized for the judge, at least of the score's fields. Other fields are ignored.
+        prediction: Texts by field, sanitized for the judge, at least of the score's fields. Other
+            fields are ignored.
     """
     rated_fields = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
     return _PROMPTS["prompt"].format(
@@ -101,25 +107,33 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
     )
 
 
-def diagnose(predictions: Sequence[scoring.Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
-    """Rate the four `SCORES` of each prediction with a judge that sees the frames; return the diagnoses in order.
+def diagnose(
+    predictions: Sequence[scoring.Prediction], settings: JudgeSettings | None
+) -> list[Diagnosis]:
+    """Rate the four `SCORES` of each prediction with a judge that sees the frames; return the
+    diagnoses in order.
 
-    Each score takes one request. If a field of the score is missing, the score is 0, without a request. If a score
-    could not be judged or the frames cannot be read, it is None, with an error. A warning names such scores. Before the
-    first request, an upper bound of the cost is logged.
+    Each score takes one request. If a field of the score is missing, the score is 0, without a
+    request. If a score could not be judged or the frames cannot be read, it is None, with an error.
+    A warning names such scores. Before the first request, an upper bound of the cost is logged.
 
     Args:
-        predictions: Predictions of a task. Their `Prediction.load_images` is called at most once, and only if needed.
+        predictions: Predictions of a task. Their `Prediction.load_images` is called at most once,
+            and only if needed.
         settings: The judge; None without a judge.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None and settings.model == DEMO:
-        logger.warning("EgoIntent diagnostics: the demo judge cannot rate frames. Set a judge that reads images")
+        logger.warning(
+            "EgoIntent diagnostics: the demo judge cannot rate frames. Set a judge that "
+            "reads images"
+        )
     elif settings is not None:
         prompts = [
             {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
             for texts in (
-                {field: sanitize(text)[0] for field, text in prediction.fields.items()} for prediction in predictions
+                {field: sanitize(text)[0] for field, text in prediction.fields.items()}
+                for prediction in predictions
             )
         ]
         _log_cost(predictions, prompts, settings)
@@ -132,11 +146,17 @@ def diagnose(predictions: Sequence[scoring.Prediction], settings: JudgeSettings 
                     is_asked = prompts[index] and judge.failure is None
                     images = encode_frames(prediction.load_images()) if is_asked else ()
                 except FrameError as error:
-                    unasked = Judgement(None, None, settings.model, error=f"the frames cannot be read: {error}")
+                    unasked = Judgement(
+                        None, None, settings.model, error=f"the frames cannot be read: {error}"
+                    )
                     judged[index] = dict.fromkeys(prompts[index], unasked)
                     continue
                 requests += [
-                    (index, name, JudgeRequest(f"{prediction.step_id} {name}", prompt, "", "", images))
+                    (
+                        index,
+                        name,
+                        JudgeRequest(f"{prediction.step_id} {name}", prompt, "", "", images),
+                    )
                     for name, prompt in prompts[index].items()
                 ]
             part = f"{start // _CHUNK + 1}/{-(-len(predictions) // _CHUNK)}"
@@ -148,27 +168,40 @@ def diagnose(predictions: Sequence[scoring.Prediction], settings: JudgeSettings 
 
 def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts, with as many images as any, for `probe`."""
-    return settings, replace(PROBE, images=encode_frames([Image.new("RGB", (_PROBE_SIDE,) * 2)] * MAX_IMAGES))
+    return settings, replace(
+        PROBE, images=encode_frames([Image.new("RGB", (_PROBE_SIDE,) * 2)] * MAX_IMAGES)
+    )
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`, with all frames of a step."""
+    """Add the requests for answers like the references to the estimate of `settings`, with all
+    frames of a step.
+    """
     diagnose(scoring.assumed_predictions(rows), settings)
 
 
 def _log_cost(
-    predictions: Sequence[scoring.Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings
+    predictions: Sequence[scoring.Prediction],
+    prompts: Sequence[Mapping[str, str]],
+    settings: JudgeSettings,
 ) -> None:
     requests = sum(map(len, prompts))
     images = sum(
-        min(step.frames_shown, MAX_IMAGES) * len(texts) for step, texts in zip(predictions, prompts, strict=True)
+        min(step.frames_shown, MAX_IMAGES) * len(texts)
+        for step, texts in zip(predictions, prompts, strict=True)
     )
-    text_tokens = sum(len(prompt) for texts in prompts for prompt in texts.values()) // _CHARACTERS_PER_TOKEN
+    text_tokens = (
+        sum(len(prompt) for texts in prompts for prompt in texts.values()) // _CHARACTERS_PER_TOKEN
+    )
     logger.info(
-        f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with {images:,} images of "
-        f"at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about {images * OPENAI_TOKENS + text_tokens:,} input tokens "
-        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), or {images * QWEN_TOKENS + text_tokens:,} by "
-        f"Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. Stored judgements cost nothing. A request "
+        f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with "
+        f"{images:,} images of "
+        f"at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about "
+        f"{images * OPENAI_TOKENS + text_tokens:,} input tokens "
+        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), or "
+        f"{images * QWEN_TOKENS + text_tokens:,} by "
+        f"Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. Stored judgements cost "
+        "nothing. A request "
         "whose reply has no rating is repeated up to twice"
     )
 
@@ -176,14 +209,18 @@ def _log_cost(
 def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:
     """Encode frames as JPEG data URLs.
 
-    At most 16 frames are encoded, evenly spaced and including the last. Sides longer than 512 px are scaled down.
+    At most 16 frames are encoded, evenly spaced and including the last. Sides longer than 512 px
+    are scaled down.
 
     Raises:
         FrameError: There are no frames.
     """
     if not frames:
         raise FrameError("the step has no frames")
-    return tuple(jpeg_url(frames[index], LONGER_SIDE, _QUALITY) for index in thin(range(len(frames)), MAX_IMAGES))
+    return tuple(
+        jpeg_url(frames[index], LONGER_SIDE, _QUALITY)
+        for index in thin(range(len(frames)), MAX_IMAGES)
+    )
 
 
 def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -196,14 +233,17 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     Returns:
         Values by name:
 
-        - Each of `SCORES`, with ``score`` (0..100) only if the judge rated it or a field is missing.
-        - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, and
-          ``scenario`` (for a Goal-Step step ``category``). If all four scores exist, also their mean as ``score``.
-        - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
-          ``num_steps`` and the values of `judge_tokens` and `covered`.
+        - Each of `SCORES`, with ``score`` (0..100) only if the judge rated it or a field is
+          missing.
+        - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``,
+          ``environment``, and ``scenario`` (for a Goal-Step step ``category``). If all four scores
+          exist, also their mean as ``score``.
+        - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``,
+          ``judge_model``, ``media``, ``num_steps`` and the values of `judge_tokens` and `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to another step.
+        ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to
+            another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(

@@ -1,8 +1,8 @@
 """Build the requests for the judge, and read its verdicts (sec. 4.1).
 
-In the paper, Qwen3 scores the semantic consistency of prediction and reference in each field. The paper prints no
-prompt. The project's own are in ``judge_protocol.yaml``: one with the paper's definitions of the fields, one with those
-of the release of August 2026.
+In the paper, Qwen3 scores the semantic consistency of prediction and reference in each field. The
+paper prints no prompt. The project's own are in ``judge_protocol.yaml``: one with the paper's
+definitions of the fields, one with those of the release of August 2026.
 """
 
 import functools
@@ -16,8 +16,9 @@ from lmms_egoplan.judging.judgement import JudgeProtocol, RatingScale
 from lmms_egoplan.judging.verdicts import agreed_rating, placed_ratings
 from lmms_egoplan.paths import module_yaml
 
-# Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
-# prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
+# Bump when a prompt or the reading of verdicts changes: ratings of different versions are not
+# comparable. The release's prompt uses its definitions. If one request covers several fields, it
+# also uses the release's field names.
 JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.4", "3.3"
 
 _PROMPTS = module_yaml(__file__)
@@ -33,7 +34,8 @@ class StepProtocol(JudgeProtocol):
     Attributes:
         setting: The first words of the prompt, about the step and its clip.
         definitions: Definition of each of `FIELDS`.
-        labels: Name of each field in requests that cover several. A request about one field does not name it.
+        labels: Name of each field in requests that cover several. A request about one field does
+            not name it.
     """
 
     setting: str
@@ -41,7 +43,9 @@ class StepProtocol(JudgeProtocol):
     labels: Mapping[str, str]
 
 
-def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], protocol: StepProtocol) -> str:
+def judge_prompt(
+    references: Mapping[str, str], predictions: Mapping[str, str], protocol: StepProtocol
+) -> str:
     """Return the request to rate one field, or several in one request.
 
     Args:
@@ -61,7 +65,9 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
     rating = _PROMPTS["rating"]
     if len(fields) == 1:
         definition = definitions[fields[0]]
-        return protocol.prompt.format(setting=protocol.setting, definition=definition, rating=rating, texts=texts)
+        return protocol.prompt.format(
+            setting=protocol.setting, definition=definition, rating=rating, texts=texts
+        )
     return _PROMPTS["several"].format(
         setting=protocol.setting,
         definitions="\n".join(f"{labels[field]}: {definitions[field]}" for field in fields),
@@ -81,10 +87,11 @@ def read_rating(verdict: str) -> float | None:
 
 
 def read_ratings(verdict: str) -> dict[str, float]:
-    """Read the ratings of several fields by the rules of `judging.verdicts`: ``[[field: n]]`` or ``field: [[n]]``.
+    """Read the ratings of several fields by the rules of `judging.verdicts`:
+    ``[[field: n]]`` or ``field: [[n]]``.
 
-    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if its ratings
-    differ, or if one of them is not a number from 0 to 100.
+    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is
+    absent if its ratings differ, or if one of them is not a number from 0 to 100.
     """
     ratings: dict[str, set[float | None]] = {}
     for placed in placed_ratings(verdict):
@@ -97,15 +104,18 @@ def read_ratings(verdict: str) -> dict[str, float]:
 SCALE = RatingScale(read_rating, best=_BEST)
 # Each is named after the version of its prompt. The task determines which one applies.
 _COMMON = {"prompt": _PROMPTS["one"], "scale": SCALE}
-PROTOCOLS = {name: StepProtocol(name=name, **_COMMON, **texts) for name, texts in _PROMPTS["protocols"].items()}
+PROTOCOLS = {
+    name: StepProtocol(name=name, **_COMMON, **texts)
+    for name, texts in _PROMPTS["protocols"].items()
+}
 PAPER, RELEASE = PROTOCOLS[JUDGE_VERSION], PROTOCOLS[RELEASE_JUDGE_VERSION]
 
 
 def scale_of(fields: Sequence[str]) -> RatingScale:
     """Return the scale for verdicts on these fields.
 
-    One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are rated. The scales of
-    equal fields are the same object, because replies are counted by scale.
+    One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are
+    rated. The scales of equal fields are the same object, because replies are counted by scale.
     """
     return SCALE if len(fields) == 1 else _mean_scale(tuple(fields))
 

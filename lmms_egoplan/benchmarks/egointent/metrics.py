@@ -1,12 +1,14 @@
-"""Score EgoIntent: the values of each step, as a harness collects them, and their aggregation over a run.
+"""Score EgoIntent: the values of each step, as a harness collects them, and their aggregation over
+a run.
 
 A step's values are records, as a harness logs them.
 
-- A field that is missing in the reply scores 0. The paper does not mention this case; the leaderboard of the public
-  release (2026-08) says that missing predictions receive zero.
+- A field that is missing in the reply scores 0. The paper does not mention this case; the
+  leaderboard of the public release (2026-08) says that missing predictions receive zero.
 - A field that no judge has rated is neither right nor wrong. It only lowers the coverage.
 
-A score is therefore the fraction of fields found in the replies, times the mean rating of the judged ones.
+A score is therefore the fraction of fields found in the replies, times the mean rating of the
+judged ones.
 """
 
 import math
@@ -34,14 +36,17 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         Values by name:
 
         - Each of `FIELDS`, with ``score`` (0..100) only if it has a rating.
-        - ``overall``: all fields of `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, and ``scenario``
-          (for a Goal-Step step ``category``). If all three fields have a rating, also their mean as ``score``.
+        - ``overall``: all fields of `GradedStep`, ``missing`` (fields), ``video_id``,
+          ``environment``, and ``scenario`` (for a Goal-Step step ``category``). If all three fields
+          have a rating, also their mean as ``score``.
         - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
-        - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
-          ``unverified``, ``num_steps`` and the values of `judge_tokens` and `covered`.
+        - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``,
+          ``judge_model``, ``media``, ``unverified``, ``num_steps`` and the values of `judge_tokens`
+          and `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is not a graded step, or it belongs to another step.
+        ValueError: There is not exactly one response, it is not a graded step, or it belongs to
+            another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
@@ -74,7 +79,8 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Return the values of `score_step` under the names in `RELEASE_NAMES`, and ``overall_missing_zero``.
+    """Return the values of `score_step` under the names in `RELEASE_NAMES`, and
+    ``overall_missing_zero``.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
@@ -151,7 +157,8 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the score of one field (Table 3), 0..100: its mean rating if all found fields are judged.
+    """Return the score of one field (Table 3), 0..100: its mean rating if all found fields are
+    judged.
 
     Return NaN if there are no values, or if fields were found but none is judged.
 
@@ -182,10 +189,12 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return `overall` as on the release's leaderboard: over the file's steps, with 0 for steps that were not asked.
+    """Return `overall` as on the release's leaderboard: over the file's steps, with 0 for steps
+    that were not asked.
 
     Args:
-        values: Records with ``ratings``, ``missing`` and ``split_size``, one for each step that the model was asked.
+        values: Records with ``ratings``, ``missing`` and ``split_size``, one for each step that the
+            model was asked.
 
     Returns:
         0..100; NaN if a found field is not judged, because it does not count as missing.
@@ -211,11 +220,14 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
     >>> mean_of_ratings([{"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}], "scores", ("gf", "hic"))
     60.0
     """
-    return fmean(_score([(value[key][name], name in value["missing"]) for value in values]) for name in names)
+    return fmean(
+        _score([(value[key][name], name in value["missing"]) for value in values]) for name in names
+    )
 
 
 def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return `overall` for each scenario (Fig. 7) or goal category, lowest first; groups without a score come last.
+    """Return `overall` for each scenario (Fig.
+    7) or goal category, lowest first; groups without a score come last.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> values = [
@@ -246,7 +258,8 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
-    """Return the origin of a step; None for a step of the benchmark, which is verified and has no category.
+    """Return the origin of a step; None for a step of the benchmark, which is verified and has no
+    category.
 
     >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
     ('unverified steps', None)

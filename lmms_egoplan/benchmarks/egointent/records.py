@@ -1,7 +1,9 @@
-"""Read EgoIntent's annotations from JSON, JSON Lines, CSV, parquet, a folder or the hub, and check every record.
+"""Read EgoIntent's annotations from JSON, JSON Lines, CSV, parquet, a folder or the hub, and check
+every record.
 
-``records.yaml`` lists the keys that each field may have. `data prepare` prints which key was used for which field.
-`datasets.load_dataset` is not used: it guesses types, drops duplicate keys, and reports errors without a line number.
+``records.yaml`` lists the keys that each field may have. `data prepare` prints which key was used
+for which field. `datasets.load_dataset` is not used: it guesses types, drops duplicate keys, and
+reports errors without a line number.
 """
 
 import hashlib
@@ -18,10 +20,27 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, OUTCOME_KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
-from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_csv, read_text
+from lmms_egoplan.jsonl import (
+    REPEATED,
+    JsonObject,
+    check_record,
+    decode_objects,
+    parse,
+    read_csv,
+    read_text,
+)
 from lmms_egoplan.paths import LMMS_EVAL_TASKS, module_yaml
 from lmms_egoplan.storage import without_bars
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, quoted
+from lmms_egoplan.validation import (
+    Checked,
+    Expected,
+    Seconds,
+    Text,
+    expected,
+    is_text,
+    listing,
+    quoted,
+)
 
 HUB = "hub"
 HUB_DATASET = "py2279105943/EgoIntent"
@@ -52,25 +71,29 @@ def load(source: str | Path, field_by_key: Mapping[str, str] | None = None) -> l
     """Read the records of a file, of the one table in a folder, or of the hub's dataset.
 
     Args:
-        source: A file, a folder or `HUB`. The suffix decides how a file is read: ``.csv``, ``.parquet``, or JSON or
-            JSON Lines for any other.
+        source: A file, a folder or `HUB`. The suffix decides how a file is read: ``.csv``,
+            ``.parquet``, or JSON or JSON Lines for any other.
         field_by_key: See `fields_of_keys`.
 
     Raises:
-        LmmsEgoplanError: Nothing can be read, no record has a key in `field_by_key`, or a folder contains several
-            tables of steps; the message names them.
+        LmmsEgoplanError: Nothing can be read, no record has a key in `field_by_key`, or a folder
+            contains several tables of steps; the message names them.
     """
     path, field_by_key = _download() if str(source) == HUB else Path(source), field_by_key or {}
     records = _load_folder(path, field_by_key) if path.is_dir() else _load_file(path, field_by_key)
     if absent_keys := field_by_key.keys() - {key for raw in records for key in raw.fields}:
-        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent_keys))}")
+        raise LmmsEgoplanError(
+            f"{path}: --keys: no record has the key {', '.join(sorted(absent_keys))}"
+        )
     return records
 
 
 def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
     tables = _tables(path)
     if not tables:
-        raise LmmsEgoplanError(f"{path}: found no {', '.join(_SUFFIXES)} file, here or in subfolders")
+        raise LmmsEgoplanError(
+            f"{path}: found no {', '.join(_SUFFIXES)} file, here or in subfolders"
+        )
     step_tables: dict[str, list[Raw]] = {}
     other_tables: list[str] = []
     for name, files in tables.items():
@@ -82,46 +105,60 @@ def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
         fields = next((raw.fields for raw in records if isinstance(raw.value, Mapping)), {})
         if absent_fields := [field for field in _NEEDED if field not in fields.values()]:
             other_tables.append(
-                f"{name}: no {', '.join(absent_fields)}; keys: {', '.join(map(quoted, fields)) or 'none'}"
+                f"{name}: no {', '.join(absent_fields)}; keys: "
+                f"{', '.join(map(quoted, fields)) or 'none'}"
             )
         else:
             step_tables[name] = records
     if not step_tables:
         raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(other_tables)}")
     if len(step_tables) > 1:
-        names = "\n".join(f"  {name}: {len(records)} records" for name, records in step_tables.items())
+        names = "\n".join(
+            f"  {name}: {len(records)} records" for name, records in step_tables.items()
+        )
         raise LmmsEgoplanError(f"{path}: several tables of steps; use one as a file:\n{names}")
     (records,) = step_tables.values()
     return records
 
 
-def fields_of_keys(keys: Collection[str], field_by_key: Mapping[str, str] | None = None) -> dict[str, str]:
+def fields_of_keys(
+    keys: Collection[str], field_by_key: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the field for each key of a record. An ignored key gets a name that is no field.
 
-    Case is ignored, and blanks and hyphens count as underscores. A key of FORMAT.md has priority over its variants.
+    Case is ignored, and blanks and hyphens count as underscores. A key of FORMAT.md has priority
+    over its variants.
 
     Args:
         keys: Keys of the record.
         field_by_key: The user's choice of fields by key. These keys have priority over all others.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
-    {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
+    {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent':
+    'global_intent'}
     """
     normalized = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
     names = {key: ALIASES.get(name, name) for key, name in normalized.items()}
     exact_names = set(names.values())
     fields = {
-        key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in exact_names else name for key, name in names.items()
+        key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in exact_names else name
+        for key, name in names.items()
     }
-    requested = {key: field_by_key[key] for key in keys if key in field_by_key} if field_by_key else {}
+    requested = (
+        {key: field_by_key[key] for key in keys if key in field_by_key} if field_by_key else {}
+    )
     displaced = {field: f"other {field}" for field in requested.values()}
     return {key: requested.get(key) or displaced.get(field, field) for key, field in fields.items()}
 
 
 def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
-    """List which key was used for each field, with the number of records that have it; ignored keys come last."""
+    """List which key was used for each field, with the number of records that have it; ignored keys
+    come last.
+    """
     counts = Counter(pair for raw in records for pair in raw.fields.items())
-    lines = [f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields]
+    lines = [
+        f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields
+    ]
     if ignored := sorted({key for key, field in counts if field not in fields}):
         lines.append(f"ignored: {', '.join(ignored)}")
     return lines
@@ -132,13 +169,20 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
-        if path.suffix.lower() in _SUFFIXES and path.is_file() and not any(part.startswith(".") for part in parts):
+        if (
+            path.suffix.lower() in _SUFFIXES
+            and path.is_file()
+            and not any(part.startswith(".") for part in parts)
+        ):
             tables.setdefault(_SHARD.sub("", "/".join(parts)), []).append(path)
     for name, files in tables.items():
         shards = [match for file in files if (match := _SHARD.search(file.name))]
-        if shards and (len(shards) != len(files) or {int(match[2]) for match in shards} != {len(files)}):
+        if shards and (
+            len(shards) != len(files) or {int(match[2]) for match in shards} != {len(files)}
+        ):
             raise LmmsEgoplanError(
-                f"{folder}: {name} has {len(files)} of {shards[0][2]} parts; download the missing ones"
+                f"{folder}: {name} has {len(files)} of {shards[0][2]} parts; download "
+                "the missing ones"
             )
     return tables
 
@@ -150,11 +194,18 @@ def _load_file(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
             _, header = next(rows, (0, []))
             values = [(f"line {number}", _typed(header, row, field_by_key)) for number, row in rows]
         case ".parquet":
-            values = _numbered("row", (_typed([*row], [*row.values()], field_by_key) for row in _read_parquet(path)))
+            values = _numbered(
+                "row",
+                (_typed([*row], [*row.values()], field_by_key) for row in _read_parquet(path)),
+            )
         case _:
             values = _read_json(path, field_by_key)
     return [
-        Raw(location, value, fields_of_keys(value, field_by_key) if isinstance(value, Mapping) else {})
+        Raw(
+            location,
+            value,
+            fields_of_keys(value, field_by_key) if isinstance(value, Mapping) else {},
+        )
         for location, value in values
     ]
 
@@ -169,10 +220,16 @@ def _read_json(path: Path, field_by_key: Mapping[str, str]) -> list[tuple[str, A
             return [(f"line {text[: text.index('{')].count(chr(10)) + 1}", content)]
         lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) > 1:
-            raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(quoted, lists))}; keep only one")
+            raise LmmsEgoplanError(
+                f"{path}: several lists of records, {', '.join(map(quoted, lists))}; keep only one"
+            )
         for key, records in lists.items():
             return _numbered(f"{key}, record", records)
-    return [(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [
+        (f"line {number}", _decode(line))
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.strip()
+    ]
 
 
 def _numbered(name: str, values: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -197,8 +254,12 @@ def _read_parquet(path: Path) -> list[dict[str, Any]]:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
 
 
-def _typed(keys: Sequence[str], cells: Sequence[Any], field_by_key: Mapping[str, str]) -> JsonObject | ValueError:
-    """Convert a table row to a JSON object: drop empty cells, and convert numbers and truth values from text."""
+def _typed(
+    keys: Sequence[str], cells: Sequence[Any], field_by_key: Mapping[str, str]
+) -> JsonObject | ValueError:
+    """Convert a table row to a JSON object: drop empty cells, and convert numbers and truth values
+    from text.
+    """
     if len(cells) != len(keys):
         return ValueError(f"{len(cells)} cells under {len(keys)} columns")
     fields = fields_of_keys(keys, field_by_key)
@@ -220,7 +281,11 @@ def _value(field: str, cell: Any) -> Any:
             return float(cell)
         except ValueError:
             return cell
-    return {"true": True, "false": False}.get(cell.strip().lower(), cell) if field == "unverified" else cell
+    return (
+        {"true": True, "false": False}.get(cell.strip().lower(), cell)
+        if field == "unverified"
+        else cell
+    )
 
 
 def _download() -> Path:
@@ -229,16 +294,20 @@ def _download() -> Path:
     patterns = [f"*{suffix}" for suffix in _SUFFIXES]
     try:
         with without_bars():
-            return Path(snapshot_download(HUB_DATASET, repo_type="dataset", allow_patterns=patterns))
+            return Path(
+                snapshot_download(HUB_DATASET, repo_type="dataset", allow_patterns=patterns)
+            )
     except Exception as error:  # the hub client and its HTTP client share no base class
         raise LmmsEgoplanError(
-            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the hub, copy the dataset "
+            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the "
+            "hub, copy the dataset "
             "to this machine and run: lmms-egoplan data prepare egointent DIR --videos DIR"
         ) from error
 
 
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
-# Label for records, runs and tables whose steps and labels come from Goal-Step, not from the benchmark.
+# Label for records, runs and tables whose steps and labels come from Goal-Step, not from the
+# benchmark.
 GOALSTEP_STEPS = "Goal-Step steps"
 ENVIRONMENTS = ("indoor", "outdoor")
 # The description of the file format for users.
@@ -267,17 +336,21 @@ class Record(Checked):
         local_intent: Reference for the first field (sec. 3.2).
         global_intent: Reference for the second field.
         next_step_plan: Reference for the third field.
-        scenario: The place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if
-            unknown.
+        scenario: The place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step
+            step, or if unknown.
         environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
         event: Event in the whole video; None if the file lacks it.
         goal: Goal of the whole video; None if the file lacks it.
-        unverified: True if nobody has verified the labels, because they come from other annotations.
-        category: Category of the video's goal, for a Goal-Step step; None for a step of the benchmark.
+        unverified: True if nobody has verified the labels, because they come from other
+            annotations.
+        category: Category of the video's goal, for a Goal-Step step; None for a step of the
+            benchmark.
         origin: Source of the step if it is not part of the benchmark.
     """
 
-    step_id: Annotated[str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text of one line")]
+    step_id: Annotated[
+        str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text of one line")
+    ]
     video_id: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected(_VIDEO_NAME)]
     start_sec: Seconds
     end_sec: Seconds
@@ -325,17 +398,17 @@ def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record.
 
     Args:
-        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or the names in ``records.yaml``, in any
-            case, with blanks or hyphens for underscores. Other keys are ignored. Blanks around texts are dropped, and
-            the case of the environment is ignored.
+        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or the names in
+            ``records.yaml``, in any case, with blanks or hyphens for underscores. Other keys are
+            ignored. Blanks around texts are dropped, and the case of the environment is ignored.
 
     Returns:
         The records in the order of the file.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps with Goal-Step's, or contains wrong
-            records. The message has the number of problems and lists the first 20, each with the line or the number of
-            the record (from 1), step_id, field and value.
+        LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps with Goal-Step's, or
+            contains wrong records. The message has the number of problems and lists the first 20,
+            each with the line or the number of the record (from 1), step_id, field and value.
     """
     return check_records(path, load(path))
 
@@ -356,21 +429,33 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     for raw in loaded:
         if not isinstance(raw.value, JsonObject):
             is_error = isinstance(raw.value, ValueError)
-            problem = str(raw.value) if is_error else f"expected an object, found {quoted(raw.value)}"
+            problem = (
+                str(raw.value) if is_error else f"expected an object, found {quoted(raw.value)}"
+            )
             problems.append(f"{raw.location}: {problem}")
             continue
         values, flaws = _by_field(raw)
         # If a record has a scenario, its category is ignored.
         is_goalstep = values.get("scenario") is None and values.get("category") is not None
-        record, value_flaws = check_record(Record, values if is_goalstep else values | {"category": None})
+        record, value_flaws = check_record(
+            Record, values if is_goalstep else values | {"category": None}
+        )
         flaws += value_flaws
         step_id = values.get("step_id")
-        if isinstance(step_id, str) and is_text(step_id) and (revealed_fields := _fields_in_id(step_id, values)):
+        if (
+            isinstance(step_id, str)
+            and is_text(step_id)
+            and (revealed_fields := _fields_in_id(step_id, values))
+        ):
             flaws.append(
-                f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt shows it to the model; "
+                f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt "
+                "shows it to the model; "
                 f"rename the step. Found {quoted(step_id)}"
             )
-        if isinstance(step_id, str) and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location:
+        if (
+            isinstance(step_id, str)
+            and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location
+        ):
             flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")
         problems += [f"{raw.location}, step_id {quoted(step_id)}, {flaw}" for flaw in flaws]
         if record is not None:
@@ -378,7 +463,8 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     if problems:
         check_kind(path, [raw.value for raw in loaded], Record)
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problem(s) in {len(loaded)} records. {FORMAT} describes the format\n"
+            f"{path}: {len(problems)} problem(s) in {len(loaded)} records. {FORMAT} describes the "
+            "format\n"
             f"{listing(problems)}"
         )
     if not records:
@@ -386,25 +472,35 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     first_ids = {record.is_goalstep: record.step_id for record in reversed(records)}
     if len(first_ids) > 1:
         raise LmmsEgoplanError(
-            f"{path}: mixes {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and steps of the benchmark "
-            f"(with a scenario, first {first_ids[False]!r}). Their scores are not comparable; use separate files"
+            f"{path}: mixes {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and "
+            "steps of the benchmark "
+            f"(with a scenario, first {first_ids[False]!r}). Their scores are not comparable; use "
+            "separate files"
         )
     return records
 
 
 def needed_videos(records: Sequence[Record]) -> dict[str, float]:
-    """Return how many seconds of each video the steps show, by video id in sorted order; overlaps count once."""
+    """Return how many seconds of each video the steps show, by video id in sorted order; overlaps
+    count once.
+    """
     seconds: dict[str, float] = {}
     shown_until: dict[str, float] = {}
-    for record in sorted(records, key=lambda record: (record.video_id, record.start_sec, record.end_sec)):
+    for record in sorted(
+        records, key=lambda record: (record.video_id, record.start_sec, record.end_sec)
+    ):
         start = max(record.start_sec, shown_until.get(record.video_id, 0.0))
-        seconds[record.video_id] = seconds.get(record.video_id, 0.0) + max(0.0, record.end_sec - start)
+        seconds[record.video_id] = seconds.get(record.video_id, 0.0) + max(
+            0.0, record.end_sec - start
+        )
         shown_until[record.video_id] = max(shown_until.get(record.video_id, 0.0), record.end_sec)
     return seconds
 
 
 def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
-    """Return values by field name, and problems: duplicate keys, and keys with different values for one field."""
+    """Return values by field name, and problems: duplicate keys, and keys with different values for
+    one field.
+    """
     values: dict[str, Any] = {}
     problems = [f"{quoted(key)}: {REPEATED}" for key in raw.value.repeated]
     keys: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Combine a model's answer about a step with a judge's ratings of it.
 
-`GradedStep` rates how consistent the answer is with the references, the semantic consistency of sec. 4.1. `diagnostics`
-has records of the same form with other ratings.
+`GradedStep` rates how consistent the answer is with the references, the semantic consistency of
+sec. 4.1. `diagnostics` has records of the same form with other ratings.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,13 @@ from annotated_types import Predicate
 from PIL import Image
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE, StepProtocol, judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.judge_protocol import (
+    RELEASE,
+    StepProtocol,
+    judge_prompt,
+    read_ratings,
+    scale_of,
+)
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
@@ -26,18 +32,26 @@ from lmms_egoplan.validation import AnyText, Expected, problem, quoted
 # The paper says Qwen3 without a size. This is the largest dense model of that family.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
 # Message for runs without a judge.
-OTHERWISE = "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES --out FILE"
+OTHERWISE = (
+    "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES "
+    "--out FILE"
+)
 
 Judged = TypeVar("Judged", bound="JudgedStep")
 
-FoundFields = dict[Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")], AnyText]
+FoundFields = dict[
+    Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")], AnyText
+]
 """Texts by field, for the fields found in a reply."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
 # Fields that a judged step copies from its prediction.
 _SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
-KEPT = "Answers and judgements are saved. A run with the same answers requests only the missing judgements"
+KEPT = (
+    "Answers and judgements are saved. A run with the same answers requests only the missing "
+    "judgements"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +82,9 @@ class Prediction:
 
     @classmethod
     def of_reply(cls, doc: Mapping[str, Any], reply: str, **facts: Any) -> "Prediction":
-        """Read a model's reply about a step; `doc` is a row of the prepared dataset, `facts` has the other fields."""
+        """Read a model's reply about a step; `doc` is a row of the prepared dataset, `facts` has
+        the other fields.
+        """
         return cls(
             step_id=doc["step_id"],
             fields=read_reply(reply),
@@ -84,13 +100,16 @@ class JudgedStep(TextRecord):
     """A step's prediction and its ratings; each rating is about one or more fields.
 
     Attributes:
-        RATINGS: Name of the subclass's field with the ratings. A rating is 0..100; 0 if a field is missing, None if it
-            is not judged.
+        RATINGS: Name of the subclass's field with the ratings. A rating is 0..100; 0 if a field is
+            missing, None if it is not judged.
         RATED: The fields that each rating is about.
         step_id: As in `Prediction`.
-        fields: The predicted text of each field that was found in the reply; an absent field is missing.
-        judgements: For each rating, the raw text of the judge's last reply; None without one or if a field is missing.
-        judges: For each rating, the model as the endpoint names it; None without a judge or if a field is missing.
+        fields: The predicted text of each field that was found in the reply; an absent field is
+            missing.
+        judgements: For each rating, the raw text of the judge's last reply; None without one or if
+            a field is missing.
+        judges: For each rating, the model as the endpoint names it; None without a judge or if a
+            field is missing.
         errors: For each rating that is None, the reason; None for any other rating.
         suspect: Fields that look as if they contain their own rating (`sanitize`).
         truncated: As in `Prediction`.
@@ -98,9 +117,11 @@ class JudgedStep(TextRecord):
         frames_sampled: As in `Prediction`.
         reply: As in `Prediction`.
         media: As in `Prediction`.
-        protocol: Name of the judge's protocol; None without one, and in records of earlier versions.
-        judge_prompt_tokens: Prompt tokens of the step's requests, including repeats after a reply without a rating, as
-            the endpoint counted them, also if the replies are cached; None if one is unknown.
+        protocol: Name of the judge's protocol; None without one, and in records of earlier
+            versions.
+        judge_prompt_tokens: Prompt tokens of the step's requests, including repeats after a reply
+            without a rating, as the endpoint counted them, also if the replies are cached; None if
+            one is unknown.
         judge_reply_tokens: Tokens of these replies; None if one is unknown.
     """
 
@@ -124,9 +145,13 @@ class JudgedStep(TextRecord):
 
     @classmethod
     def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
-        """Make a record; `judged` contains the judgement of each rating, and is empty without a judge."""
+        """Make a record; `judged` contains the judgement of each rating, and is empty without a
+        judge.
+        """
         askable = cls.askable(prediction.fields)
-        ratings: dict[str, float | None] = {name: None if name in askable else 0.0 for name in cls.RATED}
+        ratings: dict[str, float | None] = {
+            name: None if name in askable else 0.0 for name in cls.RATED
+        }
         judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
         errors |= dict.fromkeys(askable, "no judge is set")
         for name, judgement in judged.items():
@@ -139,7 +164,11 @@ class JudgedStep(TextRecord):
             judgements=judgements,
             judges=judges,
             errors=errors,
-            suspect=[name for name in FIELDS if name in prediction.fields and sanitize(prediction.fields[name])[1]],
+            suspect=[
+                name
+                for name in FIELDS
+                if name in prediction.fields and sanitize(prediction.fields[name])[1]
+            ],
             judge_prompt_tokens=_total(judged, "prompt_tokens", len(askable)),
             judge_reply_tokens=_total(judged, "completion_tokens", len(askable)),
         )
@@ -161,14 +190,23 @@ class JudgedStep(TextRecord):
             ratings_name: Name of the ratings for the warning, in the plural.
         """
         steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
-        unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
-        warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), ratings_name)
+        unjudged = [
+            f"{step.step_id} {name}"
+            for step in steps
+            for name, rating in step.rated.items()
+            if rating is None
+        ]
+        warn_of_missing_ratings(
+            title, unjudged, sum(len(step.askable(step.fields)) for step in steps), ratings_name
+        )
         return steps
 
     @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
         """List the ratings whose fields were all found."""
-        return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
+        return [
+            name for name, needed in cls.RATED.items() if all(field in fields for field in needed)
+        ]
 
     @property
     def rated(self) -> dict[str, float | None]:
@@ -188,7 +226,8 @@ class JudgedStep(TextRecord):
 
 
 def check_judged(record: Judged) -> Judged:
-    """Check that the parts of a record agree, as in records of `JudgedStep.of`; a validator for pydantic.
+    """Check that the parts of a record agree, as in records of `JudgedStep.of`; a validator for
+    pydantic.
 
     Raises:
         PydanticCustomError: They disagree.
@@ -196,11 +235,16 @@ def check_judged(record: Judged) -> Judged:
     for part in (record.RATINGS, "judgements", "judges", "errors"):
         if getattr(record, part).keys() != record.RATED.keys():
             names = quoted([*getattr(record, part)])
-            raise problem(f"{part}: expected values for {', '.join(record.RATED)}, found values for {names}")
+            raise problem(
+                f"{part}: expected values for {', '.join(record.RATED)}, found values for {names}"
+            )
     for name in record.missing:
         if record.rated[name] != 0:
             rating = quoted(record.rated[name])
-            raise problem(f"{record.RATINGS}.{name}: expected 0 for a field that is not in the reply, found {rating}")
+            raise problem(
+                f"{record.RATINGS}.{name}: expected 0 for a field that is not in the "
+                f"reply, found {rating}"
+            )
     if not record.fields.keys() >= set(record.suspect):
         raise problem(f"suspect: expected fields of the reply, found {quoted(record.suspect)}")
     return record
@@ -224,24 +268,30 @@ class GradedStep(JudgedStep):
 
 
 def grade(
-    predictions: Sequence[Prediction], settings: JudgeSettings | None, protocol: StepProtocol, *, together: bool = False
+    predictions: Sequence[Prediction],
+    settings: JudgeSettings | None,
+    protocol: StepProtocol,
+    *,
+    together: bool = False,
 ) -> list[GradedStep]:
-    """Rate the found fields of each prediction with a judge; return the graded steps in the same order.
+    """Rate the found fields of each prediction with a judge; return the graded steps in the same
+    order.
 
-    A missing field is rated 0 without a request (see `metrics`). A field that could not be judged has an error instead
-    of a rating. A warning names such fields.
+    A missing field is rated 0 without a request (see `metrics`). A field that could not be judged
+    has an error instead of a rating. A warning names such fields.
 
     Args:
         predictions: Predictions of a task.
         settings: The judge; None without a judge.
         protocol: The judge's protocol.
-        together: Send one request for all fields of a step, which takes a third of the requests. If a reply does not
-            rate all fields, the request is repeated up to twice, and the ratings in the last reply are used. The demo
-            judge always gets one request for each field.
+        together: Send one request for all fields of a step, which takes a third of the requests. If
+            a reply does not rate all fields, the request is repeated up to twice, and the ratings
+            in the last reply are used. The demo judge always gets one request for each field.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        # A batch has one scale, which depends on the fields of the requests. Requests about one field share a batch.
+        # A batch has one scale, which depends on the fields of the requests. Requests about one
+        # field share a batch.
         batches: dict[tuple[str, ...], dict[tuple[int, tuple[str, ...]], JudgeRequest]] = {}
         for index, prediction in enumerate(predictions):
             fields = tuple(GradedStep.askable(prediction.fields))
@@ -255,7 +305,10 @@ def grade(
             for (index, fields), judgement in zip(batch, judgements, strict=True):
                 judged[index] |= _by_field(fields, judgement)
     steps = GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
-    return [replace(step, protocol=protocol.name if any(step.judges.values()) else None) for step in steps]
+    return [
+        replace(step, protocol=protocol.name if any(step.judges.values()) else None)
+        for step in steps
+    ]
 
 
 def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
@@ -279,7 +332,9 @@ def _blank_images(count: int) -> list[Image.Image]:
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`, one for each field."""
+    """Add the requests for answers like the references to the estimate of `settings`, one for each
+    field.
+    """
     grade(assumed_predictions(rows), settings, RELEASE)
 
 
@@ -298,10 +353,17 @@ def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgemen
     if len(fields) == 1:
         return {fields[0]: judgement}
     # A complete reply may rate only some of the fields.
-    has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
+    has_ended = judgement.rating is not None or (
+        judgement.finish is not None and is_ended(judgement.finish)
+    )
     ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
-    later = replace(judgement, prompt_tokens=0, completion_tokens=0)  # the first field has the request's tokens
-    return {field: replace(later if n else judgement, rating=ratings.get(field)) for n, field in enumerate(fields)}
+    later = replace(
+        judgement, prompt_tokens=0, completion_tokens=0
+    )  # the first field has the request's tokens
+    return {
+        field: replace(later if n else judgement, rating=ratings.get(field))
+        for n, field in enumerate(fields)
+    }
 
 
 def _total(judged: Mapping[str, Judgement], tokens: str, count: int) -> int | None:

@@ -1,7 +1,8 @@
-"""Count and draw EgoIntent's steps: composition (Fig. 3), steps per activity (Fig. 4) and durations (Fig. 6).
+"""Count and draw EgoIntent's steps: composition (Fig.
+3), steps per activity (Fig. 4) and durations (Fig. 6).
 
-The paper prints no numbers for Figs. 3 and 4. For Fig. 6, sec. 3.4 states the median, mean, 75th percentile and the
-number of steps above 10 s.
+The paper prints no numbers for Figs. 3 and 4. For Fig. 6, sec. 3.4 states the median, mean, 75th
+percentile and the number of steps above 10 s.
 """
 
 from collections import Counter
@@ -15,8 +16,8 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, UNKNOWN, Rec
 from lmms_egoplan.prepared_counts import png_of
 from lmms_egoplan.text import csv_text
 
-# Upper ends of the bins of Fig. 6 in seconds, except of the last one. The paper does not state its bins. It counts the
-# steps above 10 s (sec. 3.4).
+# Upper ends of the bins of Fig. 6 in seconds, except of the last one. The paper does not state its
+# bins. It counts the steps above 10 s (sec. 3.4).
 _ENDS = np.arange(0.5, 10.5, 0.5)
 _SETTINGS = (*ENVIRONMENTS, UNKNOWN)
 
@@ -24,21 +25,30 @@ _SETTINGS = (*ENVIRONMENTS, UNKNOWN)
 def statistics_files(steps: Sequence[Record]) -> dict[str, str | bytes]:
     """Return files by name: each figure as a PNG image, and its numbers as CSV."""
     settings = [step.environment or UNKNOWN for step in steps]
-    # The paper does not say what an activity is. Its examples, such as repairing and cleaning, are scenarios.
+    # The paper does not say what an activity is. Its examples, such as repairing and cleaning, are
+    # scenarios.
     activities = [step.category or step.scenario or UNKNOWN for step in steps]
-    durations = [round(step.end_sec - step.start_sec, 6) for step in steps]  # 2.2 - 1.7 is above 0.5
+    durations = [
+        round(step.end_sec - step.start_sec, 6) for step in steps
+    ]  # 2.2 - 1.7 is above 0.5
     files: dict[str, str | bytes] = {}
     for number, by, groups in ((3, "environment", settings), (4, "activity", activities)):
         counts = step_counts(groups, settings)
-        files[f"figure_{number}.csv"] = csv_text([(by, *_SETTINGS), *((group, *row) for group, row in counts.items())])
-        files[f"figure_{number}.png"] = png_of(draw_counts(counts, f"Steps by {by} (Fig. {number})"))
+        files[f"figure_{number}.csv"] = csv_text(
+            [(by, *_SETTINGS), *((group, *row) for group, row in counts.items())]
+        )
+        files[f"figure_{number}.png"] = png_of(
+            draw_counts(counts, f"Steps by {by} (Fig. {number})")
+        )
     bins = zip((0, *_ENDS), (*_ENDS, ""), duration_bins(durations), strict=True)
     files["figure_6.csv"] = csv_text([("above_sec", "up_to_sec", "steps"), *bins])
     return files | {"figure_6.png": png_of(draw_durations(durations))}
 
 
 def step_counts(groups: Sequence[str], settings: Sequence[str]) -> dict[str, list[int]]:
-    """Count steps by group and by environment: indoor, outdoor and unknown. The largest group is first.
+    """Count steps by group and by environment: indoor, outdoor and unknown.
+
+    The largest group is first.
 
     Args:
         groups, settings: Group and environment of each step.
@@ -64,32 +74,56 @@ def duration_bins(durations: Sequence[float]) -> list[int]:
 
 
 def draw_counts(groups: Mapping[str, Sequence[int]], title: str) -> Any:
-    """Draw a bar for each group of `step_counts`, divided by environment; hatches distinguish the environments."""
+    """Draw a bar for each group of `step_counts`, divided by environment; hatches distinguish the
+    environments.
+    """
     from lmms_egoplan.report.charts import NOTE, finish, hatch, new_figure, shade  # Imports SciPy.
 
     figure, axes = new_figure(7.2, 1.2 + 0.3 * len(groups))
     parts = np.array([*groups.values()])
     ends = parts.cumsum(axis=1)
     for number in np.flatnonzero(parts.any(axis=0)).tolist():
-        look: dict[str, Any] = {"color": shade(number), "hatch": hatch(number), "label": _SETTINGS[number]}
+        look: dict[str, Any] = {
+            "color": shade(number),
+            "hatch": hatch(number),
+            "label": _SETTINGS[number],
+        }
         axes.barh([*groups], parts[:, number], left=ends[:, number] - parts[:, number], **look)
     for row, total in enumerate(ends[:, -1]):
-        axes.annotate(f"{total:,} ({total / parts.sum():.1%})", (total, row), (5, 0), va="center", **NOTE)
-    axes.set(ylim=(len(groups) - 0.4, -0.6), xlim=(0, 1.25 * ends.max()), xlabel=f"{title}: {parts.sum():,} steps")
+        axes.annotate(
+            f"{total:,} ({total / parts.sum():.1%})", (total, row), (5, 0), va="center", **NOTE
+        )
+    axes.set(
+        ylim=(len(groups) - 0.4, -0.6),
+        xlim=(0, 1.25 * ends.max()),
+        xlabel=f"{title}: {parts.sum():,} steps",
+    )
     finish(axes)
     return figure
 
 
 def draw_durations(durations: Sequence[float]) -> Any:
-    """Draw the histogram of durations, in seconds. Lines mark the numbers of sec. 3.4, next to the paper's."""
+    """Draw the histogram of durations, in seconds.
+
+    Lines mark the numbers of sec. 3.4, next to the paper's.
+    """
     from lmms_egoplan.report.charts import finish, hatch, line, new_figure, shade  # Imports SciPy.
 
     counts, (figure, axes) = duration_counts(durations), new_figure(7.2, 3.6)
-    bars = axes.bar([0, *_ENDS], duration_bins(durations), 0.5, align="edge", color=shade(0)).patches
-    bars[-1].set(hatch=hatch(1), label=f"above 10 s: {counts['above_10_sec']:,} (paper: {PAPER['above_10_sec']})")
+    bars = axes.bar(
+        [0, *_ENDS], duration_bins(durations), 0.5, align="edge", color=shade(0)
+    ).patches
+    bars[-1].set(
+        hatch=hatch(1),
+        label=f"above 10 s: {counts['above_10_sec']:,} (paper: {PAPER['above_10_sec']})",
+    )
     for number, name in enumerate(("median_sec", "mean_sec", "p75_sec"), 1):
         label = f"{LABELS[name]}: {counts[name]:g} (paper: {PAPER[name]:g})"
         axes.axvline(counts[name], color="0.15", linestyle=line(number), label=label)
-    axes.set(xlabel=f"Duration of a step in s (Fig. 6): {len(durations):,} steps", ylabel="steps", xlim=(0, 10.5))
+    axes.set(
+        xlabel=f"Duration of a step in s (Fig. 6): {len(durations):,} steps",
+        ylabel="steps",
+        xlim=(0, 10.5),
+    )
     finish(axes)
     return figure

@@ -1,7 +1,8 @@
-"""Select the frames of a step that a model is shown, and provide them as images, a clip or a video file.
+"""Select the frames of a step that a model is shown, and provide them as images, a clip or a video
+file.
 
-No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1: open models get "video
-inputs sampled at 6 FPS", closed ones several images.
+No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1:
+open models get "video inputs sampled at 6 FPS", closed ones several images.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,14 +19,28 @@ from PIL import Image
 from lmms_egoplan.benchmarks.shortcuts import altered
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.media.frames import Clip, DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
-from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
+from lmms_egoplan.media.frames import (
+    Clip,
+    DamagedFrameError,
+    FrameError,
+    frame_times,
+    read_video_frames,
+    write_video,
+)
+from lmms_egoplan.media.sampling import (
+    Doc,
+    VisualInput,
+    count_setting,
+    evenly_spaced,
+    read_in_batches,
+)
 from lmms_egoplan.paths import data_root
 
 # Frames per second (sec. 4.1).
 FPS = 6
 
-# Seconds before a step's start that the condition with_history shows as well. This project's choice.
+# Seconds before a step's start that the condition with_history shows as well. This project's
+# choice.
 HISTORY_SEC = 10
 
 # What replaces the form of the visual input if there is none.
@@ -36,10 +51,12 @@ _ROUNDING = 1e-6
 
 
 def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
-    """List the frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
+    """List the frames of a step at 6 per second (sec.
+    4.1), none at or after its truncation point (sec. 3.3).
 
-    The sample times are ``start_sec + k / 6``, below `end_sec`. Each selects the last frame of the step up to this
-    time. Times before the step's first frame select the first frame. Nothing is decoded.
+    The sample times are ``start_sec + k / 6``, below `end_sec`. Each selects the last frame of the
+    step up to this time. Times before the step's first frame select the first frame. Nothing is
+    decoded.
 
     Args:
         path: Any file that FFmpeg reads, at constant or variable frame rate.
@@ -47,17 +64,19 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
         end_sec: Truncation point, in the same seconds.
 
     Returns:
-        Positions in the video (0-based), strictly increasing, each with start_sec <= time < end_sec. Fewer than 6 per
-        second if the video has fewer.
+        Positions in the video (0-based), strictly increasing, each with start_sec <= time <
+        end_sec. Fewer than 6 per second if the video has fewer.
 
     Raises:
-        FrameError: The step has no frame, or the file is missing, is not a video or has no usable time stamps.
+        FrameError: The step has no frame, or the file is missing, is not a video or has no usable
+            time stamps.
     """
     times = frame_times(path)
     first, stop = (bisect_left(times, seconds) for seconds in (start_sec, end_sec))
     if not start_sec < end_sec or first == stop:
         raise FrameError(
-            f"{path}: no frame from {start_sec} s to before {end_sec} s; the video's frames are at {times[0]} to "
+            f"{path}: no frame from {start_sec} s to before {end_sec} s; the video's frames are "
+            f"at {times[0]} to "
             f"{times[-1]} s. Correct the step's times, or download the video again"
         )
     span = min(end_sec, times[stop - 1] + 1 / FPS) - start_sec
@@ -67,7 +86,8 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
 
 
 def history_start(path: str | Path, start_sec: float) -> float:
-    """Return the time at which the history of a step begins: `HISTORY_SEC` before it, but not before the video.
+    """Return the time at which the history of a step begins:
+    `HISTORY_SEC` before it, but not before the video.
 
     It is a whole number of sample times before the step, so the step's sample times do not change.
 
@@ -79,7 +99,8 @@ def history_start(path: str | Path, start_sec: float) -> float:
 
 
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
-    """Select at most `max_frames` (at least 1) positions, evenly spaced, including the first and the last.
+    """Select at most `max_frames` (at least 1) positions, evenly spaced, including the first and
+    the last.
 
     A limit of 1 selects the last position, the nearest to the truncation point.
     """
@@ -95,18 +116,21 @@ def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
         LmmsEgoplanError: As for `visual_input`.
     """
     row = doc.get("partner") or doc
-    sampled = row["num_frames_with_history" if doc.get("shortcut") == "with_history" else "num_frames"]
+    sampled = row[
+        "num_frames_with_history" if doc.get("shortcut") == "with_history" else "num_frames"
+    ]
     return min(len(_selected(range(sampled), doc.get("shortcut"))), _checked(settings)[1])
 
 
 def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | None) -> str:
-    """Name the form in which a model gets a step: ``video``, ``images``, ``video file``, ``clip`` or `TEXT_ONLY`.
+    """Name the form in which a model gets a step:
+    ``video``, ``images``, ``video file``, ``clip`` or `TEXT_ONLY`.
 
     Args:
         doc: As for `visual_input`.
         settings: As for `visual_input`.
-        takes_video: True if the model gets a clip of several frames as a video, false if it gets images. None if
-            unknown; a clip is then named ``clip``.
+        takes_video: True if the model gets a clip of several frames as a video, false if it gets
+            images. None if unknown; a clip is then named ``clip``.
 
     Raises:
         LmmsEgoplanError: As for `visual_input`.
@@ -121,8 +145,11 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
     return "video" if takes_video and num_shown(doc, settings) > 1 else "images"
 
 
-def clip_rate(times: Sequence[float], sampled: Sequence[int], clip_positions: Sequence[int]) -> Fraction | None:
-    """Return the true frame rate of a clip: 6 per second, or less for a thinned clip or a slower video.
+def clip_rate(
+    times: Sequence[float], sampled: Sequence[int], clip_positions: Sequence[int]
+) -> Fraction | None:
+    """Return the true frame rate of a clip:
+    6 per second, or less for a thinned clip or a slower video.
 
     Args:
         times: Times of all frames of the video, in seconds.
@@ -142,30 +169,36 @@ def clip_rate(times: Sequence[float], sampled: Sequence[int], clip_positions: Se
 
 
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-    """Return the visual input for a step, without any frame at or after its truncation point (sec. 3.3).
+    """Return the visual input for a step, without any frame at or after its truncation point (sec.
+    3.3).
 
     Args:
-        doc: A row of the prepared dataset, or of `shortcuts.under`. The condition ``blind`` shows nothing.
-        settings: ``max_frames`` (at least 1) is the maximum number of frames; longer steps are thinned. ``media`` is
-            one of the following. Other entries are ignored.
+        doc: A row of the prepared dataset, or of `shortcuts.under`. The condition ``blind`` shows
+            nothing.
+        settings: ``max_frames`` (at least 1) is the maximum number of frames; longer steps are
+            thinned. ``media`` is one of the following. Other entries are ignored.
 
             - ``frames``: RGB images, oldest first.
-            - ``clip``: The same images as one `Clip`, for models that take a video as a list of frames, with the rate
-              from `clip_rate`.
-            - ``video``: Path of an H.264 file with only these frames, at that rate. It is written once, below
-              ``<data root>/egointent/clips``, and reused while the video's size and modification time stay the same.
+            - ``clip``: The same images as one `Clip`, for models that take a video as a list of
+              frames, with the rate from `clip_rate`.
+            - ``video``: Path of an H.264 file with only these frames, at that rate. It is written
+              once, below ``<data root>/egointent/clips``, and reused while the video's size and
+              modification time stay the same.
 
     Raises:
-        LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is missing or not a positive integer.
-        FrameError: The step has no frames, its number of frames has changed since it was prepared, or a frame cannot
-            be decoded. The message names the step.
+        LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is missing or not a positive
+            integer.
+        FrameError: The step has no frames, its number of frames has changed since it was prepared,
+            or a frame cannot be decoded. The message names the step.
     """
     visual = _load_visual(doc, settings)
     return list(visual) if settings["media"] == "frames" or not visual else [visual]
 
 
 def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the images of `visual_input` for ``frames``, or its `Clip` for ``clip``; raise the same errors."""
+    """Return the images of `visual_input` for ``frames``, or its `Clip` for ``clip``; raise the
+    same errors.
+    """
     visual = _load_visual(doc, settings)
     assert not isinstance(visual, str)  # only ``video`` returns a path
     return visual
@@ -183,7 +216,8 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
         sampled: Sequence[int] = step_frames(path, start, end)
         if len(sampled) != row[count]:
             raise FrameError(
-                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {row[count]} when the "
+                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but "
+                f"{row[count]} when the "
                 "data were prepared. Prepare them again"
             )
         sampled = _selected(sampled, shortcut)
@@ -206,7 +240,11 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
 def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
     """Return the frames of a step that a condition may show, before the limit on their number."""
     quarter = ceil(len(frames) / 4)
-    parts = {"last_quarter": slice(-quarter, None), "without_boundary": slice(-quarter), "blind": slice(0)}
+    parts = {
+        "last_quarter": slice(-quarter, None),
+        "without_boundary": slice(-quarter),
+        "blind": slice(0),
+    }
     parts |= {"first_frame": slice(1), "last_frame": slice(-1, None)}
     return frames[parts.get(shortcut or "", slice(None))]
 
@@ -214,7 +252,9 @@ def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
     media = settings.get("media")
     if media not in ("frames", "clip", "video"):
-        raise LmmsEgoplanError(f"visual settings: media must be frames, clip or video, got {media!r}")
+        raise LmmsEgoplanError(
+            f"visual settings: media must be frames, clip or video, got {media!r}"
+        )
     return media, count_setting(settings, "max_frames")
 
 

@@ -8,9 +8,9 @@ EgoPlan-Bench2: A Benchmark for Multimodal Large Language Model Planning in Real
 Lu Qiu, Yi Chen, Yuying Ge, Yixiao Ge, Ying Shan, Xihui Liu.
 https://arxiv.org/abs/2412.04447, https://github.com/qiulu66/EgoPlan-Bench2
 
-Each question has a goal, the progress so far as first-person video, and four candidate actions. The tasks rank the
-candidates by likelihood, or read the letter that a model writes.
+Each question has a goal, the progress so far as first-person video, and four candidate actions. The
+tasks rank the candidates by likelihood, or read the letter that a model writes.
 
-The code calls the two data sets EGOPLAN and EGOPLAN_BENCH2. Section and table numbers refer to the EgoPlan-Bench paper
-unless another paper is named.
+The code calls the two data sets EGOPLAN and EGOPLAN_BENCH2. Section and table numbers refer to the
+EgoPlan-Bench paper unless another paper is named.
 """

@@ -1,6 +1,7 @@
 """Find and cut clips: one video per question that shows the progress up to the current observation.
 
-Clips made by ``data cut`` carry a label that describes their frames. All other clips are known only by file name.
+Clips made by ``data cut`` carry a label that describes their frames. All other clips are known only
+by file name.
 """
 
 import json
@@ -39,14 +40,17 @@ READY_CLIPS = "ready clips"
 _LABEL = "lmms-egoplan clip"
 # Tolerance in seconds, because a clip's times are rounded to its time base.
 _ROUNDING = 1e-3
-# With this rate factor, the decoded frames of moving photos (456x256 px) differ from the source by 1.4 to 1.9 of 255
-# levels on average. The conversion to yuv420p alone causes 1.3 of this, at any rate factor.
+# With this rate factor, the decoded frames of moving photos (456x256 px) differ from the source by
+# 1.4 to 1.9 of 255 levels on average. The conversion to yuv420p alone causes 1.3 of this, at any
+# rate factor.
 _CRF = 12
 # Tasks read distant frames. Frequent key frames keep the number of decoded frames small.
 _KEY_EVERY = 30
 _ENCODER = f"libx264, crf {_CRF}, key frame every {_KEY_EVERY}"
 
-Fit = Literal["labelled", "frame for frame", "shorter", "cut off", "other rate", "frames", "observation only"]
+Fit = Literal[
+    "labelled", "frame for frame", "shorter", "cut off", "other rate", "frames", "observation only"
+]
 """How a clip fits its question's progress.
 
 labelled: ``data cut`` made the clip; its frames are those of the source.
@@ -67,7 +71,8 @@ FITS: dict[Fit, str] = module_yaml(__file__)
 
 @dataclass(frozen=True)
 class Label:
-    """Description of a clip's content: all frames from a record's `first_frame` to its `observation_frame`.
+    """Description of a clip's content: all frames from a record's `first_frame` to its
+    `observation_frame`.
 
     Attributes:
         source: Version of the source's frames; changes when they change.
@@ -86,7 +91,9 @@ class Label:
     def of(cls, record: Shown, source: str) -> "Label":
         """Describe the clip of a record."""
         frames = record.frames
-        return cls(record.sample_id, record.video_source, record.video_id, frames[0], frames[-1], source)
+        return cls(
+            record.sample_id, record.video_source, record.video_id, frames[0], frames[-1], source
+        )
 
     def to_text(self) -> str:
         """Return the comment to store in the clip's file. `read_label` reads it back."""
@@ -124,7 +131,8 @@ class CutClips(NamedTuple):
 
 
 def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
-    """Find a question's clip, ``<sample_id>.mp4`` in `root` or in the subfolder named after the record's video source.
+    """Find a question's clip, ``<sample_id>.mp4`` in `root` or in the subfolder named after the
+    record's video source.
 
     Returns:
         The clip, or the reason why the question cannot be shown from it.
@@ -144,7 +152,8 @@ def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
         return f"{path}: {problem}; cut it again"
     if span == 1 < len(times):
         return (
-            f"{path}: {len(times)} frames, but the question has no past actions; provide a clip that contains only the "
+            f"{path}: {len(times)} frames, but the question has no past actions; provide a clip "
+            "that contains only the "
             "observation"
         )
     fit: Fit = "labelled" if label else "frame for frame"
@@ -158,7 +167,9 @@ def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
 
 
 def _fit_by_time(times: Sequence[float], seconds: Fraction) -> tuple[Fit, int]:
-    """Return how a clip fits a progress of this duration, and how many of its frames belong to the progress."""
+    """Return how a clip fits a progress of this duration, and how many of its frames belong to the
+    progress.
+    """
     num_shown = bisect_right(times, times[0] + seconds + _ROUNDING)
     if num_shown < len(times):
         return "cut off", num_shown
@@ -168,7 +179,9 @@ def _fit_by_time(times: Sequence[float], seconds: Fraction) -> tuple[Fit, int]:
 
 
 def _spacing_problem(times: Sequence[float]) -> str | None:
-    """Describe the problem if frames are not evenly spaced: `progress_of` derives times from positions."""
+    """Describe the problem if frames are not evenly spaced:
+    `progress_of` derives times from positions.
+    """
     if len(times) < 2:
         return None
     rate = (len(times) - 1) / (times[-1] - times[0])
@@ -176,8 +189,10 @@ def _spacing_problem(times: Sequence[float]) -> str | None:
         return None
     gaps = [after - before for before, after in pairwise(times)]
     return (
-        f"one frame follows another after {min(gaps):.3f} to {max(gaps):.3f} s, so positions do not show their times. "
-        f"Cut the clip again, or convert it to a constant rate: ffmpeg -i CLIP.mp4 -vf fps={round(1 / median(gaps))} "
+        f"one frame follows another after {min(gaps):.3f} to {max(gaps):.3f} s, so positions do "
+        "not show their times. "
+        "Cut the clip again, or convert it to a constant rate: ffmpeg -i CLIP.mp4 -vf "
+        f"fps={round(1 / median(gaps))} "
         "-crf 12 OUT.mp4"
     )
 
@@ -187,8 +202,15 @@ def _label_problem(label: Label, record: Shown, frames: int) -> str | None:
     for name in ("sample_id", "video_source", "video_id", "first_frame", "observation_frame"):
         expected_value, value = getattr(expected, name), getattr(label, name)
         if value != expected_value:
-            return f"cut for other annotations: {name} is {value!r}, but the record has {expected_value!r}"
-    return None if frames == len(record.frames) else f"{frames} frames, but its label says {len(record.frames)}"
+            return (
+                f"cut for other annotations: {name} is {value!r}, but the record has "
+                f"{expected_value!r}"
+            )
+    return (
+        None
+        if frames == len(record.frames)
+        else f"{frames} frames, but its label says {len(record.frames)}"
+    )
 
 
 def read_label(path: Path) -> Label | None:
@@ -208,10 +230,16 @@ def read_label(path: Path) -> Label | None:
 
 def _find_file(root: str | Path, record: Shown) -> Path:
     folders = [(), (record.video_source,)]
-    paths = [resolve_inside(root, *parts, f"{record.sample_id}{suffix}") for parts in folders for suffix in _SUFFIXES]
+    paths = [
+        resolve_inside(root, *parts, f"{record.sample_id}{suffix}")
+        for parts in folders
+        for suffix in _SUFFIXES
+    ]
     files = list({path.stat().st_ino: path for path in paths if path.is_file()}.values())
     if len(files) > 1:
-        raise FrameError(f"{files[0]}: {files[1]} is a second clip of the same question; remove one of them")
+        raise FrameError(
+            f"{files[0]}: {files[1]} is a second clip of the same question; remove one of them"
+        )
     if not files:
         raise FrameError(f"{paths[0]}: no such clip")
     return files[0]
@@ -225,10 +253,12 @@ def cut_clips(
     *,
     skip_missing: bool = False,
 ) -> CutClips:
-    """Write an H.264 clip ``<sample_id>.mp4`` for each question, with every frame from the first to the observation.
+    """Write an H.264 clip ``<sample_id>.mp4`` for each question, with every frame from the first to
+    the observation.
 
-    The clip has the same number, order and size of frames: its frame i is frame ``first + i`` of the source. Files are
-    written atomically. An existing clip of the same frames and settings is reused.
+    The clip has the same number, order and size of frames: its frame i is frame ``first + i`` of
+    the source. Files are written atomically. An existing clip of the same frames and settings is
+    reused.
 
     Args:
         annotations: File of the records, for messages.
@@ -250,18 +280,31 @@ def cut_clips(
             if record.sample_id not in footage:
                 continue
             path, source = out / f"{record.sample_id}.mp4", footage[record.sample_id]
-            label, fps = Label.of(record, _version(source)), frames_per_second(record.video_source, record.video_id)
+            label, fps = (
+                Label.of(record, _version(source)),
+                frames_per_second(record.video_source, record.video_id),
+            )
             if _is_cut(path, label):
                 reused += 1
             else:
                 frames, comment = _frames(source), label.to_text()
                 try:
-                    write_video(path, frames, fps, crf=_CRF, key_every=_KEY_EVERY, odd_sizes=True, comment=comment)
+                    write_video(
+                        path,
+                        frames,
+                        fps,
+                        crf=_CRF,
+                        key_every=_KEY_EVERY,
+                        odd_sizes=True,
+                        comment=comment,
+                    )
                 except FrameError as error:
                     if not skip_missing:
                         raise LmmsEgoplanError(
-                            f"{annotations}: sample_id {record.sample_id}: {error}\n{cut} clips were cut and remain in "
-                            f"{out}. Restore the frame and repeat the command, or skip questions with damaged frames: "
+                            f"{annotations}: sample_id {record.sample_id}: {error}\n{cut} clips "
+                            "were cut and remain in "
+                            f"{out}. Restore the frame and repeat the command, or skip questions "
+                            "with damaged frames: "
                             "--skip-missing"
                         ) from error
                     failed[record.sample_id] = str(error)

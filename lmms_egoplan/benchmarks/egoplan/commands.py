@@ -11,14 +11,33 @@ import typer
 from lmms_egoplan.benchmarks.egoplan import records, submission
 from lmms_egoplan.benchmarks.egoplan.clips import FITS, cut_clips
 from lmms_egoplan.benchmarks.egoplan.copies import LISTS
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import (
+    Media,
+    find_media,
+    prepare_egoplan,
+    prepare_egoplan_bench2,
+)
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
-from lmms_egoplan.benchmarks.egoplan.statistics import COLUMNS, COUNTS, statistics, statistics_files, texts_of
+from lmms_egoplan.benchmarks.egoplan.statistics import (
+    COLUMNS,
+    COUNTS,
+    statistics,
+    statistics_files,
+    texts_of,
+)
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry, end
+from lmms_egoplan.judging.asking import (
+    Asking,
+    EstimateOnly,
+    MaxCost,
+    MaxRequests,
+    Prices,
+    Retry,
+    end,
+)
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
@@ -29,45 +48,64 @@ from lmms_egoplan.text import join_list
 # Files that are written next to a list of videos.
 _ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 
-Annotations = Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")]
+Annotations = Annotated[
+    Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")
+]
 Split = Annotated[Literal["val", "test"], typer.Option(help="Split that the file contains.")]
 EpicKitchens = Annotated[
-    Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`.")
+    Path | None,
+    typer.Option(help="Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`."),
 ]
 Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
 EpicVideoInfo = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info` (CSV), to check IDs, lengths and frame rates.",
+        help=(
+            "EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info` (CSV), to check IDs, "
+            "lengths and frame rates."
+        ),
     ),
 ]
 Bench2Annotations = Annotated[
     str,
     typer.Argument(
         metavar="FILE|hub",
-        help="EgoPlan-Bench2's annotation file, or `hub` to download it from qiulu66/EgoPlan-Bench2 on the hub.",
+        help=(
+            "EgoPlan-Bench2's annotation file, or `hub` to download it from "
+            "qiulu66/EgoPlan-Bench2 on the hub."
+        ),
     ),
 ]
 Clips = Annotated[
     Path | None,
     typer.Option(
-        help="Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. `data cut` makes them."
+        help=(
+            "Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. "
+            "`data cut` makes them."
+        )
     ),
 ]
 Copy = Annotated[
     tuple[str, Path] | None,
     typer.Option(
-        metavar="NAME DIR", help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder."
+        metavar="NAME DIR",
+        help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder.",
     ),
 ]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Folders with runs, with `--log_samples`.")]
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUNS", help="Folders with runs, with `--log_samples`.")
+]
 Sample = Annotated[
-    int | None, typer.Option(min=1, help="Size of a random sample of each task's wrong answers. Default: all.")
+    int | None,
+    typer.Option(min=1, help="Size of a random sample of each task's wrong answers. Default: all."),
 ]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
 Frames = Annotated[
-    bool, typer.Option("--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read.")
+    bool,
+    typer.Option(
+        "--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read."
+    ),
 ]
 
 
@@ -84,13 +122,15 @@ def prepare(
     verify: Verify = False,
     figures: Figures = False,
 ) -> None:
-    """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a public copy.
+    """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a
+    public copy.
 
-    Prints the numbers of Table 2 next to the paper's. `--figures` draws Figs. 4 and 5 and writes Table 2 with the
-    differences, of both splits together if the other one is already prepared without skipped questions.
+    Prints the numbers of Table 2 next to the paper's. `--figures` draws Figs. 4 and 5 and writes
+    Table 2 with the differences, of both splits together if the other one is already prepared
+    without skipped questions.
 
-    Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
-    --ego4d ego4d/video_288p`
+    Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens
+    EPIC-KITCHENS --ego4d ego4d/video_288p`
 
     From a public copy: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val
     --copy seed-bench-r1 SEED-Bench-R1`
@@ -98,7 +138,8 @@ def prepare(
     To find damaged frames and skip their questions, add `--verify --skip-missing`.
 
     - Annotations: https://github.com/ChenYi99/EgoPlan
-    - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
+    - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`:
+      https://epic-kitchens.github.io
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
@@ -126,7 +167,8 @@ def prepare_bench2(
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
-    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, ready-cut clips or a public copy.
+    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, ready-cut clips or a public
+    copy.
 
     Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
 
@@ -144,14 +186,23 @@ def prepare_bench2(
 def _print_prepared(summary: dict[str, Any]) -> None:
     if copy := summary.get("copy"):
         typer.echo(
-            f"Copy {copy['name']}: {copy['matched']:,} of {summary['split_size']:,} questions match one of "
+            f"Copy {copy['name']}: {copy['matched']:,} of {summary['split_size']:,} questions "
+            "match one of "
             f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
         )
         for kind in (kind for kind in LISTS if copy[kind]):
-            typer.echo(f"  {kind} ({len(copy[kind])}): {join_list([*map(str, copy[kind])], most=5)}")
+            typer.echo(
+                f"  {kind} ({len(copy[kind])}): {join_list([*map(str, copy[kind])], most=5)}"
+            )
         if seen := copy.get("observations"):
-            ids = f": {join_list([*map(str, seen['different'])], most=5)}" if seen["different"] else ""
-            counts = f"{len(seen['other_size'])} have another size, {len(seen['different'])} differ{ids}"
+            ids = (
+                f": {join_list([*map(str, seen['different'])], most=5)}"
+                if seen["different"]
+                else ""
+            )
+            counts = (
+                f"{len(seen['other_size'])} have another size, {len(seen['different'])} differ{ids}"
+            )
             typer.echo(f"  observations compared with the videos: {seen['compared']}; {counts}")
     print_summary(summary, "questions", dict(zip(COUNTS, COLUMNS[1:], strict=True)))
     if "clips" in summary:
@@ -165,20 +216,28 @@ def _print_prepared(summary: dict[str, Any]) -> None:
 @also_writes(*_ALSO_LISTED)
 def list_videos(
     annotations: Annotated[
-        Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file for either split.")
+        Path,
+        typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file for either split."),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of Ego4D's videos.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Output file for the list of Ego4D's videos.")
+    ],
     *,
     frames: Frames = False,
 ) -> None:
     """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
 
-    `FILE` gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`. EPIC-KITCHENS' video ids are
-    written to `*_epic_kitchens.txt` next to it.
+    `FILE` gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`.
+    EPIC-KITCHENS' video ids are written to `*_epic_kitchens.txt` next to it.
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
-    _write_lists(needed_frames(records.read_annotations(annotations, None)), out, (EGO4D, EPIC_KITCHENS), frames=frames)
+    _write_lists(
+        needed_frames(records.read_annotations(annotations, None)),
+        out,
+        (EGO4D, EPIC_KITCHENS),
+        frames=frames,
+    )
 
 
 @also_writes(*_ALSO_LISTED)
@@ -188,19 +247,26 @@ def list_bench2_videos(
     *,
     frames: Frames = False,
 ) -> None:
-    """List the videos that EgoPlan-Bench2's questions need, for Ego4D's downloader (`--video_uid_file`).
+    """List the videos that EgoPlan-Bench2's questions need, for Ego4D's downloader
+    (`--video_uid_file`).
 
     Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
     """
-    _write_lists(needed_frames(records.read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames)
+    _write_lists(
+        needed_frames(records.read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames
+    )
 
 
-def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool) -> None:
+def _write_lists(
+    videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool
+) -> None:
     """Write the lists of videos and print what they contain.
 
     Args:
-        out: File for the list of Ego4D's videos; EPIC-KITCHENS' list is ``*_epic_kitchens.txt`` next to it.
-        frames: Also list the frames that tasks may read, numbered as in the annotations, in ``*_frames.csv``.
+        out: File for the list of Ego4D's videos; EPIC-KITCHENS' list is ``*_epic_kitchens.txt``
+            next to it.
+        frames: Also list the frames that tasks may read, numbered as in the annotations, in
+            ``*_frames.csv``.
     """
     for source in sources:
         source_videos = [video for video in videos if video.source == source]
@@ -216,15 +282,21 @@ def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[st
         write_whole(path, "".join(f"{video.video_id}\n" for video in source_videos))
         typer.echo(
             f"{source}: {len(source_videos)} videos{kitchens}; the questions show "
-            f"{sum(video.seconds for video in source_videos) / 3600:.2f} hours. Written to {path}, for {option} of the "
+            f"{sum(video.seconds for video in source_videos) / 3600:.2f} hours. Written to "
+            f"{path}, for {option} of the "
             "downloader"
         )
     if frames:
         path = out.with_name(f"{out.stem}_frames.csv")
-        lines = [f"{video.source},{video.video_id},{first},{last}\n" for video in videos for first, last in video.runs]
+        lines = [
+            f"{video.source},{video.video_id},{first},{last}\n"
+            for video in videos
+            for first, last in video.runs
+        ]
         write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
         typer.echo(
-            f"{sum(video.num_frames for video in videos)} frames that tasks may read, in {len(lines)} runs. "
+            f"{sum(video.num_frames for video in videos)} frames that tasks may read, in "
+            f"{len(lines)} runs. "
             f"Written to {path}"
         )
 
@@ -241,11 +313,11 @@ def cut(
 ) -> None:
     """Cut one clip per question from the source videos, for `data prepare egoplan --clips`.
 
-    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the start of the first past action to
-    the observation. To resume an interrupted run, repeat the command.
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the start of the
+    first past action to the observation. To resume an interrupted run, repeat the command.
 
-    Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
-    --ego4d ego4d/video_288p --out clips`
+    Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens
+    EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
@@ -253,12 +325,16 @@ def cut(
 
 
 def cut_bench2(
-    annotations: Bench2Annotations, out: ClipsOut, ego4d: Ego4d = None, *, skip_missing: SkipMissing = False
+    annotations: Bench2Annotations,
+    out: ClipsOut,
+    ego4d: Ego4d = None,
+    *,
+    skip_missing: SkipMissing = False,
 ) -> None:
     """Cut one clip per question from the source videos, for `data prepare egoplan_bench2 --clips`.
 
-    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the task's start to the observation.
-    To resume an interrupted run, repeat the command.
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the task's start
+    to the observation. To resume an interrupted run, repeat the command.
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
@@ -266,17 +342,22 @@ def cut_bench2(
     _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
 
 
-def _cut(annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path) -> None:
+def _cut(
+    annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path
+) -> None:
     """Cut the clips, and print their number and the missing ones."""
     found_media = find_media(annotations, questions, media)
-    clips = cut_clips(annotations, questions, found_media.footage, out, skip_missing=media.skip_missing)
+    clips = cut_clips(
+        annotations, questions, found_media.footage, out, skip_missing=media.skip_missing
+    )
     if found_media.message:
         typer.echo(found_media.message, err=True)
     for sample_id, reason in clips.failed.items():
         typer.echo(f"sample_id {sample_id}: {reason}", err=True)
     num_clips = clips.cut + clips.reused
     typer.echo(
-        f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out} "
+        f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, "
+        f"{clips.size / 1e6:.1f} MB, in {out} "
         f"({clips.cut} new, {clips.reused} reused, {len(questions) - num_clips} skipped)"
     )
 
@@ -293,13 +374,14 @@ def judge(
 ) -> None:
     """Have a judge name the types of failures in a run's wrong answers (Fig. 6 of the paper).
 
-    The judge sees what the page of `annotate egoplan-failures` shows, without frames if a question's video is missing.
-    The prompt is this project's. With the same runs and `--sample`, both commands draw the same answers: pass `report`
-    both folders to compare the judge with people.
+    The judge sees what the page of `annotate egoplan-failures` shows, without frames if a
+    question's video is missing. The prompt is this project's. With the same runs and `--sample`,
+    both commands draw the same answers: pass `report` both folders to compare the judge with
+    people.
 
-    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
-    LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are stored as they arrive: to
-    resume an interrupted run, repeat the command.
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model
+    with LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are
+    stored as they arrive: to resume an interrupted run, repeat the command.
 
     Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
     """
@@ -307,11 +389,15 @@ def judge(
     from lmms_egoplan.benchmarks.egoplan import failures
     from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 
-    asking = Asking(retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost)
+    asking = Asking(
+        retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
+    )
     settings = language_model(DEFAULT_MODEL, asking=asking)
     judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
     settings.asking.finish_estimate()
-    write_folder(out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)})
+    write_folder(
+        out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)}
+    )
     for row in failures.share_rows(judged):
         typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
     settings.asking.print_cost()
@@ -323,19 +409,30 @@ def submit(
         Path,
         typer.Argument(
             metavar="SAMPLES",
-            help="A run's `*_samples_egoplan_test.jsonl` or `*_samples_egoplan_val.jsonl`, or its predictions file.",
+            help=(
+                "A run's `*_samples_egoplan_test.jsonl` or `*_samples_egoplan_val.jsonl`, or "
+                "its predictions file."
+            ),
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the submission, JSON.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Output file for the submission, JSON.")
+    ],
     split: Annotated[
         Literal["val", "test"] | None,
-        typer.Option(help="Split of the submission. Default: the split in the samples file's name, otherwise test."),
+        typer.Option(
+            help=(
+                "Split of the submission. Default: the split in the samples file's name, "
+                "otherwise test."
+            )
+        ),
     ] = None,
 ) -> None:
     """Write a submission for EgoPlan's leaderboard, which takes one file per split (val, test).
 
-    The file is a JSON list of sample_id and label, with each id of the split exactly once. First prepare the split with
-    all of its questions. The samples come from `--tasks egoplan_test` or `--tasks egoplan_val` with `--log_samples`.
+    The file is a JSON list of sample_id and label, with each id of the split exactly once. First
+    prepare the split with all of its questions. The samples come from `--tasks egoplan_test` or
+    `--tasks egoplan_val` with `--log_samples`.
 
     Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
     --out submission_val.json`
@@ -346,6 +443,7 @@ def submit(
     labels = submission.build_submission(predictions, ids, split)
     write_whole(out, json.dumps(labels, indent=1) + "\n")
     typer.echo(
-        f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} of {len(ids):,} "
+        f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} "
+        f"of {len(ids):,} "
         f"prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} official ones."
     )

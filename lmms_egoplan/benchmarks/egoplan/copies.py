@@ -1,6 +1,8 @@
-"""Match the rows of a public copy to the official questions, and find each question's media in the copy.
+"""Match the rows of a public copy to the official questions, and find each question's media in the
+copy.
 
-``copies.yaml`` describes the layouts. A copy contributes only media; all texts are those of the official annotations.
+``copies.yaml`` describes the layouts. A copy contributes only media; all texts are those of the
+official annotations.
 """
 
 import re
@@ -41,8 +43,9 @@ _MOST_CHANGES = 2
 _GOAL = re.compile(r"in order to (.+?)\s*\?", re.DOTALL)
 # Table rows in memory at a time, with their images.
 _BATCH = 16
-# Observations are compared in grey at this size, by the mean difference in levels of 255. For 60 photographs of
-# EgoThink, resizing and H.264 change at most 2.2 levels, a shift by 1/16 of the width 10.7 or more.
+# Observations are compared in grey at this size, by the mean difference in levels of 255. For 60
+# photographs of EgoThink, resizing and H.264 change at most 2.2 levels, a shift by 1/16 of the
+# width 10.7 or more.
 _SMALL = (32, 32)
 _MOST_DIFFERENCE = 8
 _Choices = Annotated[list[Text], Len(len(LETTERS), len(LETTERS))]
@@ -65,23 +68,32 @@ class _Row(NamedTuple):
         """List the parts that differ from a question with the same goal."""
         choices, values = [_words(choice) for choice in question.choices], self.values
         past = [[action.start_frame, action.stop_frame] for action in question.past_actions]
-        spans = [[action.get(name) for name in ("start_frame", "stop_frame")] for action in values.get(_PROGRESS) or ()]
+        spans = [
+            [action.get(name) for name in ("start_frame", "stop_frame")]
+            for action in values.get(_PROGRESS) or ()
+        ]
         differs = {
             "choices": {*self.choices} != {*choices},
             "order of choices": {*self.choices} == {*choices} and self.choices != choices,
             "right choice": self.right != _words(question.answer),
             _PROGRESS: values.get(_PROGRESS) is not None and spans != past,
-            **{name: values.get(name) not in (None, getattr(question, name, values.get(name))) for name in _SAME},
+            **{
+                name: values.get(name) not in (None, getattr(question, name, values.get(name)))
+                for name in _SAME
+            },
         }
         return [name for name, is_other in differs.items() if is_other]
 
 
-def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -> tuple[Copied, dict[str, Any]]:
-    """Match the rows of a copy to questions by content, and find the media of each matched question.
+def read_copy(
+    name: str, root: Path, part: str, questions: Sequence[Question]
+) -> tuple[Copied, dict[str, Any]]:
+    """Match the rows of a copy to questions by content, and find the media of each matched
+    question.
 
-    A row matches a question with the same goal, right choice, and choices in the same order. Past actions and `_SAME`
-    must agree if the row has them. The sample id only decides between questions that are equal otherwise. Images
-    inside a table are written below the data root.
+    A row matches a question with the same goal, right choice, and choices in the same order. Past
+    actions and `_SAME` must agree if the row has them. The sample id only decides between questions
+    that are equal otherwise. Images inside a table are written below the data root.
 
     Args:
         name: A key of ``copies.yaml``.
@@ -90,22 +102,26 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
         questions: All official questions of the split, with answers.
 
     Returns:
-        The media, and a report: ``name``, ``folder``, the numbers ``rows`` and ``matched``, and these lists:
+        The media, and a report: ``name``, ``folder``, the numbers ``rows`` and ``matched``, and
+        these lists:
 
         - ``missing``: sample ids of the questions without a row
-        - ``changed``: questions from which a row of the same goal differs in up to `_MOST_CHANGES` parts, with both
+        - ``changed``: questions from which a row of the same goal differs in up to `_MOST_CHANGES`
+          parts, with both
         - ``extra``: rows without an official question
         - ``duplicates``: rows whose question an earlier row matches
         - ``ambiguous``: rows that match several questions
         - ``unreadable``: rows with a wrong field
 
     Raises:
-        LmmsEgoplanError: The copy is unknown, does not contain the split, or has no row of it. A file cannot be read.
+        LmmsEgoplanError: The copy is unknown, does not contain the split, or has no row of it. A
+            file cannot be read.
     """
     names = [name for name, layout in LAYOUTS.items() if part in layout["rows"]]
     if name not in names:
         raise LmmsEgoplanError(
-            f"--copy {name}: no such copy of {part}; known copies of it: {', '.join(names) or 'none'}"
+            f"--copy {name}: no such copy of {part}; known copies of it: "
+            f"{', '.join(names) or 'none'}"
         )
     layout, by_id = LAYOUTS[name], {question.sample_id: question for question in questions}
     files = next((paths for glob in layout["rows"][part] if (paths := sorted(root.glob(glob)))), [])
@@ -116,7 +132,9 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     num_rows, media, changed = 0, Copied(), dict[Id, str]()
     lists: dict[str, list[Any]] = {kind: [] for kind in LISTS}
     changes: list[tuple[int, bool, Id, str, list[str]]] = []
-    for where, values in (row for file in track(files, "Reading the copy") for row in _read_rows(file)):
+    for where, values in (
+        row for file in track(files, "Reading the copy") for row in _read_rows(file)
+    ):
         num_rows += 1
         try:
             row = _read_row(layout, where, values)
@@ -128,13 +146,25 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
         equal = [key for key in equal if str(key) == row.sample_id] or equal
         if not equal:
             lists["extra"].append(row.where)
-            changes += [(len(parts[key]), str(key) != row.sample_id, key, row.where, parts[key]) for key in parts]
+            changes += [
+                (len(parts[key]), str(key) != row.sample_id, key, row.where, parts[key])
+                for key in parts
+            ]
         elif len(equal) > 1 or equal[0] in media:
-            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(f"{row.where}: {', '.join(map(str, equal))}")
+            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(
+                f"{row.where}: {', '.join(map(str, equal))}"
+            )
         else:
-            media[equal[0]] = _find_media(layout, folders, data_root() / part.split()[0], row, by_id[equal[0]])
+            media[equal[0]] = _find_media(
+                layout, folders, data_root() / part.split()[0], row, by_id[equal[0]]
+            )
     for num_parts, _, key, where, differences in sorted(changes, key=itemgetter(0, 1)):
-        if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media and key not in changed:
+        if (
+            num_parts <= _MOST_CHANGES
+            and where in lists["extra"]
+            and key not in media
+            and key not in changed
+        ):
             changed[key] = f"{key}: {', '.join(differences)} ({where})"
             lists["extra"].remove(where)
     lists["changed"] += changed.values()
@@ -143,26 +173,44 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
         rows = listing([f"{kind}: {row}" for kind in LISTS[1:] for row in lists[kind]], 5)
         reason = f"none of {num_rows} rows in {{}} matches a question" if files else "no file {}"
         reason = reason.format(" or ".join(layout["rows"][part]))
-        raise LmmsEgoplanError(f"--copy {name} {root}: {reason}; use the folder of a complete copy\n{rows}".strip())
-    return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
+        raise LmmsEgoplanError(
+            f"--copy {name} {root}: {reason}; use the folder of a complete copy\n{rows}".strip()
+        )
+    return media, {
+        "name": name,
+        "folder": str(root.resolve()),
+        "rows": num_rows,
+        "matched": len(media),
+        **lists,
+    }
 
 
-def compare_observations(copied: Mapping[Id, Footage], sources: Mapping[Id, Footage]) -> dict[str, Any]:
+def compare_observations(
+    copied: Mapping[Id, Footage], sources: Mapping[Id, Footage]
+) -> dict[str, Any]:
     """Compare the observations of a copy with those of the source videos.
 
     Returns:
-        ``compared`` (number of questions), and the sample ids of images with an ``other_size`` and of ``different``
-        images, whose mean difference exceeds `_MOST_DIFFERENCE`.
+        ``compared`` (number of questions), and the sample ids of images with an ``other_size`` and
+        of ``different`` images, whose mean difference exceeds `_MOST_DIFFERENCE`.
 
     Raises:
         FrameError: An observation cannot be read.
     """
-    report: dict[str, Any] = {"compared": len(copied.keys() & sources.keys()), "other_size": [], "different": []}
+    report: dict[str, Any] = {
+        "compared": len(copied.keys() & sources.keys()),
+        "other_size": [],
+        "different": [],
+    }
     for key in (key for key in copied if key in sources):
         images = [_observation(footage[key]) for footage in (copied, sources)]
         small = [image.convert("L").resize(_SMALL, Image.Resampling.BOX) for image in images]
         report["other_size"] += [key] if images[0].size != images[1].size else []
-        report["different"] += [key] if ImageStat.Stat(ImageChops.difference(*small)).mean[0] > _MOST_DIFFERENCE else []
+        report["different"] += (
+            [key]
+            if ImageStat.Stat(ImageChops.difference(*small)).mean[0] > _MOST_DIFFERENCE
+            else []
+        )
     return report
 
 
@@ -180,14 +228,18 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".jsonl":
         yield from ((where, parse_record(where, line)) for where, line in read_lines(path))
     elif path.suffix == ".json":
-        yield from ((f"{path}, record {index}", row) for index, row in enumerate(load_list(path, "train")))
+        yield from (
+            (f"{path}, record {index}", row) for index, row in enumerate(load_list(path, "train"))
+        )
     else:
         try:
             with parquet.ParquetFile(path) as table:
                 rows = (row for batch in table.iter_batches(_BATCH) for row in batch.to_pylist())
                 yield from ((f"{path}, row {index}", row) for index, row in enumerate(rows))
         except (OSError, ArrowException) as error:
-            raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}; download it again") from error
+            raise LmmsEgoplanError(
+                f"{path}: cannot be read as parquet: {error}; download it again"
+            ) from error
 
 
 def _read_row(layout: Mapping[str, Any], where: str, values: Any) -> _Row:
@@ -203,17 +255,32 @@ def _read_row(layout: Mapping[str, Any], where: str, values: Any) -> _Row:
     goal = read_as(Text, f"{where}, {layout['goal']}", values.get(layout["goal"]))
     names, keys = layout["choices"], layout["answer"]
     options = values.get(names[0]) if len(names) == 1 else [values.get(name) for name in names]
-    choices = [_words(option) for option in read_as(_Choices, f"{where}, {'/'.join(names)}", options)]
+    choices = [
+        _words(option) for option in read_as(_Choices, f"{where}, {'/'.join(names)}", options)
+    ]
     if layout.get("lettered"):
         if [choice[:2] for choice in choices] != [f"{letter} " for letter in LETTERS.lower()]:
-            raise LmmsEgoplanError(f"{where}, {names[0]}: expected the letters A to D, found {quoted(options)}")
+            raise LmmsEgoplanError(
+                f"{where}, {names[0]}: expected the letters A to D, found {quoted(options)}"
+            )
         choices = [choice[2:] for choice in choices]
     answers = [_words(str(answer)) for key in keys if (answer := values.get(key)) is not None]
-    right = {dict(zip(LETTERS.lower(), choices, strict=True)).get(answer, answer) for answer in answers}
+    right = {
+        dict(zip(LETTERS.lower(), choices, strict=True)).get(answer, answer) for answer in answers
+    }
     if len(right) != 1 or not right <= {*choices}:
-        raise LmmsEgoplanError(f"{where}, {'/'.join(keys)}: expected the letter or text of one choice, found {answers}")
+        raise LmmsEgoplanError(
+            f"{where}, {'/'.join(keys)}: expected the letter or text of one choice, found {answers}"
+        )
     question = _GOAL.search(goal)
-    return _Row(where, str(sample_id), values, _words(question[1] if question else goal), choices, right.pop())
+    return _Row(
+        where,
+        str(sample_id),
+        values,
+        _words(question[1] if question else goal),
+        choices,
+        right.pop(),
+    )
 
 
 def _words(text: str) -> str:
@@ -251,7 +318,9 @@ def _find_file(folders: Sequence[Path], template: str, values: Mapping[str, Any]
     return path
 
 
-def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[str, Any]) -> ReadyClip:
+def _store_frames(
+    keys: Sequence[str], root: Path, store: Path, values: Mapping[str, Any]
+) -> ReadyClip:
     """Write the images of a row to a frame folder, unchanged, numbered from 0.
 
     Raises:
@@ -261,7 +330,11 @@ def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[
     for key in keys:
         images = values.get(key)
         for index, image in enumerate(images if isinstance(images, list) else [images]):
-            file = image if isinstance(image, dict) else {"bytes" if isinstance(image, bytes) else "path": image}
+            file = (
+                image
+                if isinstance(image, dict)
+                else {"bytes" if isinstance(image, bytes) else "path": image}
+            )
             content = data if isinstance(data := file.get("bytes"), bytes) else b""
             if path := None if content else file.get("path"):
                 content = resolve_inside(root, read_as(Text, f"{key}[{index}]", path)).read_bytes()
@@ -273,4 +346,9 @@ def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[
     for number, content in enumerate(contents):
         if not (path := frame_path(store / version, number)).exists():
             write_whole(path, content)
-    return ReadyClip(store / version, version, range(len(contents)), "frames" if contents[1:] else "observation only")
+    return ReadyClip(
+        store / version,
+        version,
+        range(len(contents)),
+        "frames" if contents[1:] else "observation only",
+    )

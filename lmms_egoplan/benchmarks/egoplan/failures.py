@@ -1,6 +1,7 @@
 """Types of failures in wrong answers (arXiv 2312.06722, Fig. 6), labelled by people or by a judge.
 
-The paper names three types and shows a case of each, without numbers. The procedure is this project's.
+The paper names three types and shows a case of each, without numbers. The procedure is this
+project's.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,14 +56,20 @@ class Failure(Checked):
     why: AnyText | None = "no label, or labels that differ"
 
 
-def judge_failures(wrong: Sequence[tuple[Failure, Frames]], settings: JudgeSettings) -> Iterator[Failure]:
-    """Yield each answer with the type that a judge names. It sees the frames of the questions whose media exist.
+def judge_failures(
+    wrong: Sequence[tuple[Failure, Frames]], settings: JudgeSettings
+) -> Iterator[Failure]:
+    """Yield each answer with the type that a judge names.
+
+    It sees the frames of the questions whose media exist.
 
     Raises:
         JudgeError: The judge cannot be asked.
     """
     prompts = {failure.id: failure_prompt(failure.texts, frames) for failure, frames in wrong}
-    types, lost = ask_json("failures", prompts, settings, "types of failures", schema=_TEXTS["schema"], read=_read)
+    types, lost = ask_json(
+        "failures", prompts, settings, "types of failures", schema=_TEXTS["schema"], read=_read
+    )
     reasons = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in lost}
     for failure, frames in wrong:
         model = settings.asking.models.get(failure.id, settings.name(settings.model))
@@ -75,7 +82,9 @@ def failure_prompt(texts: Mapping[str, str], frames: Frames) -> Prompt:
     """Build the prompt about a wrong answer, with the frames first."""
     sections = "\n".join(f"### {title}\n{without_marks(text)}" for title, text in texts.items())
     text = _TEXTS["prompt"].format(frames=_TEXTS["frames"] if frames else "", texts=sections)
-    return Prompt(text, tuple(jpeg_url(image, _LONGER_SIDE) for image in (frames() if frames else ())))
+    return Prompt(
+        text, tuple(jpeg_url(image, _LONGER_SIDE) for image in (frames() if frames else ()))
+    )
 
 
 def _read(_id: str, reply: Mapping[str, Any]) -> str:
@@ -85,18 +94,30 @@ def _read(_id: str, reply: Mapping[str, Any]) -> str:
 
 
 def share_rows(failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
-    """Yield each type's share of a run's labelled wrong answers, in per cent, with an interval over videos."""
+    """Yield each type's share of a run's labelled wrong answers, in per cent, with an interval over
+    videos.
+    """
     of_run = attrgetter("model", "run", "by")
     for (model, _, by), group in groupby(sorted(failures, key=of_run), of_run):
         answers = list(group)
         typed = [failure for failure in answers if failure.type]
-        row = {"model": model, "by": by, "wrong": answers[0].wrong, "drawn": len(answers), "typed": len(typed)}
+        row = {
+            "model": model,
+            "by": by,
+            "wrong": answers[0].wrong,
+            "drawn": len(answers),
+            "typed": len(typed),
+        }
         for key, title in FAILURES.items():
             hits = [100.0 * (failure.type == key) for failure in typed]
             interval = score_interval(hits, [x.video for x in typed], top=100)
             share = Mean(sum(hits) / len(hits), interval) if hits else Mean()
             example = next(("; ".join(x.texts.values()) for x in typed if x.type == key), "")
-            row |= {"type": title, "count": round(sum(hits) / 100), "untyped": len(answers) - len(typed)}
+            row |= {
+                "type": title,
+                "count": round(sum(hits) / 100),
+                "untyped": len(answers) - len(typed),
+            }
             yield row | {"example": example} | share.cells("share")
 
 
@@ -104,10 +125,19 @@ def agreement_rows(failures: Sequence[Failure]) -> Iterator[dict[str, Any]]:
     """Yield the agreement of each judge with people, over the answers that both labelled."""
     # Without the end of ids, the run's name, which depends on the other runs.
     people = {(x.id.split()[0], x.run): x.type for x in failures if x.by == PEOPLE and x.type}
-    judged = [x for x in failures if x.by != PEOPLE and x.type and (x.id.split()[0], x.run) in people]
+    judged = [
+        x for x in failures if x.by != PEOPLE and x.type and (x.id.split()[0], x.run) in people
+    ]
     for by in dict.fromkeys(x.by for x in judged):
         pairs = [(people[x.id.split()[0], x.run], x.type) for x in judged if x.by == by]
-        first, second = ([float([*FAILURES].index(str(kind))) for kind in side] for side in zip(*pairs, strict=True))
+        first, second = (
+            [float([*FAILURES].index(str(kind))) for kind in side]
+            for side in zip(*pairs, strict=True)
+        )
         kappa = agreement(first, second, range(len(FAILURES))).kappa_unweighted
-        row = {"judge": by, "answers": len(pairs), "equal": 100 * sum(a == b for a, b in pairs) / len(pairs)}
+        row = {
+            "judge": by,
+            "answers": len(pairs),
+            "equal": 100 * sum(a == b for a, b in pairs) / len(pairs),
+        }
         yield row | ({"kappa": kappa.value, "low": kappa.low, "high": kappa.high} if kappa else {})

@@ -1,8 +1,8 @@
 """Score questions of both benchmarks: the values that a harness collects per question.
 
-A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id": ...}``, from which a
-harness can cluster its standard errors by video. The record of a count contains the counted item, such as a sample id,
-so that the harness computes no standard error.
+A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id":
+...}``, from which a harness can cluster its standard errors by video. The record of a count
+contains the counted item, such as a sample id, so that the harness computes no standard error.
 """
 
 import math
@@ -33,11 +33,14 @@ class Ranking(NamedTuple):
     All indices are None if a score is not finite.
 
     Attributes:
-        by_mean: Choice with the highest mean log-probability per token; None if a mean is unknown. Sec. 3.5 says only
-            "likelihood p(a|v, l)". The mean is inferred from eq. 4, which scores candidates in the training loss.
-        by_sum: Choice with the highest sum of log-probabilities; None if a sum is unknown. lmms-eval's stock backends
-            return means, and lm-eval's model classes return sums. With a token count, one gives the other.
-        by_bytes: Choice with the highest sum divided by the choice's UTF-8 bytes; None if a sum is unknown.
+        by_mean: Choice with the highest mean log-probability per token; None if a mean is unknown.
+            Sec. 3.5 says only "likelihood p(a|v, l)". The mean is inferred from eq. 4, which scores
+            candidates in the training loss.
+        by_sum: Choice with the highest sum of log-probabilities; None if a sum is unknown.
+            lmms-eval's stock backends return means, and lm-eval's model classes return sums. With a
+            token count, one gives the other.
+        by_bytes: Choice with the highest sum divided by the choice's UTF-8 bytes; None if a sum is
+            unknown.
         tied: True if several choices share the best mean.
     """
 
@@ -71,14 +74,17 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     if len(losses) == len(choices):
         by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
     if len(sums) == len(choices):
-        per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
+        per_byte = [
+            total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)
+        ]
         by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
     return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
 # The most questions that a metric names.
 _NAMED = 20
-# Accuracy over the questions of one source. Table 3: EgoPlan-IT was made from Epic-Kitchens; Ego4D is out of domain.
+# Accuracy over the questions of one source. Table 3: EgoPlan-IT was made from Epic-Kitchens; Ego4D
+# is out of domain.
 SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
 # Accuracy over the questions of one domain of EgoPlan-Bench2.
 DOMAIN_METRIC = {domain: f"acc_{domain.lower().replace(' ', '_')}" for domain in DOMAINS}
@@ -92,9 +98,9 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
         responses: One per choice, as `parse_loglikelihood` reads them.
 
     Returns:
-        The values of `score_test_ranking`, ``acc``, ``acc_sum``, ``acc_bytes``, and the accuracy of the question's
-        source (`SOURCE_METRIC`, same value as ``acc``). An accuracy is absent if `Ranking` has None for it. Without
-        `Ranking.by_mean`, the question also lowers ``coverage``.
+        The values of `score_test_ranking`, ``acc``, ``acc_sum``, ``acc_bytes``, and the accuracy of
+        the question's source (`SOURCE_METRIC`, same value as ``acc``). An accuracy is absent if
+        `Ranking` has None for it. Without `Ranking.by_mean`, the question also lowers ``coverage``.
 
     Raises:
         ValueError: A response cannot be read, or the numbers of responses and choices differ.
@@ -109,11 +115,14 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["predictions"]["prediction"]
     'B'
     """
-    return _score_ranking(doc, responses, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
+    return _score_ranking(
+        doc, responses, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"]
+    )
 
 
 def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_frames`, as the authors' code does.
+    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_frames`, as the
+    authors' code does.
 
     Args:
         doc: As for `score_ranking`, with ``past_actions`` and ``current_observation_frame``.
@@ -122,8 +131,9 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
     Returns:
         As for `score_ranking`, and:
 
-        - ``authors_fail``: whether the authors' code fails on the question. If so, the question has no accuracy and no
-          prediction, and lowers ``coverage``: the authors have no answer to compare with. Its likelihoods are logged
+        - ``authors_fail``: whether the authors' code fails on the question. If so, the question has
+          no accuracy and no prediction, and lowers ``coverage``: the authors have no answer to
+          compare with. Its likelihoods are logged
         - ``authors_fail_ids``: the sample id of such a question, else None
 
     Raises:
@@ -143,7 +153,8 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
 
 
 def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench that was ranked after the clips of `visuals.published_clips`.
+    """Score one question of EgoPlan-Bench that was ranked after the clips of
+    `visuals.published_clips`.
 
     Args:
         doc, responses: As for `score_published_video`.
@@ -151,7 +162,8 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     Returns:
         As for `score_published_video`, and:
 
-        - ``past_observation``: whether a frame after the observation is shown, or would be without a ready clip
+        - ``past_observation``: whether a frame after the observation is shown, or would be without
+          a ready clip
         - ``acc_within``: ``acc``, absent if such a frame is shown
 
     Raises:
@@ -174,7 +186,9 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     """
     clips = clips_as_published(doc)
     values = _score_published(doc, responses, authors_fail=clips.authors_fail)
-    runs_past = any(number > doc["current_observation_frame"] for clip in clips.frames for number in clip)
+    runs_past = any(
+        number > doc["current_observation_frame"] for clip in clips.frames for number in clip
+    )
     within = {"acc_within": values["acc"]} if "acc" in values and not runs_past else {}
     return values | within | {"past_observation": {"runs_past": runs_past}}
 
@@ -187,9 +201,10 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Returns:
         - ``ties``
-        - ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``, ``logprob``,
-          ``num_tokens`` and ``is_greedy``
-        - ``ranking_audits`` and ``ranking_audit_difference`` if the backend reports its computation paths
+        - ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
+          ``logprob``, ``num_tokens`` and ``is_greedy``
+        - ``ranking_audits`` and ``ranking_audit_difference`` if the backend reports its computation
+          paths
         - ``num_questions`` and the values of `covered`
         - ``media`` if the question is shown from a ready clip
 
@@ -212,10 +227,11 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
         replies: A list of one text.
 
     Returns:
-        - ``acc`` and the accuracy of the question's source, both over all questions: a reply without a readable letter
-          is wrong
+        - ``acc`` and the accuracy of the question's source, both over all questions: a reply
+          without a readable letter is wrong
         - ``unparsed``: 1 if the reply has no readable letter, else 0
-        - ``truncated``, ``truncated_of``: whether the limit on new tokens ended the reply; None if unknown
+        - ``truncated``, ``truncated_of``: whether the limit on new tokens ended the reply; None if
+          unknown
         - ``predictions``, ``split_size``, ``question_set``, ``num_questions``
         - ``coverage``: any reply covers its question
         - ``media`` if the question is shown from a ready clip
@@ -231,16 +247,18 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
-    r"""Score one validation question of EgoPlan-Bench that was answered after a summary and a description (App. B.2).
+    r"""Score one validation question of EgoPlan-Bench that was answered after a summary and a
+    description (App. B.2).
 
     Args:
         doc, replies: As for `score_reply`.
 
     Returns:
-        As for `score_reply`, but a reply without a readable letter is counted in ``unparsed``, has no accuracy and
-        lowers ``coverage``. Also:
+        As for `score_reply`, but a reply without a readable letter is counted in ``unparsed``, has
+        no accuracy and lowers ``coverage``. Also:
 
-        - ``incomplete``: 1 if the reply lacks a part, or they are in another order, as in a truncated reply; else 0
+        - ``incomplete``: 1 if the reply lacks a part, or they are in another order, as in a
+          truncated reply; else 0
         - ``predictions``: with the texts of ``progress`` and ``observation``, None if missing
 
     >>> doc = {
@@ -285,7 +303,9 @@ def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["acc"] == values["acc_daily_life"], values["acc"]
     (True, {'score': 1.0, 'video_id': '0a1b'})
     """
-    return _score_ranking(doc, responses, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"])
+    return _score_ranking(
+        doc, responses, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"]
+    )
 
 
 def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
@@ -308,14 +328,15 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def score_published_letter(doc: Doc, replies: Sequence[str]) -> Values:
-    """Score one question of EgoPlan-Bench2 that was answered in writing as the authors' eval.py does.
+    """Score one question of EgoPlan-Bench2 that was answered in writing as the authors' eval.py
+    does.
 
     Args:
         doc, replies: As for `score_reply`.
 
     Returns:
-        As for `score_planning_letter`, but the accuracies and the prediction are those of `first_letter`. The accuracy
-        of the letter that a reply clearly claims is ``acc_clear``.
+        As for `score_planning_letter`, but the accuracies and the prediction are those of
+        `first_letter`. The accuracy of the letter that a reply clearly claims is ``acc_clear``.
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "A",
@@ -334,16 +355,18 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     Args:
         benchmark: ``egoplan`` or ``egoplan_bench2``.
         name: Name of the pipeline in `load_presets`.
-        doc: Row of the prepared dataset. In lm-eval, ``shown`` contains the settings of its visual input.
-        replies: A list of one reply as generated, with its thoughts. If the pipeline ranks, the responses for
-            `score_published_video`.
+        doc: Row of the prepared dataset. In lm-eval, ``shown`` contains the settings of its visual
+            input.
+        replies: A list of one reply as generated, with its thoughts. If the pipeline ranks, the
+            responses for `score_published_video`.
 
     Returns:
-        - As for `score_published_video` if the pipeline ranks. Else as for `score_reply` or `score_planning_letter`,
-          but the accuracies, the prediction and ``unparsed`` are those of the pipeline's reader. The accuracy of the
-          letter that a reply clearly claims is ``acc_clear``.
-        - ``unknown_fields``: `Preset.open_fields`, and whether images are shown instead of the pipeline's video;
-          ``none`` without any
+        - As for `score_published_video` if the pipeline ranks. Else as for `score_reply` or
+          `score_planning_letter`, but the accuracies, the prediction and ``unparsed`` are those of
+          the pipeline's reader. The accuracy of the letter that a reply clearly claims is
+          ``acc_clear``.
+        - ``unknown_fields``: `Preset.open_fields`, and whether images are shown instead of the
+          pipeline's video; ``none`` without any
 
     Raises:
         LmmsEgoplanError, ValueError: As for `score_published_video`.
@@ -362,10 +385,14 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     if preset.parser == LIKELIHOOD:
         values = score_published_video(doc, replies)
     else:
-        values = (score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter)(doc, replies)
+        values = (score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter)(
+            doc, replies
+        )
         letter = READERS[preset.parser](replies[0])
         values = _read_otherwise(doc, values, letter) | {"unparsed": _scored(doc, letter is None)}
-    shown_as_images = doc.get("shown", {}).get("media", preset.media["media"]) != preset.media["media"]
+    shown_as_images = (
+        doc.get("shown", {}).get("media", preset.media["media"]) != preset.media["media"]
+    )
     unknown = [*preset.open_fields, *(["video (shown as images)"] if shown_as_images else [])]
     return values | {"unknown_fields": {"fields": ", ".join(unknown) or "none"}}
 
@@ -403,8 +430,10 @@ def num_predictions(values: Sequence[dict[str, Any]]) -> int:
 def _score_published(doc: Doc, responses: Sequence[Any], *, authors_fail: bool) -> Values:
     if any(parse_loglikelihood(response).use is None for response in responses):
         raise LmmsEgoplanError(
-            f"question {doc['sample_id']}: this task also scores the token that ends an answer; this backend does "
-            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
+            f"question {doc['sample_id']}: this task also scores the token that ends an answer; "
+            "this backend does "
+            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker "
+            "in lm-eval, or the "
             "task without _published"
         )
     values = score_ranking(doc, responses)
@@ -414,14 +443,24 @@ def _score_published(doc: Doc, responses: Sequence[Any], *, authors_fail: bool) 
         values["predictions"] = values["predictions"] | {"prediction": None}
         values["coverage"] = values["coverage"] | {"scored": False}
     failed_id = doc["sample_id"] if authors_fail else None
-    return values | {"authors_fail": {"fails": authors_fail}, "authors_fail_ids": {"sample_id": failed_id}}
+    return values | {
+        "authors_fail": {"fails": authors_fail},
+        "authors_fail_ids": {"sample_id": failed_id},
+    }
 
 
 def _score_ranking(doc: Doc, responses: Sequence[Any], part: str, official: int) -> Values:
     values, ranking = _rank(doc, responses, official)
-    choices = {"acc": ranking.by_mean, "acc_sum": ranking.by_sum, "acc_bytes": ranking.by_bytes, part: ranking.by_mean}
+    choices = {
+        "acc": ranking.by_mean,
+        "acc_sum": ranking.by_sum,
+        "acc_bytes": ranking.by_bytes,
+        part: ranking.by_mean,
+    }
     gold = LETTERS.index(doc["golden_choice_idx"])
-    return {name: _scored(doc, choice == gold) for name, choice in choices.items() if choice is not None} | values
+    return {
+        name: _scored(doc, choice == gold) for name, choice in choices.items() if choice is not None
+    } | values
 
 
 def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> Values:
@@ -442,10 +481,17 @@ def _truncation(reply: str) -> Values:
 
 
 def _read_otherwise(doc: Doc, values: Values, letter: str | None) -> Values:
-    """Replace accuracies and prediction with those of another reader's letter; the accuracy becomes ``acc_clear``."""
+    """Replace accuracies and prediction with those of another reader's letter; the accuracy becomes
+    ``acc_clear``.
+    """
     part = DOMAIN_METRIC[doc["domain"]] if doc.get("domain") else SOURCE_METRIC[doc["video_source"]]
     right = _scored(doc, letter == doc["golden_choice_idx"])
-    return values | {"acc": right, part: right, "predictions": _prediction(doc, letter), "acc_clear": values["acc"]}
+    return values | {
+        "acc": right,
+        part: right,
+        "predictions": _prediction(doc, letter),
+        "acc_clear": values["acc"],
+    }
 
 
 def _rank(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:
@@ -456,7 +502,9 @@ def _rank(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ra
         "ties": {"tied": ranking.tied},
         "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
     }
-    return values | audit_values(scores) | _counts(doc, official, scored=letter is not None), ranking
+    return values | audit_values(scores) | _counts(
+        doc, official, scored=letter is not None
+    ), ranking
 
 
 def _scored(doc: Doc, score: float) -> dict[str, Any]:
@@ -472,7 +520,11 @@ def _counts(doc: Doc, official: int, *, scored: bool) -> Values:
     return {
         **covered(doc, official, scored, origin),
         "num_questions": {"sample_id": doc["sample_id"]},
-        **({} if doc.get("clip_frames") is None else {"media": {"media": doc.get("media") or READY_CLIPS}}),
+        **(
+            {}
+            if doc.get("clip_frames") is None
+            else {"media": {"media": doc.get("media") or READY_CLIPS}}
+        ),
     }
 
 

@@ -1,4 +1,7 @@
-"""Ask EgoPlan-Bench and EgoPlan-Bench2 as published pipelines do. ``presets.yaml`` describes the pipelines."""
+"""Ask EgoPlan-Bench and EgoPlan-Bench2 as published pipelines do.
+
+``presets.yaml`` describes the pipelines.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,7 +11,16 @@ from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, tuned_opening
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.paths import module_yaml
 
-FIELDS = ("prompt", "media", "observation", "option_order", "decoding", "thinking", "parser", "subset")
+FIELDS = (
+    "prompt",
+    "media",
+    "observation",
+    "option_order",
+    "decoding",
+    "thinking",
+    "parser",
+    "subset",
+)
 LIKELIHOOD = "likelihood"
 """`Preset.parser` of pipelines that rank the options by likelihood. They have no decoding."""
 
@@ -22,16 +34,20 @@ class Preset(NamedTuple):
         source: Repository and commit, or paper.
         prompt: Text with the fields that `prompt_of` describes.
         media: Settings of `Visuals.visual_input`, without the observation.
-        observation: ``last frame`` (of the media), ``separate`` (also an image after the media), or in words.
+        observation: ``last frame`` (of the media), ``separate`` (also an image after the media), or
+            in words.
         option_order: ``stored``, or in words.
-        decoding: Generation arguments, by transformers' names. ``do_sample: null`` leaves sampling to the model.
-        thinking: Whether the model thinks first: ``off``, ``on``, ``asked for`` (by the prompt), ``per checkpoint``.
+        decoding: Generation arguments, by transformers' names. ``do_sample: null`` leaves sampling
+            to the model.
+        thinking: Whether the model thinks first: ``off``, ``on``, ``asked for`` (by the prompt),
+            ``per checkpoint``.
         parser: Name in `readers.READERS`, or `LIKELIHOOD`.
         subset: The questions, in words.
-        pixels: Limits on the pixels of an image and of a video frame, by the names of the backends' arguments; empty
-            if the source states none.
+        pixels: Limits on the pixels of an image and of a video frame, by the names of the backends'
+            arguments; empty if the source states none.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
-        gaps: By field that the source states in part, or that is followed in part: what is missing, in words.
+        gaps: By field that the source states in part, or that is followed in part: what is missing,
+            in words.
     """
 
     name: str
@@ -83,7 +99,8 @@ def load_presets(benchmark: str) -> dict[str, Preset]:
 
 
 def stated_pixels(name: str) -> Mapping[str, int]:
-    """Return the limits on pixels of a pipeline, which are equal for its benchmarks; empty if it states none.
+    """Return the limits on pixels of a pipeline, which are equal for its benchmarks; empty if it
+    states none.
 
     >>> stated_pixels("mimo")["max_pixels"], stated_pixels("official")
     (3211264, {})
@@ -94,29 +111,36 @@ def stated_pixels(name: str) -> Mapping[str, int]:
 
 @cache
 def load_prompts(benchmark: str) -> dict[str, Preset]:
-    """Return, by name, the presets of a benchmark, and presets with the prompts of sources that state little else."""
+    """Return, by name, the presets of a benchmark, and presets with the prompts of sources that
+    state little else.
+    """
     presets = load_presets(benchmark)
     letters = next(preset for preset in presets.values() if preset.parser != LIKELIHOOD)
     alone = module_yaml(__file__)[benchmark].get("prompts", {})
-    return presets | {name: letters._replace(name=name, prompt=text) for name, text in alone.items()}
+    return presets | {
+        name: letters._replace(name=name, prompt=text) for name, text in alone.items()
+    }
 
 
 def prompt_of(preset: Preset, doc: Doc) -> str:
     """Return the prompt of a question.
 
-    Fields of the template: ``question`` (the record's), ``goal``, ``options`` (lines ``A. text``), ``progress`` ("the
-    progress shown in the video and ", empty without past actions), ``task`` (`tuned_opening` with the goal as it is,
-    as in lmms-eval's task).
+    Fields of the template: ``question`` (the record's), ``goal``, ``options`` (lines ``A. text``),
+    ``progress`` ("the progress shown in the video and ", empty without past actions), ``task``
+    (`tuned_opening` with the goal as it is, as in lmms-eval's task).
     """
     goal = doc["task_goal"]
-    options = "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True))
+    options = "\n".join(
+        f"{letter}. {choice}" for letter, choice in zip(LETTERS, doc["choices"], strict=True)
+    )
     progress = "the progress shown in the video and " if doc["past_actions"] else ""
     fields = {"goal": goal, "options": options, "progress": progress, "task": tuned_opening(goal)}
     return preset.prompt.format(question=doc["question"], **fields)
 
 
 def rotated(doc: Doc, shift: int) -> dict[str, Any]:
-    """Return a question whose options are moved down by `shift` positions, cyclically, and its right letter with them.
+    """Return a question whose options are moved down by `shift` positions, cyclically, and its
+    right letter with them.
 
     >>> rotated({"choices": ["w", "x", "y", "z"], "golden_choice_idx": "D"}, 1)
     {'choices': ['z', 'w', 'x', 'y'], 'golden_choice_idx': 'A'}
@@ -124,4 +148,8 @@ def rotated(doc: Doc, shift: int) -> dict[str, Any]:
     choices = list(doc["choices"])
     shift %= len(choices)
     right = (LETTERS.index(doc["golden_choice_idx"]) + shift) % len(choices)
-    return {**doc, "choices": choices[-shift:] + choices[:-shift], "golden_choice_idx": LETTERS[right]}
+    return {
+        **doc,
+        "choices": choices[-shift:] + choices[:-shift],
+        "golden_choice_idx": LETTERS[right],
+    }

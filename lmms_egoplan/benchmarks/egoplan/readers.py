@@ -1,6 +1,7 @@
 r"""Read a written answer as each published pipeline does, wrong behaviour included.
 
-`presets.yaml` names the pipelines and their commits. A reader gets a reply as generated, with its thoughts.
+`presets.yaml` names the pipelines and their commits. A reader gets a reply as generated, with its
+thoughts.
 """
 
 import re
@@ -10,13 +11,23 @@ from functools import partial
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.reply import OPENINGS, first_letter, parse_letter
 
-# extract_characters_regex in lmms-eval's tasks/egoplan/utils.py removes only the first six of eval.py's openings.
+# extract_characters_regex in lmms-eval's tasks/egoplan/utils.py removes only the first six of
+# eval.py's openings.
 _LMMS_EVAL_OPENINGS = OPENINGS[:6]
-# strip_answer and process_multiple_choice in flagevalmm/evaluator/pre_process.py. Its patterns "[INST]" and "[/INST]"
-# are sets of characters, and each of them is removed.
+# strip_answer and process_multiple_choice in flagevalmm/evaluator/pre_process.py. Its patterns
+# "[INST]" and "[/INST]" are sets of characters, and each of them is removed.
 _REMOVED = ("The", "If", *"INST/")
 _KEY_WORDS = (
-    *("boxed", "Answer:", "Answer is", "answer is", "option is", "Correct option", "correct option", "Answer"),
+    *(
+        "boxed",
+        "Answer:",
+        "Answer is",
+        "answer is",
+        "option is",
+        "Correct option",
+        "correct option",
+        "Answer",
+    ),
     *("answer", "故选", "选择", "正确选项为", "答案选", "答案为", "答案是", "因此", "答案"),
 )
 _THOUGHT_END = "</think>"
@@ -32,10 +43,12 @@ _ANSWER_TAG = re.compile(r"<answer>\s*([A-Z]?).*?</answer>", re.DOTALL)
 
 
 def first_capital(reply: str) -> str | None:
-    """Read a reply as FlagEvalMM does: the first capital after the last key word, whichever letter it is.
+    """Read a reply as FlagEvalMM does: the first capital after the last key word, whichever letter
+    it is.
 
-    The first ``</think>`` ends the thought. "The", "If" and each of the letters I, N, S and T are removed first. If the
-    rest starts with ``X.``, the letter is X. A reply of one character is that character in upper case.
+    The first ``</think>`` ends the thought. "The", "If" and each of the letters I, N, S and T are
+    removed first. If the rest starts with ``X.``, the letter is X. A reply of one character is that
+    character in upper case.
 
     >>> first_capital("Answer: B. Because"), first_capital("Based on the video, A"), first_capital("Let me see. B")
     ('B', 'B', 'L')
@@ -49,16 +62,20 @@ def first_capital(reply: str) -> str | None:
         for text in _REMOVED:
             reply = reply.replace(text, "")
         reply = reply.strip()
-        words = [] if re.match(r"[A-Z]\.", reply) else [word for word in _KEY_WORDS if word in reply]
+        words = (
+            [] if re.match(r"[A-Z]\.", reply) else [word for word in _KEY_WORDS if word in reply]
+        )
         reply = reply.split(words[0])[-1] if words else reply
     letter = re.search("[A-Z]", reply)
     return letter and letter[0]
 
 
 def boxed(reply: str) -> str | None:
-    r"""Read a reply as MiMo-Embodied does: the last box must contain the letter and nothing else, in either case.
+    r"""Read a reply as MiMo-Embodied does: the last box must contain the letter and nothing else,
+    in either case.
 
-    Without a box, the text after the first ``</think>`` must be the letter; without that tag, the whole reply.
+    Without a box, the text after the first ``</think>`` must be the letter; without that tag, the
+    whole reply.
 
     >>> boxed(r"A? No. \boxed{b}"), boxed("<think>A</think> C"), boxed("B."), boxed(r"\boxed{B. open}")
     ('B', 'C', None, None)
@@ -68,21 +85,28 @@ def boxed(reply: str) -> str | None:
 
 
 def last_bracketed(reply: str) -> str | None:
-    """Read a reply as PhysBrainEvalKit does: the last ``Answer: (X)``, the last ``(X)``, or the first word A to D.
+    """Read a reply as PhysBrainEvalKit does: the last ``Answer:
+    (X)``, the last ``(X)``, or the first word A to D.
 
     Case does not matter, so the article "a" is an A. A thought is read like any other text.
 
     >>> last_bracketed("Answer: (B), not (C)"), last_bracketed("(B) or (C)"), last_bracketed("Take a cup. B")
     ('B', 'C', 'A')
     """
-    letters = _ANSWER_BRACKETED.findall(reply)[-1:] or _BRACKETED.findall(reply)[-1:] or _WORD.findall(reply)[:1]
+    letters = (
+        _ANSWER_BRACKETED.findall(reply)[-1:]
+        or _BRACKETED.findall(reply)[-1:]
+        or _WORD.findall(reply)[:1]
+    )
     return letters[0].upper() if letters else None
 
 
 def last_bracketed_in_answer(reply: str) -> str | None:
-    """Read a reply as PhysBrainEvalKit does with ``--thinking_model``: `last_bracketed` of the first answer tag.
+    """Read a reply as PhysBrainEvalKit does with ``--thinking_model``:
+    `last_bracketed` of the first answer tag.
 
-    The first ``</think>`` ends the thought, which is removed first. Without an answer tag, the rest is read.
+    The first ``</think>`` ends the thought, which is removed first. Without an answer tag, the rest
+    is read.
 
     >>> last_bracketed_in_answer("<think>A</think>C <answer>(B)</answer>")
     'B'
@@ -93,10 +117,12 @@ def last_bracketed_in_answer(reply: str) -> str | None:
 
 
 def answer_tag(reply: str) -> str | None:
-    """Read a reply as SEED-Bench-R1 does: the first character in the first answer tag, if it is a capital.
+    """Read a reply as SEED-Bench-R1 does: the first character in the first answer tag, if it is a
+    capital.
 
-    infer.py also compares reply and right letter with math-verify. That never agrees: a bare letter is no expression
-    for its parser, so the right answer is always empty (tried with math-verify 0.5.2).
+    infer.py also compares reply and right letter with math-verify. That never agrees: a bare letter
+    is no expression for its parser, so the right answer is always empty (tried with math-verify
+    0.5.2).
 
     >>> answer_tag("<answer> B. open</answer>"), answer_tag("<answer>(B)</answer>"), answer_tag("B")
     ('B', None, None)

@@ -1,6 +1,7 @@
 """Read the annotation files of EgoPlan-Bench and EgoPlan-Bench2, and check every record.
 
-The end of the module reads the results of human verification: the files that ``annotate export`` writes.
+The end of the module reads the results of human verification: the files that ``annotate export``
+writes.
 """
 
 import csv
@@ -34,7 +35,8 @@ VIDEO_ID = {
 # Prefix of the demo's video ids. Scores over them are not comparable with published ones.
 RENDERED = "rendered"
 
-# In EgoPlan-Bench's published files, the key of the list of records, if there is one, is the file's name.
+# In EgoPlan-Bench's published files, the key of the list of records, if there is one, is the file's
+# name.
 LIST_KEYS = EGOPLAN.files
 
 # EgoPlan-Bench2's annotations.
@@ -52,7 +54,8 @@ class _Context(TypedDict):
     """Facts about the file that validators need.
 
     first: Number of the first frame of the record's video.
-    is_private: True if records must not have an answer, false if they must have one, None if answers are ignored.
+    is_private: True if records must not have an answer, false if they must have one, None if
+    answers are ignored.
     """
 
     first: int
@@ -99,14 +102,16 @@ class Shown(Checked):
         sample_id: Unique in its file. Subclasses set the type.
         video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
         current_observation_frame: The last frame that a model may see.
-        past_actions: The progress, ordered by start; empty before the first step. An action may end after the
-            observation.
+        past_actions: The progress, ordered by start; empty before the first step. An action may end
+            after the observation.
     """
 
     sample_id: Any
     task_goal: Text
     question: Text
-    video_source: Annotated[Literal["EpicKitchens", "Ego4D"], Expected(f"{EPIC_KITCHENS!r} or {EGO4D!r}")]
+    video_source: Annotated[
+        Literal["EpicKitchens", "Ego4D"], Expected(f"{EPIC_KITCHENS!r} or {EGO4D!r}")
+    ]
     video_id: Any
     current_observation_frame: _Frame
     past_actions: list[PastAction] = Field(validation_alias="task_progress_metadata")
@@ -116,13 +121,19 @@ class Shown(Checked):
     def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
         source = info.data.get("video_source")
         if source and (not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id)):
-            raise expected(f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}")
+            raise expected(
+                f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}"
+            )
         return video_id
 
     @property
     def first_frame(self) -> int:
         """The first frame that a model may see; the observation if there are no past actions."""
-        return self.past_actions[0].start_frame if self.past_actions else self.current_observation_frame
+        return (
+            self.past_actions[0].start_frame
+            if self.past_actions
+            else self.current_observation_frame
+        )
 
     @property
     def frames(self) -> range:
@@ -164,7 +175,10 @@ class Question(Shown):
     @field_validator("golden_choice_idx", "answer")
     @classmethod
     def _check_private(cls, label: Any, info: ValidationInfo) -> Any:
-        """Reject a label if answers are private: the file is of another split. Drop it if answers are ignored."""
+        """Reject a label if answers are private: the file is of another split.
+
+        Drop it if answers are ignored.
+        """
         is_private = _context(info)["is_private"]
         if is_private and label is not None and (not isinstance(label, str) or label.strip()):
             raise expected("no value, because the answers of this split are private")
@@ -209,14 +223,15 @@ class Bench2Record(Question):
 
     Attributes:
         question: Absent in the file; made from the goal.
-        video_source, video_id: Absent in the file. The sample's id starts with the id of its Ego4D video.
-        domain: One of `DOMAINS`.
-        scenario: One of 24.
-        task_start_frame: The first frame that a model may see.
+        video_source, video_id: Absent in the file. The sample's id starts with the id of its Ego4D
+        video. domain: One of `DOMAINS`. scenario: One of 24. task_start_frame: The first frame that
+        a model may see.
     """
 
     sample_id: Annotated[
-        str, Predicate(_BENCH2_ID.fullmatch), Expected("a video id, an underscore and a number, as a text")
+        str,
+        Predicate(_BENCH2_ID.fullmatch),
+        Expected("a video id, an underscore and a number, as a text"),
     ]
     question: Text = Field(default=None, validate_default=True)
     video_source: Annotated[Literal["Ego4D"], Expected(f"{EGO4D!r}")] = "Ego4D"
@@ -258,8 +273,8 @@ def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
 
     Args:
         path: JSON file with a list of records, or an object with such a list under one key.
-        split: ``"val"``: every record must have the right choice. ``"test"``: no record may have one. None: the right
-            choice is ignored.
+        split: ``"val"``: every record must have the right choice. ``"test"``: no record may have
+            one. None: the right choice is ignored.
 
     Returns:
         The records in the file's order.
@@ -267,8 +282,13 @@ def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
     Raises:
         LmmsEgoplanError: See `read_records`.
     """
-    other_split = "val (the file with answers)" if split == "test" else "test (the file without answers)"
-    hint = f"check that this is EgoPlan's annotation file for the {split} split, or use --split {other_split}"
+    other_split = (
+        "val (the file with answers)" if split == "test" else "test (the file without answers)"
+    )
+    hint = (
+        f"check that this is EgoPlan's annotation file for the {split} split, or use --split "
+        f"{other_split}"
+    )
     if split is None:
         hint = "check that this is EgoPlan's annotation file"
     is_private = None if split is None else split == "test"
@@ -304,14 +324,16 @@ def read_records(
         path: JSON file with a list of records, or an object with such a list under one key.
         key: The list's key, needed if the object contains several lists.
         hint: Advice to add to an error about wrong records.
-        is_private: True if records must not have an answer, false if they must have one, None to ignore answers.
+        is_private: True if records must not have an answer, false if they must have one, None to
+            ignore answers.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or records are wrong. Names the number of problems and the first 20,
-            each with the record's position (from 0), sample_id, field and value.
+        LmmsEgoplanError: The file cannot be read, or records are wrong. Names the number of
+            problems and the first 20, each with the record's position (from 0), sample_id, field
+            and value.
     """
     raw_records = load_list(path, key)
     records: list[AnyRecord] = []
@@ -325,7 +347,10 @@ def read_records(
         flaws += _order_flaws(fields, first)
         if record is not None:
             records.append(record)
-        if sample_id is not None and (earlier := first_use.setdefault(quoted(sample_id), index)) != index:
+        if (
+            sample_id is not None
+            and (earlier := first_use.setdefault(quoted(sample_id), index)) != index
+        ):
             flaws.append(f"sample_id: already used by record {earlier}")
         problems += [f"record {index}, sample_id {quoted(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
@@ -334,13 +359,17 @@ def read_records(
         raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problems in {len(raw_records)} records; {hint}\n{listing(problems)}"
+            f"{path}: {len(problems)} problems in {len(raw_records)} records; "
+            f"{hint}\n{listing(problems)}"
         )
     return records
 
 
 def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
-    """Yield past actions that start before an earlier one or after the observation. Other values are ignored."""
+    """Yield past actions that start before an earlier one or after the observation.
+
+    Other values are ignored.
+    """
     actions = raw.get("task_progress_metadata")
     previous, last = first, raw.get("current_observation_frame")
     for position, action in enumerate(actions if isinstance(actions, list) else []):
@@ -366,12 +395,15 @@ def load_list(path: Path, key: str) -> list[Any]:
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
-            raise LmmsEgoplanError(f"{path}: {', '.join(map(quoted, content.repeated))}: {REPEATED}")
+            raise LmmsEgoplanError(
+                f"{path}: {', '.join(map(quoted, content.repeated))}: {REPEATED}"
+            )
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         content = next(iter(lists.values())) if len(lists) == 1 else lists.get(key)
     if not isinstance(content, list):
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records, or an object with such a list under its only key or under {key!r}"
+            f"{path}: expected a list of records, or an object with such a list under "
+            f"its only key or under {key!r}"
         )
     if not content:
         raise LmmsEgoplanError(f"{path}: the list of records is empty")
@@ -390,7 +422,8 @@ def _download() -> Path:
             return Path(hf_hub_download(HUB_DATASET, BENCH2_FILE, repo_type="dataset"))
     except Exception as error:  # The hub's client and the network raise many kinds of errors.
         raise LmmsEgoplanError(
-            f"cannot download {BENCH2_FILE} of the dataset {HUB_DATASET} from the hub: {error}. Download it from "
+            f"cannot download {BENCH2_FILE} of the dataset {HUB_DATASET} from the hub: {error}. "
+            "Download it from "
             f"https://huggingface.co/datasets/{HUB_DATASET}, and pass the file instead of {HUB}"
         ) from error
 
@@ -414,10 +447,13 @@ AGREED = "agree with the record"
 
 
 def read_checked(folders: Sequence[Path]) -> Verified:
-    """Read the results for the questions that enough people have answered. Later folders override earlier ones.
+    """Read the results for the questions that enough people have answered.
+
+    Later folders override earlier ones.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read or is malformed. The message names the file or its folder.
+        LmmsEgoplanError: A file cannot be read or is malformed. The message names the file or its
+            folder.
     """
     checked: Verified = {}
     for folder in folders:
@@ -425,7 +461,9 @@ def read_checked(folders: Sequence[Path]) -> Verified:
             if (folder / KEPT).is_file():
                 records = load_list(folder / KEPT, LIST_KEYS["val"])
                 for record in records:
-                    checked[int(record["sample_id"]), str(record["golden_choice_idx"])] = record.get(DECIDED, AGREED)
+                    checked[int(record["sample_id"]), str(record["golden_choice_idx"])] = (
+                        record.get(DECIDED, AGREED)
+                    )
             if (folder / REJECTED).is_file():
                 for row in csv.DictReader(read_text(folder / REJECTED).splitlines()):
                     reason = row["reason"].partition(":")[0]
@@ -433,7 +471,8 @@ def read_checked(folders: Sequence[Path]) -> Verified:
                         checked[int(row["sample_id"]), row["record"]] = reason
         except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise LmmsEgoplanError(
-                f"{folder}: {KEPT} or {REJECTED} does not have the form that annotate export writes "
+                f"{folder}: {KEPT} or {REJECTED} does not have the form that annotate export "
+                "writes "
                 f"({type(error).__name__}: {error}); export the labels again"
             ) from error
     return checked

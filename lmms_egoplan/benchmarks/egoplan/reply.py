@@ -1,9 +1,10 @@
 r"""Read the one letter that a written answer claims.
 
-    read letter = marked (``\boxed{B}``, JSON), or stated ("the answer is B"), or the first or last line ("B. text")
+    read letter = marked (``\boxed{B}``, JSON), or stated ("the answer is B"), or the first or last
+    line ("B. text")
 
-The patterns for claims expect the lines that `_lines` returns: half-width characters, single spaces, round brackets, no
-emphasis.
+The patterns for claims expect the lines that `_lines` returns: half-width characters, single
+spaces, round brackets, no emphasis.
 """
 
 import ast
@@ -38,7 +39,11 @@ _PAIR = re.compile(r"<(?P<name>[a-zA-Z]\w{0,30})>(?P<text>[^<>]{1,200})</(?P=nam
 _UNSEEN = re.compile("^[ \\t]*```[\\w-]*[ \\t]*$|[\u200b-\u200f\u2060\ufe0f\ufeff]", re.MULTILINE)
 # Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
 _SIGNS = dict(
-    zip(map(ord, "[{【「『\u3014]}】」』\u3015、\u2018\u2019\u2013\u2014"), "(((((()))))).''--", strict=True)
+    zip(
+        map(ord, "[{【「『\u3014]}】」』\u3015、\u2018\u2019\u2013\u2014"),
+        "(((((()))))).''--",
+        strict=True,
+    )
 ) | {ord("。"): ". "}
 _LOOK_BACK = 300
 # Values of members that have nothing to say.
@@ -47,8 +52,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;)])\s+|\n")
 # Objects that are nested deeper are read as text.
 _MOST_DEPTH = 20
 
-# Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source
-# joins by a missing comma, so "Best answer: C" is read as B.
+# Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs
+# that its source joins by a missing comma, so "Best answer: C" is read as B.
 OPENINGS = (
     *("The best answer is", "The correct answer is", "The answer is", "The answer"),
     *("The best option isThe correct option is", "Best answer:Best option:", "Answer:", "Option:"),
@@ -63,25 +68,27 @@ _Texts = Mapping[str, str]
 def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     r"""Read the one letter that a reply claims; None if it claims none or several.
 
-    Thoughts are removed first; an unfinished thought makes the reply unreadable. If the reply has ``\boxed{B}`` or
-    GLM's box, or otherwise a tag or a member of a JSON object that is named after an answer, only these marks are read.
-    They must agree with each other, and with any claim in the text around them. An object must not take its answer back
-    by a false member, another letter or choice, or an answer in an inner object.
+    Thoughts are removed first; an unfinished thought makes the reply unreadable. If the reply has
+    ``\boxed{B}`` or GLM's box, or otherwise a tag or a member of a JSON object that is named after
+    an answer, only these marks are read. They must agree with each other, and with any claim in the
+    text around them. An object must not take its answer back by a false member, another letter or
+    choice, or an answer in an inner object.
 
     Otherwise, a claim is one of these:
 
-    * The last line states the answer: ``The answer is B.``, ``The best choice is therefore B. text``. Earlier lines may
-      contain other letters.
-    * The first line states the answer, or it is the letter, marked as an option or followed by its choice's text:
-      ``B``, ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter is a separate word anywhere, as in ``A or B``
-      or ``A cat``.
+    * The last line states the answer: ``The answer is B.``, ``The best choice is therefore B.
+      text``. Earlier lines may contain other letters.
+    * The first line states the answer, or it is the letter, marked as an option or followed by its
+      choice's text: ``B``, ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter is a
+      separate word anywhere, as in ``A or B`` or ``A cat``.
     * A line in between states the answer, and no other letter is a separate word anywhere.
     * The last line is the letter with its choice's text, and no other line begins with a letter.
-    * The first or the last sentence is a statement in any language that `stated_letter` knows, such as the text of a
-      choice alone.
+    * The first or the last sentence is a statement in any language that `stated_letter` knows, such
+      as the text of a choice alone.
 
-    If claims differ, a letter is followed by another choice's text, or words such as "wait, no" or a sentence such as
-    "Incorrect." follow, no letter is read. Nor is one in a tag or command that may cross it out.
+    If claims differ, a letter is followed by another choice's text, or words such as "wait, no" or
+    a sentence such as "Incorrect." follow, no letter is read. Nor is one in a tag or command that
+    may cross it out.
 
     Args:
         choices: Texts of the choices, in the letters' order.
@@ -95,7 +102,9 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     """
     spoken = without_reasons(without_thinking(reply) or "")
     # A thought may also begin after other text.
-    if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
+    if spoken is None or any(
+        without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)
+    ):
         return None
     plain_choices = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
     texts = {letter: text for letter, text in zip(LETTERS, plain_choices, strict=False) if text}
@@ -109,13 +118,13 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
 def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
     r"""Read a reply to `REASONED`: the letter of its last part, and its parts as they are named.
 
-    The letter is read by `parse_letter` from the plan. Without a plan, it is read from the last line, so that a reply
-    that ends in the summary or the description claims nothing; without any named part, from the whole reply. If a name
-    occurs several times, its last text counts.
+    The letter is read by `parse_letter` from the plan. Without a plan, it is read from the last
+    line, so that a reply that ends in the summary or the description claims nothing; without any
+    named part, from the whole reply. If a name occurs several times, its last text counts.
 
     Returns:
-        The letter or None, and the texts of ``progress``, ``observation`` and ``plan``, in the order of the reply. A
-        part without a name is missing.
+        The letter or None, and the texts of ``progress``, ``observation`` and ``plan``, in the
+        order of the reply. A part without a name is missing.
 
     >>> parse_reasoned("**Task progress:** lid off\nCurrent observation: A spoon.\nNext action: B")
     ('B', {'progress': 'lid off', 'observation': 'A spoon.', 'plan': 'B'})
@@ -126,7 +135,8 @@ def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None,
     names = list(_RE.part.finditer(spoken))
     ends = [*(name.start() for name in names), len(spoken)][1:]
     parts = {
-        str(name.lastgroup): spoken[name.end() : end].strip(" \t\n*_`") for name, end in zip(names, ends, strict=True)
+        str(name.lastgroup): spoken[name.end() : end].strip(" \t\n*_`")
+        for name, end in zip(names, ends, strict=True)
     }
     if not parts:
         return parse_letter(reply, choices), parts
@@ -134,7 +144,8 @@ def parse_reasoned(reply: str, choices: Sequence[str] = ()) -> tuple[str | None,
 
 
 def first_letter(reply: str, openings: Sequence[str] = OPENINGS) -> str | None:
-    """Read a reply as extract_characters_regex in EgoPlan-Bench2's eval.py does: the first capital A to D anywhere.
+    """Read a reply as extract_characters_regex in EgoPlan-Bench2's eval.py does: the first capital
+    A to D anywhere.
 
     Args:
         openings: Texts that are removed first, in this order.
@@ -154,7 +165,9 @@ def _read(spoken: str, texts: _Texts) -> str | None:
             letters = {_marked_letter(text, texts) for text in answers}
             around = marked.sub(" ", spoken)
             tagged = {_marked_letter(pair["text"], texts) for pair in _PAIR.finditer(around)}
-            letters |= ({_read(around, texts), *tagged} - {None}) | _mentioned(_lines(_plain(around)))
+            letters |= ({_read(around, texts), *tagged} - {None}) | _mentioned(
+                _lines(_plain(around))
+            )
             return letters.pop() if len(letters) == 1 else None
     return _letter_of(_plain(spoken), texts)
 
@@ -174,7 +187,9 @@ def _letter_of(plain: str, texts: _Texts) -> str | None:
 
 
 def _is_retracted(spoken: str, letter: str) -> bool:
-    """Return True if the last mention of the letter is denied, or if "wait, no" or "Incorrect." follows it."""
+    """Return True if the last mention of the letter is denied, or if "wait, no" or "Incorrect."
+    follows it.
+    """
     *before, after = re.split(rf"(?<!\w){letter}(?!\w)", spoken)
     is_denied = bool(before) and DENIED.search(_plain(before[-1])[-_LOOK_BACK:]) is not None
     if is_denied or RETRACTION.search(_plain(after)):
@@ -184,7 +199,8 @@ def _is_retracted(spoken: str, letter: str) -> bool:
 
 
 def _mark_answers(text: str, texts: _Texts) -> str:
-    r"""Turn each mark around an answer into a LaTeX command: GLM's box, tags, and the answers in JSON objects.
+    r"""Turn each mark around an answer into a LaTeX command:
+    GLM's box, tags, and the answers in JSON objects.
 
     If another member of an object may take the answers back, the command is empty.
 
@@ -199,7 +215,9 @@ def _mark_answers(text: str, texts: _Texts) -> str:
     parts: list[str] = []
     position = 0
     objects = [(start, end, _members(text[start:end])) for start, end in _braces(text)]
-    letters = {_marked_letter(answer, texts) for *_, members in objects for answer in _answers(members)}
+    letters = {
+        _marked_letter(answer, texts) for *_, members in objects for answer in _answers(members)
+    }
     is_doubtful = any(_takes_back(members, letters, texts) for *_, members in objects)
     for start, end, members in objects:
         answers = [*_answers(members)]
@@ -256,7 +274,11 @@ def _objects_as_lines(text: str) -> str:
     position = 0
     for start, end in _braces(text):
         members = _members(text[start:end])
-        lines = [f"{name.replace('_', ' ')}: {value}" for name, value in members if _are_texts(name, value)]
+        lines = [
+            f"{name.replace('_', ' ')}: {value}"
+            for name, value in members
+            if _are_texts(name, value)
+        ]
         if lines and not any(value is False for _, value in members):
             parts += [text[position:start], "\n".join(["", *lines, ""])]
             position = end
@@ -280,7 +302,10 @@ def _is_answer(name: Any) -> bool:
 
 
 def _answers(value: Any, *, is_answer: bool = False) -> Iterator[str]:
-    """Return the texts with the name of an answer. All objects and lists around them must have such a name, too."""
+    """Return the texts with the name of an answer.
+
+    All objects and lists around them must have such a name, too.
+    """
     if isinstance(value, str):
         if is_answer:
             yield re.sub(r"[{}\\]", " ", value)
@@ -304,20 +329,30 @@ def _has_answer(value: Any) -> bool:
 
 
 def _takes_back(value: Any, letters: Collection[str | None], texts: _Texts) -> bool:
-    """Return True if a member is false, denies, has an answer of its own, or means one letter that is not the answer.
+    """Return True if a member is false, denies, has an answer of its own, or means one letter that
+    is not the answer.
 
-    Only members of objects that may have answers are read: the outermost one, and those with the name of an answer.
+    Only members of objects that may have answers are read: the outermost one, and those with the
+    name of an answer.
     """
     for name, member in _named(value):
         if isinstance(member, bool) and (not member or is_denying_name(str(name))):
             return True
         if _is_answer(name):
-            inner = member if isinstance(member, list | tuple) and not isinstance(member, _Members) else [member]
+            inner = (
+                member
+                if isinstance(member, list | tuple) and not isinstance(member, _Members)
+                else [member]
+            )
             if any(_takes_back(part, letters, texts) for part in inner):
                 return True
             continue
         is_list = isinstance(name, str) and name.endswith("s")  # "alternatives"
-        others = {_marked_letter(text, texts) for text in _strings(member)} - {None} if not is_list else set()
+        others = (
+            {_marked_letter(text, texts) for text in _strings(member)} - {None}
+            if not is_list
+            else set()
+        )
         is_nothing = isinstance(member, str) and member.strip(" .").lower() in _NOTHING
         is_denied = isinstance(member, str) and is_denial(member) and not is_nothing
         if _has_answer(member) or is_denied or (len(others) == 1 and not others <= {*letters}):
@@ -341,10 +376,15 @@ def _plain(text: str) -> str:
 
 
 def _lines(plain: str) -> list[str]:
-    """Return the lines that are not empty. A line that announces an answer is joined with the next one."""
+    """Return the lines that are not empty.
+
+    A line that announces an answer is joined with the next one.
+    """
     lines: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
-        announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
+        announcement = (
+            f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
+        )
         if _RE.announcement.search(announcement):
             lines[-1] = announcement + line
         else:
@@ -357,7 +397,12 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
     if not lines:
         return None
     whole, first, last = "\n".join(lines), _RE.line.match(lines[0]), _RE.line.match(lines[-1])
-    stated = [claim for line in lines for claim in list(_RE.statement.finditer(line))[-1:] if _holds(claim, texts)]
+    stated = [
+        claim
+        for line in lines
+        for claim in list(_RE.statement.finditer(line))[-1:]
+        if _holds(claim, texts)
+    ]
     claims = _mentioned(lines) | (set() if _lists_all(whole, texts) else _options(lines[:1], texts))
     if len(claims) > 1:
         return None
@@ -367,23 +412,38 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
         (letter,) = claims
         without_choice = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
         return letter if {*_RE.standalone.findall(without_choice)} <= {letter} else None
-    if last is None or len(lines) == 1 or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
+    if (
+        last is None
+        or len(lines) == 1
+        or not claims | _options(lines[:-1], texts) <= {last["letter"]}
+    ):
         return None
     after, choice = _after(last, texts), texts.get(last["letter"], "\n")
-    is_whole = after is not None and not after.strip(" .!") and lines[-1].lower().rstrip(" .!").endswith(choice)
+    is_whole = (
+        after is not None
+        and not after.strip(" .!")
+        and lines[-1].lower().rstrip(" .!").endswith(choice)
+    )
     return last["letter"] if is_whole and not _RE.listing.search(lines[-2]) else None
 
 
 def _mentioned(lines: Sequence[str]) -> set[str]:
     """Return the letters that are called the answer, even if the reply denies it."""
     patterns = (_RE.mention, _RE.statement)
-    return {claim["letter"] for line in lines for pattern in patterns for claim in pattern.finditer(line)}
+    return {
+        claim["letter"]
+        for line in lines
+        for pattern in patterns
+        for claim in pattern.finditer(line)
+    }
 
 
 def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
     """Return the letters that begin lines as options."""
     claims = filter(None, map(_RE.line.match, lines))
-    return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
+    return {
+        claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None
+    }
 
 
 def _lists_all(whole: str, texts: _Texts) -> bool:
@@ -393,10 +453,14 @@ def _lists_all(whole: str, texts: _Texts) -> bool:
 
 
 def _holds(statement: re.Match[str], texts: _Texts) -> bool:
-    """Return True if a statement is not part of a condition, and no other letter follows it in its line."""
+    """Return True if a statement is not part of a condition, and no other letter follows it in its
+    line.
+    """
     after = _after(statement, texts)
     before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
-    return after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
+    return (
+        after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
+    )
 
 
 def _is_marked(claim: re.Match[str]) -> bool:
@@ -405,7 +469,9 @@ def _is_marked(claim: re.Match[str]) -> bool:
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
-    """Return the text after a claimed letter and its choice's text; None if that text cancels the claim."""
+    """Return the text after a claimed letter and its choice's text; None if that text cancels the
+    claim.
+    """
     suffix, is_marked = claim.string[claim.end() :], _is_marked(claim)
     tail = suffix.lstrip(" .,:;!()-")
     text = _leading(tail, texts)
@@ -421,5 +487,7 @@ def _after(claim: re.Match[str], texts: _Texts) -> str | None:
 
 def _leading(line: str, texts: _Texts) -> str:
     """Return the longest choice that a line begins with; empty if there is none."""
-    starts = (text for text in texts.values() if re.match(rf"{re.escape(text)}(?!\w)", line.lower()))
+    starts = (
+        text for text in texts.values() if re.match(rf"{re.escape(text)}(?!\w)", line.lower())
+    )
     return max(starts, key=len, default="")

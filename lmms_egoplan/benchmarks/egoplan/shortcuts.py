@@ -1,4 +1,5 @@
-"""The questions that the shortcut tasks of EgoPlan-Bench and EgoPlan-Bench2 ask, with their partners.
+"""The questions that the shortcut tasks of EgoPlan-Bench and EgoPlan-Bench2 ask, with their
+partners.
 
 `SHORTCUTS` describes the conditions. Which partner a question has is this project's choice.
 """
@@ -14,7 +15,15 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 # Columns with the right choice or the text of a question. A partner does not need them.
-_ASKED = ("question", "choices", "golden_choice_idx", "answer", "split_size", "question_set", "origin")
+_ASKED = (
+    "question",
+    "choices",
+    "golden_choice_idx",
+    "answer",
+    "split_size",
+    "question_set",
+    "origin",
+)
 
 
 def goal_of(row: Row) -> str:
@@ -29,7 +38,10 @@ def goal_of(row: Row) -> str:
 # Arguments of `with_partners` by condition.
 PARTNERS: dict[str, dict[str, Any]] = {
     "same_goal_video": {"group_of": goal_of, "unlike_of": lambda row: [row["video_id"]]},
-    "other_goal_video": {"group_of": lambda _: "", "unlike_of": lambda row: [row["video_id"], goal_of(row)]},
+    "other_goal_video": {
+        "group_of": lambda _: "",
+        "unlike_of": lambda row: [row["video_id"], goal_of(row)],
+    },
 }
 
 
@@ -41,11 +53,12 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
         shortcut: Name in `SHORTCUTS`; None for the benchmark's own task.
 
     Returns:
-        The rows. For a condition in `PARTNERS`, the result of `with_partners`: another video that, if possible, has the
-        same source and domain.
+        The rows. For a condition in `PARTNERS`, the result of `with_partners`: another video that,
+        if possible, has the same source and domain.
 
     Raises:
-        LmmsEgoplanError: No question has a partner, or the goal cannot be removed from a question (`without_goal`).
+        LmmsEgoplanError: No question has a partner, or the goal cannot be removed from a question
+            (`without_goal`).
     """
     if shortcut == "without_goal":
         for row in rows.select_columns(["sample_id", "task_goal", "question"]):
@@ -54,4 +67,6 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
         return rows
     columns = [name for name in rows.column_names if name not in _ASKED]
     near_of = itemgetter("video_source", *{"domain"} & {*columns})
-    return with_partners(rows, columns, near_of=near_of, **PARTNERS[shortcut]).flatten_indices(keep_in_memory=True)
+    return with_partners(rows, columns, near_of=near_of, **PARTNERS[shortcut]).flatten_indices(
+        keep_in_memory=True
+    )

@@ -1,4 +1,6 @@
-"""Measure the similarity of EgoPlan-Bench's goals and right answers, in three levels (sec. 4.2, Fig. 7)."""
+"""Measure the similarity of EgoPlan-Bench's goals and right answers, in three levels (sec.
+4.2, Fig. 7).
+"""
 
 import json
 import math
@@ -22,8 +24,15 @@ from lmms_egoplan.paths import data_root
 
 LEVELS = ("low", "middle", "high")
 
-# The layer whose tokens are compared, by kind and depth of the model: the best one according to BERTScore's authors.
-_LAYERS = {("bert", 12): 9, ("bert", 24): 18, ("roberta", 12): 10, ("roberta", 24): 17, ("distilbert", 6): 5}
+# The layer whose tokens are compared, by kind and depth of the model: the best one according to
+# BERTScore's authors.
+_LAYERS = {
+    ("bert", 12): 9,
+    ("bert", 24): 18,
+    ("roberta", 12): 10,
+    ("roberta", 24): 17,
+    ("distilbert", 6): 5,
+}
 _BATCH = 64
 _MAX_TOKENS = 512
 _DECIMALS = 6
@@ -33,21 +42,25 @@ Tokens = tuple[np.ndarray, np.ndarray]
 Question = TypeVar("Question", bound=Hashable)
 
 
-def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> tuple[dict[Pair, float], str]:
+def similarities(
+    pairs: Iterable[Pair], encoder: str | None = None
+) -> tuple[dict[Pair, float], str]:
     """Measure the similarity of the two texts of each pair.
 
-    Values are cached below the prepared data (``egoplan/similarity``). If the encoder is a folder, they are reused
-    while its files are unchanged.
+    Values are cached below the prepared data (``egoplan/similarity``). If the encoder is a folder,
+    they are reused while its files are unchanged.
 
     Args:
         pairs: Pairs of goal and answer.
-        encoder: A BERT-like model for BERTScore: a folder, or a name on the hub. BERTScore is the F1 of greedy matching
-            of token embeddings by cosine (Zhang et al. 2020), without idf weights and baseline. As in the authors'
-            program, special tokens can be matched but have no weight. None: cosine of the sentence embeddings of
-            ActPlan's encoder (``LMMS_EGOPLAN_ENCODER``).
+        encoder: A BERT-like model for BERTScore: a folder, or a name on the hub. BERTScore is the
+            F1 of greedy matching of token embeddings by cosine (Zhang et al. 2020), without idf
+            weights and baseline. As in the authors' program, special tokens can be matched but have
+            no weight. None: cosine of the sentence embeddings of ActPlan's encoder
+            (``LMMS_EGOPLAN_ENCODER``).
 
     Returns:
-        The similarity by goal and answer, at most 1; and the method and model that computed the values.
+        The similarity by goal and answer, at most 1; and the method and model that computed the
+        values.
 
     Raises:
         LmmsEgoplanError: The sentence encoder, or the model for BERTScore, cannot be loaded.
@@ -55,11 +68,20 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> tuple[dic
     distinct_pairs = sorted(set(pairs))
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
     identity = f"{kind} {name} {_version(name)}"
-    path = data_root() / "egoplan" / "similarity" / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
+    path = (
+        data_root()
+        / "egoplan"
+        / "similarity"
+        / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
+    )
     measure, values = _read_cache(path)
     if missing := [pair for pair in distinct_pairs if pair not in values]:
-        measure, computed = _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
-        values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)}
+        measure, computed = (
+            _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
+        )
+        values |= {
+            pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)
+        }
         _write_cache(path, measure, values)
     return {pair: values[pair] for pair in distinct_pairs}, measure
 
@@ -67,16 +89,20 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> tuple[dic
 def levels(values: Mapping[Question, float]) -> dict[Question, int]:
     """Return the index of each question's level in `LEVELS`. Equal values are ordered by question.
 
-    The levels have equal sizes. If the number of questions is not divisible by three, the sizes differ by one.
+    The levels have equal sizes. If the number of questions is not divisible by three, the sizes
+    differ by one.
     """
     order = sorted(values, key=lambda question: (values[question], question))
-    return {question: position * len(LEVELS) // len(order) for position, question in enumerate(order)}
+    return {
+        question: position * len(LEVELS) // len(order) for position, question in enumerate(order)
+    }
 
 
 def preference(values: Sequence[float], chosen: int, gold: int) -> float:
     """Return how much closer to the goal a wrong choice is than the mean of the other wrong ones.
 
-    The measure is this project's. It is 0 on average for a model that picks wrong choices regardless of the goal.
+    The measure is this project's. It is 0 on average for a model that picks wrong choices
+    regardless of the goal.
 
     Args:
         values: Similarity of goal and choice, for each choice; at least three.
@@ -85,7 +111,9 @@ def preference(values: Sequence[float], chosen: int, gold: int) -> float:
     >>> preference([0.5, 0.25, 0.125, 0.375], chosen=0, gold=1)
     0.25
     """
-    return values[chosen] - fmean(value for index, value in enumerate(values) if index not in (chosen, gold))
+    return values[chosen] - fmean(
+        value for index, value in enumerate(values) if index not in (chosen, gold)
+    )
 
 
 def _version(name: str) -> str:
@@ -105,12 +133,18 @@ def _read_cache(path: Path) -> tuple[str, dict[Pair, float]]:
     except FileNotFoundError:
         return "", {}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        logger.debug(f"{path}: cache ignored, similarities are computed again: {type(error).__name__}: {error}")
+        logger.debug(
+            f"{path}: cache ignored, similarities are computed again: "
+            f"{type(error).__name__}: {error}"
+        )
         return "", {}
 
 
 def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
-    content = {"measure": measure, "values": [[*pair, value] for pair, value in sorted(values.items())]}
+    content = {
+        "measure": measure,
+        "values": [[*pair, value] for pair, value in sorted(values.items())],
+    }
     try:
         write_whole(path, json.dumps(content, ensure_ascii=False))
     except OSError as error:  # Shared prepared data may be read-only. Then the next report computes the values again.
@@ -120,14 +154,20 @@ def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None
 def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     """Call `_cosines` in a separate process, as sentence-transformers takes about 1 GiB.
 
-    Use the current process if sentence-transformers is already loaded here, or if the separate process fails.
+    Use the current process if sentence-transformers is already loaded here, or if the separate
+    process fails.
     """
     if "sentence_transformers" not in sys.modules:
-        # In a new session, Ctrl-C in a terminal does not reach the process; `subprocess.run` kills it.
+        # In a new session, Ctrl-C in a terminal does not reach the process; `subprocess.run` kills
+        # it.
         command = [sys.executable, "-c", f"from {__name__} import _compute; _compute()"]
         try:
             process = subprocess.run(
-                command, input=json.dumps([pairs, name]), capture_output=True, text=True, start_new_session=True
+                command,
+                input=json.dumps([pairs, name]),
+                capture_output=True,
+                text=True,
+                start_new_session=True,
             )
             measure, values = json.loads(process.stdout.rpartition("\n")[2])
             return measure, values
@@ -137,9 +177,11 @@ def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[flo
 
 
 def _compute() -> None:
-    """Read pairs and the name of an encoder from standard input; write the result of `_cosines` as the last line."""
-    # transformers would import these, which takes a third of this process's time. If an encoder needs one of them, this
-    # process fails, and the caller encodes instead.
+    """Read pairs and the name of an encoder from standard input; write the result of `_cosines` as
+    the last line.
+    """
+    # transformers would import these, which takes a third of this process's time. If an encoder
+    # needs one of them, this process fails, and the caller encodes instead.
     sys.modules |= dict.fromkeys(("timm", "wandb"))  # type: ignore[arg-type]
     pairs, name = json.load(sys.stdin)
     print("\n" + json.dumps(_cosines([tuple(pair) for pair in pairs], name)), end="", flush=True)
@@ -148,10 +190,14 @@ def _compute() -> None:
 
 def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     texts = _texts(pairs)
-    encoded = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    encoded = load_encoder(name).encode(
+        texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False
+    )
     vectors = dict(zip(texts, encoded, strict=True))
     measure = f"cosine of the sentence embeddings of {_short_name(name)}"
-    return measure, [float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs]
+    return measure, [
+        float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs
+    ]
 
 
 def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
@@ -167,10 +213,14 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
         embeddings = _token_embeddings(_texts(pairs), tokenizer, model, layer)
     except Exception as error:  # A missing, incomplete or unsuitable folder may raise any error.
         raise LmmsEgoplanError(
-            f"BERTScore with {name}: {type(error).__name__}: {error}; use the folder of a BERT-like model with its "
+            f"BERTScore with {name}: {type(error).__name__}: {error}; use the folder of a "
+            "BERT-like model with its "
             "tokenizer, such as roberta-large, or no model for the sentence encoder"
         ) from error
-    measure = f"BERTScore (F1, without idf and rescaling) of {_short_name(name)}, layer {layer} of {depth}"
+    measure = (
+        f"BERTScore (F1, without idf and rescaling) of {_short_name(name)}, layer {layer} of "
+        f"{depth}"
+    )
     return measure, [_f1(embeddings[goal], embeddings[answer]) for goal, answer in pairs]
 
 
@@ -184,7 +234,9 @@ def _short_name(name: str) -> str:
     return "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else name
 
 
-def _token_embeddings(texts: Sequence[str], tokenizer: Any, model: Any, layer: int) -> dict[str, Tokens]:
+def _token_embeddings(
+    texts: Sequence[str], tokenizer: Any, model: Any, layer: int
+) -> dict[str, Tokens]:
     """Return each text's token vectors, of length 1, with a mask that is false for special tokens."""
     import torch
 
@@ -202,7 +254,9 @@ def _token_embeddings(texts: Sequence[str], tokenizer: Any, model: Any, layer: i
         is_special = encoded.pop("special_tokens_mask").bool().numpy()
         is_token = encoded["attention_mask"].bool().numpy()
         with torch.inference_mode():
-            hidden = model(**encoded.to(model.device), output_hidden_states=True).hidden_states[layer]
+            hidden = model(**encoded.to(model.device), output_hidden_states=True).hidden_states[
+                layer
+            ]
             vectors = torch.nn.functional.normalize(hidden.float(), dim=-1).cpu().numpy()
         for row, text in enumerate(batch):
             tokens[text] = vectors[row][is_token[row]], ~is_special[row][is_token[row]]

@@ -1,4 +1,6 @@
-"""Find the source videos of questions, the frames that tasks need, and the clock of the records' frame numbers."""
+"""Find the source videos of questions, the frames that tasks need, and the clock of the records'
+frame numbers.
+"""
 
 import math
 import os
@@ -18,9 +20,10 @@ from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path, frame_times
 
-# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older ones, such as
-# P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine cases 29.97, 47.95 or 90. The
-# start and stop frames of EPIC_100_validation.csv use the rates 50 and 60. Ego4D's canonical videos have 30.
+# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older
+# ones, such as P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine
+# cases 29.97, 47.95 or 90. The start and stop frames of EPIC_100_validation.csv use the rates 50
+# and 60. Ego4D's canonical videos have 30.
 _NEWER = re.compile(r"P\d\d_1\d\d")
 _NEWER_FPS, _OLDER_FPS = 50, 60
 EGO4D_FPS = 30
@@ -29,7 +32,8 @@ _VIDEO_INFO = "EPIC_100_video_info.csv"
 _NUMBERS = ("duration", "fps")
 # Annotations and extracted frames may exceed the end of a video by this many frames.
 _TOLERANCE = 6
-# A frame's time may differ from its number by this fraction: some cameras record 29.97 frames per second instead of 30.
+# A frame's time may differ from its number by this fraction: some cameras record 29.97 frames per
+# second instead of 30.
 _RATE_TOLERANCE = 0.01
 
 
@@ -38,7 +42,8 @@ class VideoInfo(NamedTuple):
 
     Attributes:
         seconds: Duration of the video.
-        fps: Frame rate of the video file. The records' frame numbers use another rate (`frames_per_second`).
+        fps: Frame rate of the video file. The records' frame numbers use another rate
+            (`frames_per_second`).
     """
 
     seconds: float
@@ -60,10 +65,12 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
     """Read EPIC-KITCHENS-100's videos, by id.
 
     Args:
-        path: The official ``EPIC_100_video_info.csv``, with the columns ``video_id``, ``duration`` and ``fps``.
+        path: The official ``EPIC_100_video_info.csv``, with the columns ``video_id``, ``duration``
+            and ``fps``.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, a column is missing, or a row is wrong. Names line and field.
+        LmmsEgoplanError: The file cannot be read, a column is missing, or a row is wrong. Names
+            line and field.
     """
     rows = read_csv(path, "list of EPIC-KITCHENS' videos")
     _, header = next(rows, (0, []))
@@ -74,7 +81,9 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
         row = dict(zip_longest(header, cells))
         for name in _NUMBERS:
             if not _is_positive(row[name]):
-                raise LmmsEgoplanError(f"{path}, line {number}: {name}: expected a number above 0, found {row[name]!r}")
+                raise LmmsEgoplanError(
+                    f"{path}, line {number}: {name}: expected a number above 0, found {row[name]!r}"
+                )
         videos[row["video_id"]] = VideoInfo(float(row["duration"]), float(row["fps"]))
     if not videos:
         raise LmmsEgoplanError(f"{path}: no videos; use {_VIDEO_INFO}")
@@ -82,9 +91,13 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
 
 
 def record_problem(
-    video_id: str, frame: int, videos: Mapping[str, VideoInfo], field: str = "current_observation_frame"
+    video_id: str,
+    frame: int,
+    videos: Mapping[str, VideoInfo],
+    field: str = "current_observation_frame",
 ) -> str | None:
-    """Describe the problem with an EPIC-KITCHENS record's `video_id` or one of its frames; None if both are valid.
+    """Describe the problem with an EPIC-KITCHENS record's `video_id` or one of its frames; None if
+    both are valid.
 
     Args:
         frame: Number of the frame, from 1.
@@ -97,34 +110,45 @@ def record_problem(
     if frame <= math.ceil(seconds * rate) + _TOLERANCE:
         return None
     return (
-        f"{field}: {frame} is at {frame / rate:.2f} s ({rate} frames per second), but {video_id} ends at "
+        f"{field}: {frame} is at {frame / rate:.2f} s ({rate} frames per second), but {video_id} "
+        "ends at "
         f"{seconds:.2f} s"
     )
 
 
 def too_many_frames(video_id: str, highest: int, video: VideoInfo) -> str | None:
-    """Describe the problem if a folder has more frames than its video; None if `highest` fits the video's length."""
+    """Describe the problem if a folder has more frames than its video; None if `highest` fits the
+    video's length.
+    """
     rate = frames_per_second(EPIC_KITCHENS, video_id)
     if highest <= video.seconds * rate * 1.01 + _TOLERANCE:
         return None
     return (
-        f"frames up to number {highest}, but a video of {video.seconds:.2f} s has {round(video.seconds * rate)} at "
-        f"EgoPlan's {rate} per second. They were extracted at about {highest / video.seconds:.2f} per second; extract "
+        f"frames up to number {highest}, but a video of {video.seconds:.2f} s has "
+        f"{round(video.seconds * rate)} at "
+        f"EgoPlan's {rate} per second. They were extracted at about {highest / video.seconds:.2f} "
+        "per second; extract "
         f"them at {rate}, or use EPIC-KITCHENS' own frames"
     )
 
 
 def has_own_rate(video_id: str, highest: int, video: VideoInfo) -> bool:
-    """Return True if a folder without gaps was extracted at the video's own rate, and EgoPlan uses another rate."""
-    video_frames, egoplan_frames = video.seconds * video.fps, video.seconds * frames_per_second(EPIC_KITCHENS, video_id)
+    """Return True if a folder without gaps was extracted at the video's own rate, and EgoPlan uses
+    another rate.
+    """
+    video_frames, egoplan_frames = (
+        video.seconds * video.fps,
+        video.seconds * frames_per_second(EPIC_KITCHENS, video_id),
+    )
     return abs(highest - video_frames) <= 2 < abs(video_frames - egoplan_frames) / 2
 
 
 def first_off_clock(times: Sequence[float], rate: float) -> int | None:
     """Return the first frame of a video file that is not at its time; None if all are.
 
-    Frame n is at its time if it comes n / `rate` seconds after the first frame, within 1 % and half a frame, and 0.5 to
-    1.5 frames after the frame before it. Elsewhere, frames are missing or added, or the file has another rate.
+    Frame n is at its time if it comes n / `rate` seconds after the first frame, within 1 % and half
+    a frame, and 0.5 to 1.5 frames after the frame before it. Elsewhere, frames are missing or
+    added, or the file has another rate.
 
     Args:
         times: Times of the file's frames in seconds, as from `frame_times`; at least one.
@@ -153,7 +177,9 @@ Warn = Callable[[str], None]
 
 
 class NeededFrames(NamedTuple):
-    """Frames of a video that questions need: first and last number of each run, increasing and without overlaps."""
+    """Frames of a video that questions need: first and last number of each run, increasing and
+    without overlaps.
+    """
 
     source: str
     video_id: str
@@ -182,7 +208,10 @@ def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
     spans: dict[tuple[str, str], list[range]] = {}
     for record in records:
         spans.setdefault((record.video_source, record.video_id), []).append(record.frames)
-    return [NeededFrames(*video, tuple(_merged(video_spans))) for video, video_spans in sorted(spans.items())]
+    return [
+        NeededFrames(*video, tuple(_merged(video_spans)))
+        for video, video_spans in sorted(spans.items())
+    ]
 
 
 def _merged(spans: Iterable[range]) -> list[tuple[int, int]]:
@@ -204,19 +233,21 @@ def find_video(
     """Find all frames of a video that any task may read.
 
     Args:
-        root: Folder of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
+        root: Folder of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D
+            (``<video_id>.mp4``).
         records: The questions on one video, at least one.
-        videos: EPIC-KITCHENS' official videos, to check the number of frames; None to skip this check.
+        videos: EPIC-KITCHENS' official videos, to check the number of frames; None to skip this
+            check.
         warn: Called with each warning.
 
     Returns:
-        The footage by sample id. Questions that lack frames share one text instead, which names the first missing
-        frame. So do questions that need a video file beyond its first frame that is not at its time
-        (`first_off_clock`).
+        The footage by sample id. Questions that lack frames share one text instead, which names the
+        first missing frame. So do questions that need a video file beyond its first frame that is
+        not at its time (`first_off_clock`).
 
     Raises:
-        FrameError: The video is missing or cannot be read. Frames are not numbered from 1, or were extracted at another
-            rate than the records'.
+        FrameError: The video is missing or cannot be read. Frames are not numbered from 1, or were
+            extracted at another rate than the records'.
         LmmsEgoplanError: The video, or a frame file that a question needs, lies outside `root`.
     """
     needed = {record.sample_id: record.frames for record in records}
@@ -237,7 +268,8 @@ def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str
             results[sample_id] = _off_clock_problem(path, times, off_clock)
         elif span[-1] >= len(times):
             results[sample_id] = (
-                f"{path}: {len(times)} frames, but questions need all up to frame {last} (counted from 0)"
+                f"{path}: {len(times)} frames, but questions need all up to frame {last} "
+                "(counted from 0)"
             )
         else:
             results[sample_id] = Footage(path, version, span)
@@ -247,15 +279,21 @@ def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str
 def _off_clock_problem(path: Path, times: Sequence[float], number: int) -> str:
     average = (len(times) - 1) / (times[-1] - times[0])
     return (
-        f"{path}: frame {number} (counted from 0) is at {times[number] - times[0]:.3f} s, but at Ego4D's {EGO4D_FPS} "
-        f"frames per second it belongs at {number / EGO4D_FPS:.3f} s. The file lacks frames or has another rate (on "
+        f"{path}: frame {number} (counted from 0) is at {times[number] - times[0]:.3f} s, but at "
+        f"Ego4D's {EGO4D_FPS} "
+        f"frames per second it belongs at {number / EGO4D_FPS:.3f} s. The file lacks frames or "
+        "has another rate (on "
         f"average {average:.2f}); download the canonical video again, or convert the file: "
         f"ffmpeg -i {path.name} -vf fps={EGO4D_FPS} -crf 12 OUT.mp4"
     )
 
 
 def _find_folder(
-    root: str | Path, video_id: str, needed: Mapping[Id, range], video: VideoInfo | None, warn: Warn | None
+    root: str | Path,
+    video_id: str,
+    needed: Mapping[Id, range],
+    video: VideoInfo | None,
+    warn: Warn | None,
 ) -> dict[Id, Footage | str]:
     parts = (video_id.split("_")[0], "rgb_frames", video_id)
     folder = resolve_inside(root, *parts)
@@ -278,38 +316,47 @@ def _find_folder(
         _check_numbers(folder, video_id, numbers, video, warn)
     version = sha256(repr(sorted(files.items())).encode()).hexdigest()
     first_gaps = {
-        sample_id: next((number for number in span if number not in files), None) for sample_id, span in needed.items()
+        sample_id: next((number for number in span if number not in files), None)
+        for sample_id, span in needed.items()
     }
     gaps = {sample_id: number for sample_id, number in first_gaps.items() if number is not None}
     reason = ""
     if gaps:
         spans = [needed[sample_id] for sample_id in gaps]
         reason = (
-            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all frames from "
+            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all frames "
+            "from "
             f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
         )
     return {
-        sample_id: reason if sample_id in gaps else Footage(folder, version, span) for sample_id, span in needed.items()
+        sample_id: reason if sample_id in gaps else Footage(folder, version, span)
+        for sample_id, span in needed.items()
     }
 
 
 def _check_numbers(
     folder: Path, video_id: str, numbers: Sequence[int], video: VideoInfo | None, warn: Warn | None
 ) -> None:
-    """Check that frames are numbered from 1 and, if the video is known, were extracted at the records' rate."""
+    """Check that frames are numbered from 1 and, if the video is known, were extracted at the
+    records' rate.
+    """
     lowest, highest, first = min(numbers), max(numbers), FIRST_FRAME[EPIC_KITCHENS]
     if lowest < first:
         raise FrameError(
-            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, but EgoPlan numbers EPIC-KITCHENS' "
+            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, but EgoPlan "
+            "numbers EPIC-KITCHENS' "
             f"frames from {first}; rename them, or use EPIC-KITCHENS' own frames"
         )
     if video and (problem := too_many_frames(video_id, highest, video)):
         raise FrameError(f"{folder}: {problem}")
     if video and warn and len(numbers) == highest and has_own_rate(video_id, highest, video):
         warn(
-            f"{folder}: {highest} frames in {video.seconds:.2f} s match the video's own rate of {video.fps:.2f} per "
-            f"second, but EgoPlan uses {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at the "
-            "video's rate, the frames shown are not the annotated ones; extract them at EgoPlan's rate"
+            f"{folder}: {highest} frames in {video.seconds:.2f} s match the video's own rate of "
+            f"{video.fps:.2f} per "
+            f"second, but EgoPlan uses {frames_per_second(EPIC_KITCHENS, video_id)}. If they were "
+            "extracted at the "
+            "video's rate, the frames shown are not the annotated ones; extract them at EgoPlan's "
+            "rate"
         )
 
 

@@ -2,8 +2,8 @@
 
     statement = one letter or its choice's text, words of statements.yaml, and nothing else
 
-A sentence with any other word states nothing, whatever the word means. So a word that the list lacks may cost a letter,
-but a denial in a language that it lacks is not read as an answer.
+A sentence with any other word states nothing, whatever the word means. So a word that the list
+lacks may cost a letter, but a denial in a language that it lacks is not read as an answer.
 """
 
 import re
@@ -13,22 +13,24 @@ from dataclasses import dataclass, replace
 
 from lmms_egoplan.paths import module_yaml
 
-# Thai, Chinese, Japanese and Korean: words are not separated by blanks, or particles join the word before.
+# Thai, Chinese, Japanese and Korean: words are not separated by blanks, or particles join the word
+# before.
 _JOINED = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ud7ff\uf900-\ufaff"
 # Letters that cannot continue a Latin word: those of scripts without capitals.
 _WITHOUT_CAPITALS = "\u0590-\u1dff\u2e80-\uffff"
 LETTER = rf"(?<![^\W{_WITHOUT_CAPITALS}])(?P<letter>[A-D])(?![^\W{_WITHOUT_CAPITALS}])"
 """Regular expression for a capital that is a separate word. It may touch letters of scripts without capitals."""
 
-# The text of a choice becomes one character for private use, so that its words are not words of the sentence.
+# The text of a choice becomes one character for private use, so that its words are not words of the
+# sentence.
 _FIRST_MARK = 0xE000
 _MARK = "[\ue000-\uf8ff]"
 _LONGEST_STATEMENT = 300
 
 _SIGNS = str.maketrans("_\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c", " .?,;>>>>|")
 _SENTENCE_END = re.compile(rf"(?<=[.!?;])\s+|(?<=[.!?;])(?=[{_JOINED}])")
-# A small letter is one of a choice where no article can be: in brackets, last after a colon or "option", or before its
-# text.
+# A small letter is one of a choice where no article can be: in brackets, last after a colon or
+# "option", or before its text.
 _SMALL = re.compile(
     rf"""
     (?<=\()[a-d](?=\))
@@ -38,7 +40,8 @@ _SMALL = re.compile(
     """,
     re.VERBOSE,
 )
-# "A hand holds it", "A selected option": an article, unless the next word may continue a sentence about choice A.
+# "A hand holds it", "A selected option": an article, unless the next word may continue a sentence
+# about choice A.
 _ARTICLE = re.compile(
     r"""
     ^[\s\u2022\u00b7-]*A\s
@@ -57,7 +60,9 @@ _ARTICLE = re.compile(
     re.VERBOSE,
 )
 # A line after which a letter may be the beginning of a list.
-_BEFORE_LIST = re.compile(r"(?i)\b(?:options|choices|candidates|following|each|consider)\b|[^.!)]\Z")
+_BEFORE_LIST = re.compile(
+    r"(?i)\b(?:options|choices|candidates|following|each|consider)\b|[^.!)]\Z"
+)
 
 
 def _pattern(*kinds: str) -> str:
@@ -131,7 +136,8 @@ class _Part:
 
     line: Number of its line.
     mentioned: The letters in it, also those whose choice's text is in it.
-    stated: The letters that it may state; empty if it contradicts itself, None if it is no statement.
+    stated: The letters that it may state; empty if it contradicts itself, None if it is no
+    statement.
     is_named: It says that the letter is the answer, as in "the answer is B".
     is_being: It has a verb of being.
     is_empty: It has known words and no letter.
@@ -149,16 +155,18 @@ class _Part:
 
 
 def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """Read the letter that the first or the last sentence states; None if there is none, or if statements differ.
+    """Read the letter that the first or the last sentence states; None if there is none, or if
+    statements differ.
 
     - A statement may be the whole text, repeated or not.
     - The last sentence counts if it names the answer, or if it is a letter on a line of its own.
-    - The first sentence counts if no other letter follows, except in reasons and rejections ("B, because A is done").
+    - The first sentence counts if no other letter follows, except in reasons and rejections ("B,
+      because A is done").
 
     Args:
         lines: Lines with half-width characters, single blanks, round brackets and no emphasis.
-        texts: Texts of the choices by letter, in lower case; none is empty. Two choices may have the same text: then it
-            states neither.
+        texts: Texts of the choices by letter, in lower case; none is empty. Two choices may have
+            the same text: then it states neither.
 
     >>> texts = {"A": "cut it", "B": "open it"}
     >>> stated_letter(["Die Antwort ist B"], texts), stated_letter(["Open it."], texts)
@@ -176,7 +184,8 @@ def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
 
 
 def contradicts(lines: Sequence[str], texts: Mapping[str, str], letter: str) -> bool:
-    """Return True if a sentence names another letter as the answer, or if the only letter on its own is another one.
+    """Return True if a sentence names another letter as the answer, or if the only letter on its
+    own is another one.
 
     Several letters on their own are a list.
 
@@ -225,7 +234,9 @@ def is_denial(sentence: str) -> bool:
     >>> is_denial("Not correct."), is_denial("This answer is wrong."), is_denial("It is not open.")
     (True, True, False)
     """
-    others, denials = _VERDICT.subn(" ", re.sub("[\u274c\u2717\u2718\U0001f6ab]", " wrong ", sentence))
+    others, denials = _VERDICT.subn(
+        " ", re.sub("[\u274c\u2717\u2718\U0001f6ab]", " wrong ", sentence)
+    )
     return denials > 0 and not re.search(r"\w", _KNOWN_WORD.sub(" ", others))
 
 
@@ -251,7 +262,9 @@ def _begins_with_it(parts: Sequence[_Part], letter: str) -> bool:
     if parts[0].stated is None:
         return False
     opening = [part for part in parts if part.line == parts[0].line and part.stated is not None]
-    is_bare = not any(part.is_named or part.is_being or re.search(_MARK, part.text) for part in opening)
+    is_bare = not any(
+        part.is_named or part.is_being or re.search(_MARK, part.text) for part in opening
+    )
     for part in parts:
         if _EXPLANATION.match(part.text):
             return True
@@ -263,7 +276,9 @@ def _begins_with_it(parts: Sequence[_Part], letter: str) -> bool:
 
 
 def _explains(part: _Part, letter: str, *, may_continue: bool) -> bool:
-    """Return True if a part without statement gives a reason, rejects another letter, or names and denies nothing."""
+    """Return True if a part without statement gives a reason, rejects another letter, or names and
+    denies nothing.
+    """
     if part.is_reason and not _CONTRAST.search(part.text):
         return True
     if letter in part.mentioned:
@@ -286,13 +301,18 @@ def _with_labels(parts: Iterable[_Part]) -> list[_Part]:
         if part.is_empty:
             label = label or part.is_named
         else:
-            remaining.append(replace(part, is_named=part.is_named or (label and part.stated is not None)))
+            remaining.append(
+                replace(part, is_named=part.is_named or (label and part.stated is not None))
+            )
             label = False
     return remaining
 
 
 def _parts(lines: Sequence[str], texts: Mapping[str, str]) -> Iterator[_Part]:
-    marks = {text: chr(_FIRST_MARK + number) for number, text in enumerate(sorted({*texts.values()}, key=len)[::-1])}
+    marks = {
+        text: chr(_FIRST_MARK + number)
+        for number, text in enumerate(sorted({*texts.values()}, key=len)[::-1])
+    }
     marks = {text: mark for text, mark in marks.items() if len(text) > 1}
     letters_of = {mark: frozenset(_letters_of(text, texts)) for text, mark in marks.items()}
     for number, line in enumerate(lines):
@@ -304,7 +324,9 @@ def _parts(lines: Sequence[str], texts: Mapping[str, str]) -> Iterator[_Part]:
         for sentence in _SENTENCE_END.split(plain):
             pieces = [sentence] if _CONDITION.search(sentence) else _PART.split(sentence)
             for piece in pieces:
-                is_reason = _REASON.match(piece) or (piece is not pieces[0] and _REASON_AFTER_COMMA.match(piece))
+                is_reason = _REASON.match(piece) or (
+                    piece is not pieces[0] and _REASON_AFTER_COMMA.match(piece)
+                )
                 if re.search(rf"\w|{_MARK}", piece):
                     yield replace(_read(piece, number, letters_of), is_reason=bool(is_reason))
 
@@ -319,7 +341,9 @@ def _letters_of(text: str, texts: Mapping[str, str]) -> Iterator[str]:
 def _read(text: str, line: int, letters_of: Mapping[str, frozenset[str]]) -> _Part:
     text = _ARTICLE.sub("", text)
     claims = [
-        frozenset(mention["letter"]) if mention["letter"] else letters_of.get(mention["mark"], frozenset())
+        frozenset(mention["letter"])
+        if mention["letter"]
+        else letters_of.get(mention["mark"], frozenset())
         for mention in _MENTION.finditer(text)
     ]
     part = _Part(text, line, frozenset().union(*claims))

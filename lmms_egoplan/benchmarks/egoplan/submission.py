@@ -1,6 +1,7 @@
 """Write submissions for EgoPlan's leaderboard from a run's logs.
 
-The leaderboard takes one file per split (val, test): a JSON list of ``{"sample_id": int, "label": "A".."D"}``.
+The leaderboard takes one file per split (val, test): a JSON list of ``{"sample_id": int, "label":
+"A".."D"}``.
 """
 
 import json
@@ -21,7 +22,8 @@ from lmms_egoplan.validation import Checked, Expected, read_as
 Prediction = tuple[int, str | None]
 
 _HOW = (
-    "use the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
+    "use the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples "
+    "--output_path DIR), or "
     "its predictions file"
 )
 
@@ -38,14 +40,18 @@ def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    """Read sample ids and predicted letters in the file's order. A question that could not be scored has None.
+    """Read sample ids and predicted letters in the file's order.
+
+    A question that could not be scored has None.
 
     Args:
-        path: JSON lines. Each is the harness's log of a question, with the prediction under ``predictions``, or the
-            prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
+        path: JSON lines. Each is the harness's log of a question, with the prediction under
+            ``predictions``, or the prediction itself: ``{"sample_id": 115, "prediction": "A",
+            ...}``.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or is malformed. The message names the line and the field.
+        LmmsEgoplanError: The file cannot be read or is malformed. The message names the line and
+            the field.
     """
     predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
@@ -54,7 +60,8 @@ def read_predictions(path: str | Path) -> list[Prediction]:
 
 
 def split_of(path: str | Path) -> Split:
-    """Return the split in the name of a samples or predictions file: ``"val"`` for ``egoplan_val*``, else ``"test"``.
+    """Return the split in the name of a samples or predictions file:
+    ``"val"`` for ``egoplan_val*``, else ``"test"``.
 
     Raises:
         LmmsEgoplanError: The name contains both splits.
@@ -62,7 +69,9 @@ def split_of(path: str | Path) -> Split:
     name = Path(path).name
     val, test = "egoplan_val" in name, "egoplan_test" in name
     if val and test:
-        raise LmmsEgoplanError(f"{path}: the file name contains both splits; set --split val or --split test")
+        raise LmmsEgoplanError(
+            f"{path}: the file name contains both splits; set --split val or --split test"
+        )
     return "val" if val else "test"
 
 
@@ -70,31 +79,41 @@ def split_ids(split: Split) -> list[int]:
     """Return the sample ids of a prepared split, in the order of the official file.
 
     Raises:
-        LmmsEgoplanError: As for `PreparedData.load`. Also raised if some questions were skipped in preparation.
+        LmmsEgoplanError: As for `PreparedData.load`. Also raised if some questions were skipped in
+            preparation.
     """
     ids = list(EGOPLAN.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
-    skipped_ids = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
+    skipped_ids = [
+        sample_id
+        for video in summary.get("missing", [])
+        for sample_id in video.get("sample_ids", [])
+    ]
     if len(ids) < summary.get("split_size", 0):
         details = f": sample_ids {_listing(skipped_ids)}" if skipped_ids else ""
         raise LmmsEgoplanError(
-            f"a submission needs every question of the {split} split, but {summary['split_size'] - len(ids)} of "
-            f"{summary['split_size']} were skipped when it was prepared{details}. Prepare it again with all videos and "
+            f"a submission needs every question of the {split} split, but "
+            f"{summary['split_size'] - len(ids)} of "
+            f"{summary['split_size']} were skipped when it was prepared{details}. Prepare it "
+            "again with all videos and "
             "without --skip-missing, and repeat the run"
         )
     return ids
 
 
-def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], split: Split) -> list[dict[str, Any]]:
-    """Return ``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
+def build_submission(
+    predictions: Sequence[Prediction], ids: Sequence[int], split: Split
+) -> list[dict[str, Any]]:
+    """Return ``{"sample_id": int, "label":
+    "A".."D"}`` for each id of the split, in the split's order.
 
     Args:
         ids: Sample ids of all questions of the split.
         split: Name of the split, for messages.
 
     Raises:
-        LmmsEgoplanError: Some ids have no prediction or several, or are not in the split. The message has the number
-            and the first 20 ids of each kind.
+        LmmsEgoplanError: Some ids have no prediction or several, or are not in the split. The
+            message has the number and the first 20 ids of each kind.
     """
     labels = {sample_id: letter for sample_id, letter in predictions if letter is not None}
     counts = Counter(sample_id for sample_id, _ in predictions)
@@ -103,7 +122,11 @@ def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], spli
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    if problems := [f"{reason}: {_listing(sample_ids)}" for reason, sample_ids in wrong_ids.items() if sample_ids]:
+    if problems := [
+        f"{reason}: {_listing(sample_ids)}"
+        for reason, sample_ids in wrong_ids.items()
+        if sample_ids
+    ]:
         other_split = "val" if split == "test" else "test"
         hint = f". For predictions of the {other_split} split, use --split {other_split}"
         raise LmmsEgoplanError(
@@ -120,7 +143,8 @@ def _prediction(where: str, line: str) -> Prediction:
         sample = sample.get("predictions", sample)
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():
         raise LmmsEgoplanError(
-            f"{where}: not an EgoPlan prediction: fields predictions, or sample_id and prediction, are missing; {_HOW}"
+            f"{where}: not an EgoPlan prediction: fields predictions, or sample_id and "
+            f"prediction, are missing; {_HOW}"
         )
     logged = read_as(_Logged, where, sample)
     return logged.sample_id, logged.prediction

@@ -1,7 +1,7 @@
 """Read a question's visual input: frames of the progress as images, clips or a video file.
 
-No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips of Ego4D, see
-`published_clips`.
+No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips of
+Ego4D, see `published_clips`.
 """
 
 import math
@@ -33,7 +33,13 @@ from lmms_egoplan.media.frames import (
     read_video_frames,
     write_video,
 )
-from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
+from lmms_egoplan.media.sampling import (
+    Doc,
+    VisualInput,
+    count_setting,
+    evenly_spaced,
+    read_in_batches,
+)
 from lmms_egoplan.paths import data_root
 from lmms_egoplan.text import Mark
 
@@ -49,8 +55,8 @@ _VIDEO_FRAMES = 256
 MOST_FRAMES = 256
 SEPARATE = "separate"
 """The ``observation`` that is also shown as an image after the frames."""
-# Shortcut conditions that select or order frames (`altered`), that show this many of the last past actions, and
-# that show all frames.
+# Shortcut conditions that select or order frames (`altered`), that show this many of the last past
+# actions, and that show all frames.
 _ALTERED = ("last_frame", "first_frame", "frozen", "shuffled", "reversed")
 _LAST_ACTIONS = {"last_1_action": 1, "last_2_actions": 2, "last_4_actions": 4}
 _WHOLE = (None, "without_goal", *PARTNERS)
@@ -67,7 +73,8 @@ class Progress:
         first: The first frame.
         observation: The last frame.
         fps: Frames per second.
-        source_fps: Frames per second of the source; the same, except in a clip with another number of frames.
+        source_fps: Frames per second of the source; the same, except in a clip with another number
+            of frames.
     """
 
     past: list[Segment]
@@ -82,12 +89,15 @@ class Progress:
         return Fraction(self.observation - self.first) / self.fps + 1 / self.source_fps
 
     def uniform_frames(self, num_frames: int) -> list[int]:
-        """Return evenly spaced frames from the first frame to the observation; see the function `uniform_frames`."""
+        """Return evenly spaced frames from the first frame to the observation; see the function
+        `uniform_frames`.
+        """
         return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
 
 
 def shown_frames(settings: Mapping[str, Any]) -> str:
-    """Describe the frames that the settings of the media ``frames``, ``clips`` and ``clip_frames`` request.
+    """Describe the frames that the settings of the media ``frames``, ``clips`` and ``clip_frames``
+    request.
 
     >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
     ('8', '2 a second, at most 256')
@@ -102,16 +112,22 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
         return f"{settings['num_clips']} {kind} of {settings.get('frames_per_clip')}{end}"
     if settings.get("fps") is not None:
         return f"{settings['fps']:g} a second, at most {settings.get('max_frames')}"
-    return f"{settings['num_frames']}{end}{', without the end' if settings.get('without_end') else ''}"
+    return (
+        f"{settings['num_frames']}{end}{', without the end' if settings.get('without_end') else ''}"
+    )
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
     """Count the images of a question, without reading a frame.
 
     Args:
-        settings: As for `Visuals.visual_input`: those of ``clip_frames`` or of ``frames``; ``media`` is optional.
+        settings: As for `Visuals.visual_input`: those of ``clip_frames`` or of ``frames``;
+            ``media`` is optional.
     """
-    settings = {"media": "frames" if settings.get("num_clips") is None else "clip_frames", **settings}
+    settings = {
+        "media": "frames" if settings.get("num_clips") is None else "clip_frames",
+        **settings,
+    }
     doc, progress = _source_of(doc, settings)
     if settings["media"] == "clip_frames":
         return sum(map(len, _clips_of(doc, progress, settings))) + 1
@@ -120,17 +136,26 @@ def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
 
 
 def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:
-    """Return the row whose video is shown, and its progress, or the end of it, under the condition ``shortcut``."""
+    """Return the row whose video is shown, and its progress, or the end of it, under the condition
+    ``shortcut``.
+    """
     shortcut = settings.get("shortcut")
     if shortcut in PARTNERS and not doc.get("partner"):
-        raise LmmsEgoplanError(f"sample_id {doc['sample_id']}: no partner; use process_docs of the {shortcut} task")
-    if shortcut in _ALTERED and (settings.get("media") != "frames" or settings.get("observation") == SEPARATE):
         raise LmmsEgoplanError(
-            f"visual settings: shortcut {shortcut} needs media frames without a separate observation, got "
+            f"sample_id {doc['sample_id']}: no partner; use process_docs of the {shortcut} task"
+        )
+    if shortcut in _ALTERED and (
+        settings.get("media") != "frames" or settings.get("observation") == SEPARATE
+    ):
+        raise LmmsEgoplanError(
+            f"visual settings: shortcut {shortcut} needs media frames without a separate "
+            "observation, got "
             f"{settings.get('media')!r}; use a backend that takes images, such as hf_vlm"
         )
     if shortcut not in (*_ALTERED, *_LAST_ACTIONS, *_WHOLE):
-        raise LmmsEgoplanError(f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it")
+        raise LmmsEgoplanError(
+            f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it"
+        )
     doc = doc["partner"] if shortcut in PARTNERS else doc
     progress = progress_of(doc)
     if shortcut == "first_frame":  # a single frame of the progress is its last one
@@ -144,7 +169,9 @@ def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:
 
 
 def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Return evenly spaced frames, by number or by rate, and the observation if it is also a separate image."""
+    """Return evenly spaced frames, by number or by rate, and the observation if it is also a
+    separate image.
+    """
     separate = [progress.observation] if settings.get("observation") == SEPARATE else []
     if separate and settings.get("needs_actions") and not progress.past:
         return [], separate
@@ -161,7 +188,9 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[in
     most = count_setting(settings, "max_frames")
     if settings.get("min_frames") is not None:
         length = progress.observation - progress.first + 1
-        count = paired_frames(length, progress.seconds * Fraction(fps), count_setting(settings, "min_frames"), most)
+        count = paired_frames(
+            length, progress.seconds * Fraction(fps), count_setting(settings, "min_frames"), most
+        )
         return evenly_spaced(progress.first, progress.observation, count), separate
     seconds = Fraction(progress.observation - progress.first) / progress.fps
     return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), separate
@@ -179,16 +208,19 @@ def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list
 def _check_times(doc: Doc) -> None:
     if not doc.get("has_action_times", True):
         raise LmmsEgoplanError(
-            f"clips of past actions need their times, which the {doc['media']} does not show (see `clips` in the "
-            "prepared split's summary.json); use a task without clips, such as egoplan_val, or prepare from the videos"
+            f"clips of past actions need their times, which the {doc['media']} does not show (see "
+            "`clips` in the "
+            "prepared split's summary.json); use a task without clips, such as egoplan_val, or "
+            "prepare from the videos"
         )
 
 
 def progress_of(doc: Doc) -> Progress:
-    """Return the progress of a row of the prepared dataset, from its ``first_frame`` or the first action's start.
+    """Return the progress of a row of the prepared dataset, from its ``first_frame`` or the first
+    action's start.
 
-    For a ready clip, the source's frame numbers are mapped evenly to positions in the clip. If both have the same
-    number of frames, each frame is mapped to one position.
+    For a ready clip, the source's frame numbers are mapped evenly to positions in the clip. If both
+    have the same number of frames, each frame is mapped to one position.
     """
     observation, past, first = doc["current_observation_frame"], _past_of(doc), _first_of(doc)
     fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
@@ -196,7 +228,9 @@ def progress_of(doc: Doc) -> Progress:
     if frames is None:
         return Progress(past, first, observation, fps, fps)
     segments = [(_position(doc, start), _position(doc, stop)) for start, stop in past]
-    return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps, fps)
+    return Progress(
+        segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps, fps
+    )
 
 
 def _past_of(doc: Doc) -> list[Segment]:
@@ -204,14 +238,23 @@ def _past_of(doc: Doc) -> list[Segment]:
 
 
 def _first_of(doc: Doc) -> int:
-    """Return a row's first frame: its ``first_frame``, else the first action's start, else the observation."""
+    """Return a row's first frame: its ``first_frame``, else the first action's start, else the
+    observation.
+    """
     if doc.get("first_frame") is not None:
         return doc["first_frame"]
-    return doc["past_actions"][0]["start_frame"] if doc["past_actions"] else doc["current_observation_frame"]
+    return (
+        doc["past_actions"][0]["start_frame"]
+        if doc["past_actions"]
+        else doc["current_observation_frame"]
+    )
 
 
 def _position(doc: Doc, number: int) -> int:
-    """Return where a row's file or folder has a frame of the source. Ready clips end with the observation."""
+    """Return where a row's file or folder has a frame of the source.
+
+    Ready clips end with the observation.
+    """
     frames = doc.get("clip_frames")
     if frames is None:
         return number
@@ -220,8 +263,11 @@ def _position(doc: Doc, number: int) -> int:
     return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
 
 
-def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
-    """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
+def uniform_frames(
+    past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES
+) -> list[int]:
+    """Return evenly spaced frames of the whole progress, from the first past action's start to the
+    observation.
 
     Args:
         past: (start, stop) frame numbers of the past actions, ordered by start; may be empty.
@@ -229,8 +275,8 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
         num_frames: At least 1.
 
     Returns:
-        At most `num_frames` strictly increasing numbers that end with `observation`; fewer if the span has fewer
-        frames. Without past actions, only the observation.
+        At most `num_frames` strictly increasing numbers that end with `observation`; fewer if the
+        span has fewer frames. Without past actions, only the observation.
 
     Raises:
         ValueError: `num_frames` is below 1, or a past action starts after the observation.
@@ -241,39 +287,46 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
 
 
 def clip_frames(
-    past: Sequence[Segment], observation: int, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
+    past: Sequence[Segment],
+    observation: int,
+    num_clips: int = NUM_CLIPS,
+    frames_per_clip: int = FRAMES_PER_CLIP,
 ) -> list[list[int]]:
     """Return evenly spaced frames of each of the last past actions (arXiv 2312.06722, C.1).
 
-    The observation is a separate image, not a clip, although the last action may end with that frame. An action that
-    continues after the observation is cut there.
+    The observation is a separate image, not a clip, although the last action may end with that
+    frame. An action that continues after the observation is cut there.
 
     Args:
         past, observation: As for `uniform_frames`.
         num_clips, frames_per_clip: At least 1.
 
     Returns:
-        At most `num_clips` lists, oldest action first. Each has `frames_per_clip` non-decreasing numbers from the
-        action's start to its stop. An action with fewer frames repeats some: models with video input need clips of
-        equal length.
+        At most `num_clips` lists, oldest action first. Each has `frames_per_clip` non-decreasing
+        numbers from the action's start to its stop. An action with fewer frames repeats some:
+        models with video input need clips of equal length.
 
     Raises:
         ValueError: As for `uniform_frames`. Also raised if an action stops before it starts.
     """
     _check(past, observation, num_clips=num_clips, frames_per_clip=frames_per_clip)
-    return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
+    return [
+        evenly_spaced(start, min(stop, observation), frames_per_clip)
+        for start, stop in past[-num_clips:]
+    ]
 
 
 def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
     """Return the frames that the authors' code shows of the whole progress.
 
-    Sources: ego4d_video_process and epic_kitchens_video_process in src/video_llama_interface.py (EgoPlan-Bench), and
-    cut_keyframes in eval.py (EgoPlan-Bench2). If the progress is one frame, EgoPlan-Bench's code fails
-    (`authors_fail_at_video`); here, the frame is repeated, as without past actions.
+    Sources: ego4d_video_process and epic_kitchens_video_process in src/video_llama_interface.py
+    (EgoPlan-Bench), and cut_keyframes in eval.py (EgoPlan-Bench2). If the progress is one frame,
+    EgoPlan-Bench's code fails (`authors_fail_at_video`); here, the frame is repeated, as without
+    past actions.
 
     Returns:
-        Exactly `num_frames` non-decreasing numbers, rounded down; the last one is `observation`. A span with fewer
-        frames repeats some.
+        Exactly `num_frames` non-decreasing numbers, rounded down; the last one is `observation`. A
+        span with fewer frames repeats some.
 
     >>> published_frames(0, 10), published_frames(9, 10)
     ([0, 1, 2, 4, 5, 7, 8, 10], [9, 9, 9, 9, 9, 9, 9, 10])
@@ -283,7 +336,8 @@ def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRA
 
 
 def authors_fail_at_video(doc: Doc) -> bool:
-    """Return whether the authors' code of EgoPlan-Bench fails to read a row's video: a progress of one frame.
+    """Return whether the authors' code of EgoPlan-Bench fails to read a row's video: a progress of
+    one frame.
 
     >>> doc = {"past_actions": [{"start_frame": 9, "stop_frame": 20}], "current_observation_frame": 9}
     >>> authors_fail_at_video(doc), authors_fail_at_video(doc | {"past_actions": []})
@@ -293,11 +347,12 @@ def authors_fail_at_video(doc: Doc) -> bool:
 
 
 def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
-    """Return the frames that FlagEvalMM shows of a video: read_video_pyav in flagevalmm/common/video_utils.py.
+    """Return the frames that FlagEvalMM shows of a video: read_video_pyav in
+    flagevalmm/common/video_utils.py.
 
     Returns:
-        All numbers from `first` to `last` if they are at most `num_frames`; else `num_frames` numbers, rounded down,
-        which begin with `first` and end before `last`.
+        All numbers from `first` to `last` if they are at most `num_frames`; else `num_frames`
+        numbers, rounded down, which begin with `first` and end before `last`.
 
     >>> frames_without_end(0, 3, 4), frames_without_end(0, 10, 4)
     ([0, 1, 2, 3], [0, 2, 5, 8])
@@ -311,7 +366,8 @@ def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
 
 
 def paired_frames(length: int, wanted: Fraction, least: int, most: int) -> int:
-    """Return the number of frames that Qwen's preprocessing shows of a video: smart_nframes in qwen_vl_utils.
+    """Return the number of frames that Qwen's preprocessing shows of a video: smart_nframes in
+    qwen_vl_utils.
 
     Args:
         length: Number of frames of the video.
@@ -333,16 +389,20 @@ class PublishedClips:
 
     Attributes:
         frames: At most as many lists as requested clips, oldest action first, of equal length.
-        authors_fail: True if the authors' code fails, since an action has too few frames. This project shows it
-            nevertheless, by repeating frames.
+        authors_fail: True if the authors' code fails, since an action has too few frames. This
+            project shows it nevertheless, by repeating frames.
     """
 
     frames: list[list[int]]
     authors_fail: bool
 
 
-def clips_as_published(doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP) -> PublishedClips:
-    """Return the clips of a row of the prepared dataset, by the frame numbers of its source; see `published_clips`."""
+def clips_as_published(
+    doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
+) -> PublishedClips:
+    """Return the clips of a row of the prepared dataset, by the frame numbers of its source; see
+    `published_clips`.
+    """
     observation, is_epic = doc["current_observation_frame"], doc["video_source"] == EPIC_KITCHENS
     return published_clips(_past_of(doc), observation, num_clips, frames_per_clip, is_epic=is_epic)
 
@@ -357,17 +417,18 @@ def published_clips(
 ) -> PublishedClips:
     """Return the frames that the authors' code shows of the last past actions.
 
-    EPIC-KITCHENS (load_video in src/video_llama/video_llama/processors/egoplan_video_processor.py): Actions that stop
-    after the observation are dropped before the last ones are taken. Each action stops where the next one starts, at
-    the latest. Its frames are the starts of `frames_per_clip` equal parts, rounded down.
+    EPIC-KITCHENS (load_video in src/video_llama/video_llama/processors/egoplan_video_processor.py):
+    Actions that stop after the observation are dropped before the last ones are taken. Each action
+    stops where the next one starts, at the latest. Its frames are the starts of `frames_per_clip`
+    equal parts, rounded down.
 
-    Ego4D (ego4d_video_image_process in src/egoplan_video_llama_interface.py): No action is dropped or cut, so frames
-    after the observation may be shown. The frames are steps of a whole number of frames from the action's start, so
-    that its end is not shown.
+    Ego4D (ego4d_video_image_process in src/egoplan_video_llama_interface.py): No action is dropped
+    or cut, so frames after the observation may be shown. The frames are steps of a whole number of
+    frames from the action's start, so that its end is not shown.
 
-    The authors' code fails at an action of EPIC-KITCHENS with fewer frames than `frames_per_clip` (after the cut), and
-    at one of Ego4D with at most as many. Here, such an action's frames are the starts of equal parts in both sources,
-    so that some are repeated.
+    The authors' code fails at an action of EPIC-KITCHENS with fewer frames than `frames_per_clip`
+    (after the cut), and at one of Ego4D with at most as many. Here, such an action's frames are the
+    starts of equal parts in both sources, so that some are repeated.
 
     Args:
         past, observation: As for `uniform_frames`.
@@ -378,7 +439,8 @@ def published_clips(
     >>> published_clips([(10, 89)], 89, is_epic=False).frames
     [[10, 19, 28, 37, 46, 55, 64, 73]]
     >>> published_clips([(10, 20), (14, 40)], 50, is_epic=True)
-    PublishedClips(frames=[[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]], authors_fail=True)
+    PublishedClips(frames=[[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]],
+    authors_fail=True)
     """
     actions = list(past)
     if is_epic:
@@ -386,13 +448,18 @@ def published_clips(
     actions = actions[-num_clips:]
     if is_epic:
         ends = [*(start for start, _ in actions), observation][1:]
-        actions = [(start, min(stop, end)) for (start, stop), end in zip(actions, ends, strict=True)]
+        actions = [
+            (start, min(stop, end)) for (start, stop), end in zip(actions, ends, strict=True)
+        ]
     frames, authors_fail = [], False
     for start, stop in actions:
         length, step = stop - start + 1, (stop - start) // frames_per_clip
         is_short = length < frames_per_clip if is_epic else step == 0
         authors_fail |= is_short
-        offsets = [i * length // frames_per_clip if is_epic or is_short else i * step for i in range(frames_per_clip)]
+        offsets = [
+            i * length // frames_per_clip if is_epic or is_short else i * step
+            for i in range(frames_per_clip)
+        ]
         frames.append([start + offset for offset in offsets])
     return PublishedClips(frames, authors_fail)
 
@@ -403,7 +470,10 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {count}")
     for start, stop in past:
         if start > min(stop, observation):
-            raise ValueError(f"past action {start}-{stop} starts after its stop or the observation, {observation}")
+            raise ValueError(
+                f"past action {start}-{stop} starts after its stop or the observation, "
+                f"{observation}"
+            )
 
 
 def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
@@ -411,7 +481,9 @@ def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
 
     Copies of a single frame count as lasting one frame of the source.
     """
-    return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
+    return (
+        float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
+    )
 
 
 @dataclass(frozen=True)
@@ -419,7 +491,8 @@ class Visuals:
     """Reader of the visual input of a benchmark's questions.
 
     Attributes:
-        benchmark: Name of the benchmark, used in messages and for the folder of its progress videos.
+        benchmark: Name of the benchmark, used in messages and for the folder of its progress
+            videos.
     """
 
     benchmark: str
@@ -429,35 +502,40 @@ class Visuals:
 
         Args:
             doc: A row of the prepared dataset.
-            settings: ``media`` and its counts, each at least 1. Other entries are ignored. The media are:
+            settings: ``media`` and its counts, each at least 1. Other entries are ignored. The
+                media are:
 
-                - ``frames``: up to ``num_frames`` RGB images of the whole progress, evenly spaced, the observation
-                  last. With ``fps`` (above 0), that many images per second instead, up to ``max_frames``.
-                - ``clips``: a `Clip` of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
-                  oldest first, and the observation as a separate image (C.1). A clip has the frame rate of its frames
-                  in the source. A clip of one image has none.
+                - ``frames``: up to ``num_frames`` RGB images of the whole progress, evenly spaced,
+                  the observation last. With ``fps`` (above 0), that many images per second instead,
+                  up to ``max_frames``.
+                - ``clips``: a `Clip` of ``frames_per_clip`` images for each of the last
+                  ``num_clips`` past actions, oldest first, and the observation as a separate image
+                  (C.1). A clip has the frame rate of its frames in the source. A clip of one image
+                  has none.
                 - ``clip_frames``: the images of ``clips`` in one flat list.
                   With ``clip_marks``, each clip and the observation follow their `Mark` (`MARKS`).
                 - ``video``: the path of an H.264 file of the progress.
 
-                With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames as the authors' code
-                does (`published_frames`, `published_clips`). Only these clips may continue after the observation. A
-                ready clip ends there, so the observation replaces later frames.
+                With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames
+                as the authors' code does (`published_frames`, `published_clips`). Only these clips
+                may continue after the observation. A ready clip ends there, so the observation
+                replaces later frames.
 
-                Settings of ``frames`` and ``timed_frames``: ``without_end`` selects frames as `frames_without_end`
-                does, and ``min_frames`` (with ``fps``) as many as `paired_frames`. ``size`` (width, height) resizes all
-                images.
+                Settings of ``frames`` and ``timed_frames``: ``without_end`` selects frames as
+                `frames_without_end` does, and ``min_frames`` (with ``fps``) as many as
+                `paired_frames`. ``size`` (width, height) resizes all images.
 
-                ``shortcut`` is a condition of `SHORTCUTS`. Those that select or order frames only work with ``frames``.
-                Partner videos end with the partner's own observation. The last actions of a question that has fewer are
-                its whole progress.
+                ``shortcut`` is a condition of `SHORTCUTS`. Those that select or order frames only
+                work with ``frames``. Partner videos end with the partner's own observation. The
+                last actions of a question that has fewer are its whole progress.
 
-                With the ``observation`` `SEPARATE`, the current observation follows ``frames``, ``timed_frames`` and
-                ``video`` as an image. It is then the only one with ``needs_actions``, if there are no past actions.
+                With the ``observation`` `SEPARATE`, the current observation follows ``frames``,
+                ``timed_frames`` and ``video`` as an image. It is then the only one with
+                ``needs_actions``, if there are no past actions.
 
         Raises:
-            LmmsEgoplanError: ``media`` or ``shortcut`` is unknown, they do not fit together, or a count is missing or
-                not a positive integer.
+            LmmsEgoplanError: ``media`` or ``shortcut`` is unknown, they do not fit together, or a
+                count is missing or not a positive integer.
             FrameError: A frame is missing or cannot be decoded.
         """
         doc, progress = _source_of(doc, settings)
@@ -470,31 +548,49 @@ class Visuals:
                     pictures = [image.resize(tuple(size)) for image in pictures]
                 if media == "frames" or not frames:
                     return [*pictures]
-                return [Clip(pictures[: len(frames)], frame_rate(frames, progress.fps)), *pictures[len(frames) :]]
+                return [
+                    Clip(pictures[: len(frames)], frame_rate(frames, progress.fps)),
+                    *pictures[len(frames) :],
+                ]
             case "clips" | "clip_frames" as media:
                 numbers = _clips_of(doc, progress, settings)
-                images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
-                clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
-                parts = [[clip] if media == "clips" else [*clip] for clip in clips] + [[next(images)]]
+                images = iter(
+                    self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation])
+                )
+                clips = [
+                    Clip((next(images) for _ in clip), frame_rate(clip, progress.fps))
+                    for clip in numbers
+                ]
+                parts = [[clip] if media == "clips" else [*clip] for clip in clips] + [
+                    [next(images)]
+                ]
                 if settings.get("clip_marks"):
-                    marks = [*(MARKS["clip"].format(i=i) for i in range(1, len(parts))), MARKS["observation"]]
-                    parts = [[Mark(mark), *visuals] for mark, visuals in zip(marks, parts, strict=True)]
+                    marks = [
+                        *(MARKS["clip"].format(i=i) for i in range(1, len(parts))),
+                        MARKS["observation"],
+                    ]
+                    parts = [
+                        [Mark(mark), *visuals] for mark, visuals in zip(marks, parts, strict=True)
+                    ]
                 return [*chain.from_iterable(parts)]
             case "video":
                 separate = [progress.observation] if settings.get("observation") == SEPARATE else []
                 return [self._progress_video(doc, progress), *self.read_frames(doc, separate)]
             case media:
                 raise LmmsEgoplanError(
-                    f"visual settings: media must be frames, timed_frames, clips, clip_frames or video, got {media!r}"
+                    "visual settings: media must be frames, timed_frames, clips, "
+                    f"clip_frames or video, got {media!r}"
                 )
 
     def _progress_video(self, doc: Doc, progress: Progress) -> str:
-        """Write an H.264 file of the progress that ends with the current observation, and return its path.
+        """Write an H.264 file of the progress that ends with the current observation, and return
+        its path.
 
-        Some backends read a video file, and the source file would continue and show the answer. The new file has at
-        most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly spaced, at the speed of the source. It
-        is written once, under ``<data root>/<benchmark>/progress_videos``. It is reused while the size and modification
-        time of the video, or of the first and last frame file of the progress, stay the same.
+        Some backends read a video file, and the source file would continue and show the answer. The
+        new file has at most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly
+        spaced, at the speed of the source. It is written once, under ``<data
+        root>/<benchmark>/progress_videos``. It is reused while the size and modification time of
+        the video, or of the first and last frame file of the progress, stay the same.
         """
         first, observation = progress.first, progress.observation
         folder = data_root() / self.benchmark / "progress_videos"
@@ -525,13 +621,16 @@ class Visuals:
         path: str | None = doc.get("observation_path")
         in_video = [number for number in numbers if path is None or number < doc["clip_frames"] - 1]
         try:
-            images = dict(zip(in_video, read(doc["media_path"], in_video) if in_video else [], strict=True))
+            images = dict(
+                zip(in_video, read(doc["media_path"], in_video) if in_video else [], strict=True)
+            )
             if path is not None and len(in_video) < len(numbers):
                 images[doc["clip_frames"] - 1] = read_image(Path(path))
             return [images[number] for number in numbers]
         except DamagedFrameError as error:
             raise DamagedFrameError(
-                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip their questions: "
+                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip "
+                "their questions: "
                 f"lmms-egoplan data prepare {self.benchmark} ... --verify --skip-missing"
             ) from error
 
@@ -545,7 +644,9 @@ def _is_clip(doc: Doc) -> bool:
 
 
 def _is_folder(doc: Doc) -> bool:
-    return Path(doc["media_path"]).is_dir() if _is_clip(doc) else doc["video_source"] == EPIC_KITCHENS
+    return (
+        Path(doc["media_path"]).is_dir() if _is_clip(doc) else doc["video_source"] == EPIC_KITCHENS
+    )
 
 
 def _version(doc: Doc, first: int, last: int) -> str:

@@ -11,22 +11,34 @@ from nltk.stem.snowball import SnowballStemmer
 from lmms_egoplan.benchmarks.egoplan.statistics import ARTICLES, NO_OBJECTS
 
 _STEM = cache(SnowballStemmer("english").stem)
-_DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
+_DETERMINERS = frozenset(
+    ("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your")
+)
 # Irregular plurals that the stemmer does not handle.
-_IRREGULAR = {"halves": "half", "knives": "knife", "leaves": "leaf", "loaves": "loaf", "shelves": "shelf"}
+_IRREGULAR = {
+    "halves": "half",
+    "knives": "knife",
+    "leaves": "leaf",
+    "loaves": "loaf",
+    "shelves": "shelf",
+}
 # Words that may begin another part of a phrase: "on" in "put plate on rack".
 _LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
 
 
 def tidy(text: str) -> str:
     """Return a phrase in one line, without a full stop."""
-    visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
+    visible = "".join(
+        sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace()
+    )
     return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
 
 
 @cache
 def normalised(text: str) -> str:
-    """Return an action in lower case, without punctuation and articles, so that different spellings are equal."""
+    """Return an action in lower case, without punctuation and articles, so that different spellings
+    are equal.
+    """
     plain = unicodedata.normalize("NFKC", tidy(text))
     return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in ARTICLES)
 
@@ -38,7 +50,11 @@ def stems(text: str) -> tuple[str, ...]:
     >>> stems("Putting the knives on those shelves.")
     ('put', 'knife', 'on', 'shelf')
     """
-    return tuple(_STEM(_IRREGULAR.get(word, word)) for word in normalised(text).split() if word not in _DETERMINERS)
+    return tuple(
+        _STEM(_IRREGULAR.get(word, word))
+        for word in normalised(text).split()
+        if word not in _DETERMINERS
+    )
 
 
 @cache
@@ -49,9 +65,11 @@ def content(text: str) -> tuple[str, ...]:
 
 @cache
 def near_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Return the key that near-equal actions share: they differ only in inflection, determiners or word order.
+    """Return the key that near-equal actions share: they differ only in inflection, determiners or
+    word order.
 
-    Words stay on their side of a preposition. A preposition after the verb or at the end belongs to the verb.
+    Words stay on their side of a preposition. A preposition after the verb or at the end belongs to
+    the verb.
 
     >>> near_key("put mix meat") == near_key("put the meat mix")
     True
@@ -69,9 +87,13 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
 
 @cache
 def _occurrence(action: str) -> re.Pattern[str]:
-    """Match an action's words with at most two words between each: "open the wooden tea box" for "open box"."""
+    """Match an action's words with at most two words between each:
+    "open the wooden tea box" for "open box".
+    """
     # An action that consists only of prepositions never matches.
-    return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b")
+    return re.compile(
+        r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b"
+    )
 
 
 def named_in_order(goal: str, actions: Iterable[str]) -> int:

@@ -1,4 +1,6 @@
-"""Read and write files of EgoThink answers, from runs and other frameworks, and their ratings by judges and people."""
+"""Read and write files of EgoThink answers, from runs and other frameworks, and their ratings by
+judges and people.
+"""
 
 import math
 from collections import Counter
@@ -47,7 +49,9 @@ class StoredAnswer(Checked):
     truncated: bool | None = None
     reference: AnyText | None
     rating: Any = None
-    judge: Annotated[Any, AfterValidator(lambda judge: clean_text(judge) if isinstance(judge, str) else judge)] = None
+    judge: Annotated[
+        Any, AfterValidator(lambda judge: clean_text(judge) if isinstance(judge, str) else judge)
+    ] = None
     prompts: AnyText | None = None
     repeats: Any = None
     run: Origin | None = None
@@ -57,13 +61,15 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
     """Read answers in the order of the paths and of the lines in each file. Ids must be unique.
 
     Args:
-        paths: Files of JSON lines, or folders, which are searched for sample files of EgoThink tasks. A line is
-            either a harness's log of a question, with the record under ``score``, or the record itself:
-            ``{"id": "existence/1", "answer": "Yes.", ...}``, optionally with ``truncated``, ``rating`` and ``judge``.
+        paths: Files of JSON lines, or folders, which are searched for sample files of EgoThink
+            tasks. A line is either a harness's log of a question, with the record under ``score``,
+            or the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``, optionally with
+            ``truncated``, ``rating`` and ``judge``.
 
     Raises:
-        LmmsEgoplanError: A file is unreadable or malformed (the message names line and field), an id is duplicate,
-            there are no answers, or the results next to the files name several versions of the tasks.
+        LmmsEgoplanError: A file is unreadable or malformed (the message names line and field), an
+            id is duplicate, there are no answers, or the results next to the files name several
+            versions of the tasks.
     """
     answers: dict[str, StoredAnswer] = {}
     versions: dict[str, str] = {}
@@ -74,12 +80,14 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
             earlier = answers.setdefault(answer.id, answer)
             if earlier is not answer:
                 raise LmmsEgoplanError(
-                    f"{answer.where}: duplicate id {answer.id!r}, also in {earlier.where}; use only one run's answers"
+                    f"{answer.where}: duplicate id {answer.id!r}, also in "
+                    f"{earlier.where}; use only one run's answers"
                 )
     if len(versions) > 1:
         sources = ", ".join(f"{version} in {where}" for version, where in versions.items())
         raise LmmsEgoplanError(
-            f"answers are from different task versions, which are not comparable: {sources}; use only one version"
+            "answers are from different task versions, which are not comparable: "
+            f"{sources}; use only one version"
         )
     return list(answers.values())
 
@@ -91,7 +99,14 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
         LmmsEgoplanError: See `prepared_rows`.
     """
     return [
-        Answer(answer.id, row["question"], row["answer"], answer.answer, answer.truncated, answer.prompts)
+        Answer(
+            answer.id,
+            row["question"],
+            row["answer"],
+            answer.answer,
+            answer.truncated,
+            answer.prompts,
+        )
         for answer, row in zip(stored, prepared_rows(stored), strict=True)
     ]
 
@@ -101,17 +116,25 @@ def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
 
     Raises:
         DataMissingError: A required dimension is not prepared.
-        LmmsEgoplanError: A dimension is damaged, an id is unknown, or its reference differs from the run's reference.
+        LmmsEgoplanError: A dimension is damaged, an id is unknown, or its reference differs from
+            the run's reference.
     """
     needed = {dimension_of(answer.id) for answer in stored}
-    rows = {row["id"]: row for name in sorted(needed) for row in EGOTHINK.load(name).remove_columns("image")}
+    rows = {
+        row["id"]: row
+        for name in sorted(needed)
+        for row in EGOTHINK.load(name).remove_columns("image")
+    }
     for answer in stored:
         if answer.id not in rows:
-            raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is not in the prepared data; use the run's data")
+            raise LmmsEgoplanError(
+                f"{answer.where}: id {answer.id!r} is not in the prepared data; use the run's data"
+            )
         reference = rows[answer.id]["answer"]
         if answer.reference not in (None, reference):
             raise LmmsEgoplanError(
-                f"{answer.where}: the reference of {answer.id} is {answer.reference!r}, but {reference!r} in the "
+                f"{answer.where}: the reference of {answer.id} is {answer.reference!r}, but "
+                f"{reference!r} in the "
                 "prepared data; prepare the data that the run used"
             )
     return [rows[answer.id] for answer in stored]
@@ -125,29 +148,38 @@ def check_dimension(where: str, question_id: str) -> None:
     """
     if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
-            f"{where}: id must be <dimension>/<number>, such as existence/1, got {question_id!r}; dimensions: "
+            f"{where}: id must be <dimension>/<number>, such as existence/1, got {question_id!r}; "
+            "dimensions: "
             f"{', '.join(DIMENSION_NAMES)}"
         )
 
 
-def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: Iterable[Origin | None] = ()) -> None:
+def write_judged(
+    path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: Iterable[Origin | None] = ()
+) -> None:
     """Write judged answers as JSON lines for `read_stored`.
 
     Args:
         path: The output file.
-        repeats: One list of judged answers per repeat. Each line is an answer of the first list. If there are several
-            lists, ``repeats`` contains the rating, reply, judge, error and tokens of every repeat.
-        runs: Run of each answer. The list may be shorter if the other runs are unknown. The version of the task that is
-            written has the protocol of this judgement, not of the run's.
+        repeats: One list of judged answers per repeat. Each line is an answer of the first list. If
+            there are several lists, ``repeats`` contains the rating, reply, judge, error and tokens
+            of every repeat.
+        runs: Run of each answer. The list may be shorter if the other runs are unknown. The version
+            of the task that is written has the protocol of this judgement, not of the run's.
 
     Raises:
         OSError: The folder cannot be written.
     """
     records = [asdict(answer) for answer in repeats[0]]
-    for record, same in zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ():
+    for record, same in (
+        zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ()
+    ):
         record["repeats"] = [{name: getattr(answer, name) for name in _REPEATED} for answer in same]
     judged = zip(repeats[0], runs, strict=False)
-    runs = [run and run.model_copy(update={"version": version_under(x.protocol, run.version)}) for x, run in judged]
+    runs = [
+        run and run.model_copy(update={"version": version_under(x.protocol, run.version)})
+        for x, run in judged
+    ]
     write_lines(path, records, runs)
 
 
@@ -185,17 +217,28 @@ class RatedAnswer(Checked):
     model: Text
     answer: AnyText
     rating: Annotated[float, Field(ge=0, le=1), Expected("a number from 0 to 1")]
-    probability: Annotated[float, Field(gt=0, le=1), Expected("a number above 0, at most 1, or null")] | None = None
-    planned: Annotated[int, Field(ge=1), Expected("a number of answers, at least 1, or null")] | None = None
+    probability: (
+        Annotated[float, Field(gt=0, le=1), Expected("a number above 0, at most 1, or null")] | None
+    ) = None
+    planned: (
+        Annotated[int, Field(ge=1), Expected("a number of answers, at least 1, or null")] | None
+    ) = None
 
 
 class _Rating(Checked):
-    rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")]
+    rating: Annotated[
+        float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")
+    ]
     judge: Annotated[str, Field(min_length=1), Expected("the name of the judge model")]
 
 
 class _Repeat(Checked):
-    rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")] | None
+    rating: (
+        Annotated[
+            float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")
+        ]
+        | None
+    )
     judge: Any = None
 
 
@@ -204,23 +247,31 @@ class _Repeated(Checked):
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
-    """Return the ratings outside `LEVELS`, as a mean of several raters has them, or a judge of a published protocol."""
-    return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
+    """Return the ratings outside `LEVELS`, as a mean of several raters has them, or a judge of a
+    published protocol.
+    """
+    return {
+        question: rating
+        for question, rating in rated.items()
+        if rating is not None and rating not in LEVELS
+    }
 
 
 def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
     """Read the ratings of every rater, by the rater's name.
 
     Args:
-        judged: Paths for `read_stored` with ratings. Each is one rater, named after its judge model.
+        judged: Paths for `read_stored` with ratings. Each is one rater, named after its judge
+            model.
         human: File for `read_human`. Each column is one rater.
 
     Returns:
-        Raters in the order of the paths, then people. Duplicate names get the file's stem as a suffix, or the whole
-        path if they are still equal.
+        Raters in the order of the paths, then people. Duplicate names get the file's stem as a
+        suffix, or the whole path if they are still equal.
 
     Raises:
-        LmmsEgoplanError: A file is unreadable or malformed, or two paths have different answers to a question.
+        LmmsEgoplanError: A file is unreadable or malformed, or two paths have different answers to
+            a question.
     """
     answers: dict[str, StoredAnswer] = {}
     raters = [(*_read_judged(path, answers), path) for path in judged]
@@ -240,9 +291,9 @@ def read_human(path: Path) -> dict[str, Rated]:
     """Read ratings by people, by the rater's name.
 
     Args:
-        path: CSV with a column ``id`` and one column per rater, headed by the rater's name. A cell is 0, 0.5, 1 or,
-            for an unrated answer, empty. In a column of means of several people, it is any number from 0 to 1. Names
-            may be escaped as by `text.csv_text`.
+        path: CSV with a column ``id`` and one column per rater, headed by the rater's name. A cell
+            is 0, 0.5, 1 or, for an unrated answer, empty. In a column of means of several people,
+            it is any number from 0 to 1. Names may be escaped as by `text.csv_text`.
 
     Raises:
         LmmsEgoplanError: The file is unreadable or malformed. The message names line and column.
@@ -251,15 +302,23 @@ def read_human(path: Path) -> dict[str, Rated]:
     _, header = next(lines, (1, []))
     columns = [cell_text(name) for name in header]
     names = [name for name in columns if name != "id"]
-    if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
+    if (
+        "id" not in columns
+        or not names
+        or not all(map(str.strip, names))
+        or len(set(columns)) < len(columns)
+    ):
         raise LmmsEgoplanError(
-            f"{path}, line 1: expected a column id and one column per rater, with unique nonempty names"
+            f"{path}, line 1: expected a column id and one column per rater, with unique "
+            "nonempty names"
         )
     raters: dict[str, Rated] = {name: {} for name in names}
     for number, cells in lines:
         where = f"{path}, line {number}"
         if len(cells) != len(columns):
-            raise LmmsEgoplanError(f"{where}: expected {len(columns)} cells like the header, got {len(cells)}")
+            raise LmmsEgoplanError(
+                f"{where}: expected {len(columns)} cells like the header, got {len(cells)}"
+            )
         row = dict(zip(columns, cells, strict=True))
         question = row["id"].strip()
         check_dimension(where, question)
@@ -274,7 +333,8 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     """Read each answer's ratings, one per repeat, by id. Also return the names of the judges.
 
     Raises:
-        LmmsEgoplanError: The file is unreadable, an answer has fewer than two repeats, or their number varies.
+        LmmsEgoplanError: The file is unreadable, an answer has fewer than two repeats, or their
+            number varies.
     """
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
@@ -282,31 +342,44 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     for stored in read_stored([path]):
         repeats = read_as(_Repeated, stored.where, {"repeats": stored.repeats}).repeats
         if len(repeats) < 2:
-            raise LmmsEgoplanError(f"{stored.where}: repeats: expected two or more judgements; {how}")
+            raise LmmsEgoplanError(
+                f"{stored.where}: repeats: expected two or more judgements; {how}"
+            )
         if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
-            raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats, but earlier lines have {count}; {how}")
+            raise LmmsEgoplanError(
+                f"{stored.where}: {len(repeats)} repeats, but earlier lines have {count}; {how}"
+            )
         ratings[stored.id] = [repeat.rating for repeat in repeats]
         judges |= {str(repeat.judge) for repeat in repeats if repeat.rating is not None}
     return ratings, ", ".join(sorted(judges))
 
 
 def _read_judged(path: Path, answers: dict[str, StoredAnswer]) -> tuple[str, Rated]:
-    """Read a judge's name and its ratings. Adds the answers to `answers`, which is shared by all files."""
+    """Read a judge's name and its ratings.
+
+    Adds the answers to `answers`, which is shared by all files.
+    """
     rated: Rated = {}
     judges: dict[str, None] = {}
     for stored in read_stored([path]):
         first = answers.setdefault(stored.id, stored)
         if first.answer != stored.answer:
             raise LmmsEgoplanError(
-                f"{stored.where}: the answer to {stored.id!r} differs from {first.where}; compare raters only on the "
+                f"{stored.where}: the answer to {stored.id!r} differs from {first.where}; compare "
+                "raters only on the "
                 "same answers"
             )
         rated[stored.id] = stored.rating
         if stored.rating is not None:
-            judges[read_as(_Rating, stored.where, {"rating": stored.rating, "judge": stored.judge}).judge] = None
+            judges[
+                read_as(
+                    _Rating, stored.where, {"rating": stored.rating, "judge": stored.judge}
+                ).judge
+            ] = None
     if not judges:
         raise LmmsEgoplanError(
-            f"{path}: no ratings. Judge the answers first: lmms-egoplan judge egothink {path} --out FILE"
+            f"{path}: no ratings. Judge the answers first: lmms-egoplan judge egothink "
+            f"{path} --out FILE"
         )
     return ", ".join(judges), rated
 
@@ -319,5 +392,7 @@ def _human_rating(where: str, cell: str) -> float | None:
     except ValueError:
         rating = math.nan
     if not LEVELS[0] <= rating <= LEVELS[-1]:
-        raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1 or an empty cell, got {cell!r}")
+        raise LmmsEgoplanError(
+            f"{where}: expected a number from 0 to 1 or an empty cell, got {cell!r}"
+        )
     return rating

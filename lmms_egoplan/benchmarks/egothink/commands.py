@@ -13,7 +13,14 @@ from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink import answer_files
-from lmms_egoplan.benchmarks.egothink.agreement import NONE, OVERALL, Means, RaterAgreement, agreement_csv, compare
+from lmms_egoplan.benchmarks.egothink.agreement import (
+    NONE,
+    OVERALL,
+    Means,
+    RaterAgreement,
+    agreement_csv,
+    compare,
+)
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
@@ -45,7 +52,8 @@ from lmms_egoplan.storage import split_dir
 
 _TEXTS: dict[str, Any] = module_yaml(__file__)
 _PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}."
-# Width of the columns for the dimension and for each rater. Narrower columns would truncate numbers.
+# Width of the columns for the dimension and for each rater. Narrower columns would truncate
+# numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
@@ -64,8 +72,15 @@ def prepare(
     summaries, marked = summaries[: len(DIMENSION_NAMES)], summaries[len(DIMENSION_NAMES) :]
     print_dimensions(summaries)
     print_question_sets(*summaries)
-    questions, folder = sum(summary["questions"] for summary in summaries), split_dir("egothink", summaries[0]["split"])
-    facts = {"tolerance": LENGTH_TOLERANCE, "questions": questions, "source": summaries[0]["source"]}
+    questions, folder = (
+        sum(summary["questions"] for summary in summaries),
+        split_dir("egothink", summaries[0]["split"]),
+    )
+    facts = {
+        "tolerance": LENGTH_TOLERANCE,
+        "questions": questions,
+        "source": summaries[0]["source"],
+    }
     typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))
     for summary in marked:
         typer.echo(_TEXTS["marked"].format(**summary))
@@ -87,19 +102,29 @@ def judge(
 ) -> None:
     """Judge EgoThink answers from a run or another framework.
 
-    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL sets the model
-    (default gpt-4o-2024-11-20). To resume an interrupted run, repeat the command: finished judgements are cached.
-    Answers that the endpoint refused earlier are sent last.
+    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint,
+    LMMS_EGOPLAN_JUDGE_MODEL sets the model (default gpt-4o-2024-11-20). To resume an interrupted
+    run, repeat the command: finished judgements are cached. Answers that the endpoint refused
+    earlier are sent last.
 
-    --protocol sets the judge's messages and parameters, and the reading of its ratings. The default is the value of
-    LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset in LMMS_EGOPLAN_PROTOCOL, else paper.
+    --protocol sets the judge's messages and parameters, and the reading of its ratings. The default
+    is the value of LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset in
+    LMMS_EGOPLAN_PROTOCOL, else paper.
 
-    Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and repeat the run's
-    command with the same `--use_cache`. No answer is generated again.
+    Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and
+    repeat the run's command with the same `--use_cache`. No answer is generated again.
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    asking = Asking(retry_rejected, estimate, prices, batch, probes=True, max_requests=max_requests, max_cost=max_cost)
+    asking = Asking(
+        retry_rejected,
+        estimate,
+        prices,
+        batch,
+        probes=True,
+        max_requests=max_requests,
+        max_cost=max_cost,
+    )
     settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
     settings = replace(settings, protocol=chosen_judge_protocol(protocol).name)
     stored = answer_files.read_stored(samples)
@@ -107,7 +132,9 @@ def judge(
     repeated = grade_repeatedly(answers, settings, repeats)
     settings.asking.finish_estimate()
     judged = repeated[0]
-    unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
+    unjudged = sum(
+        None in (answer.rating for answer in same) for same in zip(*repeated, strict=True)
+    )
     written = written_path(out, unjudged)
     answer_files.write_judged(written, repeated, [answer.run for answer in stored])
     _print_scores(judged)
@@ -125,17 +152,19 @@ def agreement(
     """Compare raters of EgoThink answers: mean ratings and agreement.
 
     - Each rater: the mean, over all questions that the rater rated.
-    - Each pair of raters: Pearson's r and Cohen's kappa (unweighted and with linear weights), over the questions that
-      both rated.
-    - Three or more judges, people or both: Krippendorff's alpha (interval), over the questions with two or more
-      ratings.
-    - Several people: also combined into one rater, their mean, as in Table 10 of the paper. Means get Pearson's r only.
+    - Each pair of raters: Pearson's r and Cohen's kappa (unweighted and with linear weights), over
+      the questions that both rated.
+    - Three or more judges, people or both: Krippendorff's alpha (interval), over the questions with
+      two or more ratings.
+    - Several people: also combined into one rater, their mean, as in Table 10 of the paper. Means
+      get Pearson's r only.
 
-    Results are per dimension and overall, with 95 % bootstrap intervals. n is the number of questions. Coefficients are
-    from -1 to 1; Table 9 of the paper prints Pearson's r times 100. There is no coefficient for fewer than ten
-    questions, or if all ratings of a rater are equal.
+    Results are per dimension and overall, with 95 % bootstrap intervals. n is the number of
+    questions. Coefficients are from -1 to 1; Table 9 of the paper prints Pearson's r times 100.
+    There is no coefficient for fewer than ten questions, or if all ratings of a rater are equal.
 
-    Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
+    Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out
+    agreement.csv`
     """
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):
@@ -154,16 +183,28 @@ def agreement(
 
 
 def print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row for each dimension: the counts of `compare_with_table_4`, with those of the paper in parentheses."""
+    """Print a row for each dimension: the counts of `compare_with_table_4`, with those of the paper
+    in parentheses.
+    """
     labels = {name: name.replace("_", " ") for name in summaries[0]["counts"]}
     dimension = Column("dimension", no_wrap=True)
-    table = Table(dimension, *(f"{label} (paper)" for label in labels.values()), "as in the paper", pad_edge=False)
+    table = Table(
+        dimension,
+        *(f"{label} (paper)" for label in labels.values()),
+        "as in the paper",
+        pad_edge=False,
+    )
     for summary in summaries:
         counts = summary["counts"]
         differing = [labels[name] for name in labels if not counts[name]["matches"]]
-        forms = ("{prepared:.2f} ({paper:.2f})" if "words" in name else "{prepared} ({paper})" for name in labels)
+        forms = (
+            "{prepared:.2f} ({paper:.2f})" if "words" in name else "{prepared} ({paper})"
+            for name in labels
+        )
         cells = (form.format(**counts[name]) for name, form in zip(labels, forms, strict=True))
-        table.add_row(summary["split"], *cells, f"no: {', '.join(differing)}" if differing else "yes")
+        table.add_row(
+            summary["split"], *cells, f"no: {', '.join(differing)}" if differing else "yes"
+        )
     Console().print(table)
 
 
@@ -183,23 +224,39 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
             incomplete.append(f"{name} ({len(scores)} of {questions} questions rated)")
         score = _format(fmean(scores) if scores else None, ".1f")
         rated = sum(answer.rating is not None for answer in answers)
-        table.add_row(name, f"{len(answers)} of {questions}", str(rated), score, f"{rated / len(answers):.1%}")
+        table.add_row(
+            name, f"{len(answers)} of {questions}", str(rated), score, f"{rated / len(answers):.1%}"
+        )
     Console().print(table)
     if len(complete) == len(DIMENSION_NAMES):
         typer.echo(f"Average: {fmean(complete.values()):.1f}")
     else:
         counts = {"dimensions": len(DIMENSION_NAMES), "incomplete": len(incomplete)}
         counts["without_answers"] = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
-        typer.echo(_TEXTS["no_average"].format(**counts, example=f", e.g. {incomplete[0]}" if incomplete else ""))
+        typer.echo(
+            _TEXTS["no_average"].format(
+                **counts, example=f", e.g. {incomplete[0]}" if incomplete else ""
+            )
+        )
     if failed := sum(answer.rating is None and answer.score is not None for answer in judged):
         typer.echo(f"Failed judgements, in the mean as -1: {failed}")
-    typer.echo(f"Judge: {names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}")
+    typer.echo(
+        "Judge: "
+        f"{names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}"
+    )
 
 
 def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
-    ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
-    table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
-    questions = {**EGOTHINK.official, **{name: len(EGOTHINK.load(name)) for name in {*map(dimension_of, ratings)}}}
+    ratings = {
+        same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)
+    }
+    table = Table(
+        "dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating"
+    )
+    questions = {
+        **EGOTHINK.official,
+        **{name: len(EGOTHINK.load(name)) for name in {*map(dimension_of, ratings)}},
+    }
     for name, noise in noise_by_dimension(ratings, questions).items():
         table.add_row(
             name,
@@ -209,7 +266,10 @@ def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
             _format(noise.changed, ".1%"),
             _format(noise.rating_sd and noise.rating_sd / 100, ".3f"),
         )
-    typer.echo(f"Judge noise: {len(repeated)} judgements per answer. Only answers rated in every repeat are included.")
+    typer.echo(
+        f"Judge noise: {len(repeated)} judgements per answer. Only answers rated in "
+        "every repeat are included."
+    )
     Console().print(table)
 
 
@@ -221,7 +281,10 @@ def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
     """
     counts = [len(ratings) for ratings in by_question(raters).values()]
     by_all, by_two = counts.count(len(raters)), sum(count > 1 for count in counts)
-    typer.echo(f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {by_all}; by two or more: {by_two}")
+    typer.echo(
+        f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {by_all}; by two "
+        f"or more: {by_two}"
+    )
     for rater, (missing, unrated) in gaps(raters).items():
         if missing or unrated:
             typer.echo(f"  {rater}: {missing} not in the file, {unrated} without a rating")
@@ -231,7 +294,8 @@ def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
         if between := answer_files.between_levels(rated):
             question, rating = next(iter(between.items()))
             typer.echo(
-                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for {question}; compared "
+                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for "
+                f"{question}; compared "
                 "without kappa, like means of several raters"
             )
 
@@ -241,12 +305,17 @@ def _print_means(means: Means) -> None:
     fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
     for start in range(0, len(raters), fitting):
         group = raters[start : start + fitting]
-        table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100 (n)", pad_edge=False)
+        table = Table(
+            Column("dimension", no_wrap=True), title="Mean rating, times 100 (n)", pad_edge=False
+        )
         for rater in group:
             table.add_column(escape(rater), justify="right", overflow="fold")
         for name, rater_means in means.items():
             cells = (rater_means.get(rater) for rater in group)
-            table.add_row(name, *(NONE if cell is None else f"{100 * cell[0]:.1f} ({cell[1]})" for cell in cells))
+            table.add_row(
+                name,
+                *(NONE if cell is None else f"{100 * cell[0]:.1f} ({cell[1]})" for cell in cells),
+            )
         Console().print(table)
 
 
@@ -255,7 +324,9 @@ def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
         group = [row for row in rows if row.raters == raters]
         title = escape((" and " if len(raters) == 2 else ", ").join(raters))
         heads = (_TEXTS["coefficients"][name] for name in group[0].coefficients)
-        table = Table("dimension", Column("n", justify="right"), *heads, pad_edge=False, title=title)
+        table = Table(
+            "dimension", Column("n", justify="right"), *heads, pad_edge=False, title=title
+        )
         for row in group:
             questions = f"{row.questions}{'*' if row.undefined else ''}"
             table.add_row(row.dimension, questions, *map(_with_interval, row.coefficients.values()))
@@ -268,7 +339,11 @@ def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
 
 
 def _with_interval(estimate: Estimate | None) -> str:
-    return NONE if estimate is None else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return (
+        NONE
+        if estimate is None
+        else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    )
 
 
 def _format(value: float | None, form: str) -> str:

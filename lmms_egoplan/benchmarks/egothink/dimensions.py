@@ -12,7 +12,8 @@ from lmms_egoplan.paths import module_rows
 class Dimension:
     """One dimension, with the rows of Table 4.
 
-    Concepts, scenes and videos cannot be counted from the release, because its records do not name them.
+    Concepts, scenes and videos cannot be counted from the release, because its records do not name
+    them.
 
     Attributes:
         name: Name in ids (``<name>/<n>``), prepared splits and result tables.
@@ -22,7 +23,8 @@ class Dimension:
         question_words: Mean length of questions in words (LenQ).
         answer_words: Mean length of answers in words (LenA).
         question_types: Number of question types by interrogative word (TypeQ).
-        concepts: Number of different objects and activities that images, questions and answers are about (#Concept).
+        concepts: Number of different objects and activities that images, questions and answers are
+            about (#Concept).
         scenes: Number of different scenes (#Scene).
         videos: Number of videos from which the images are (#Video).
     """

@@ -1,11 +1,12 @@
 """Define the protocols of the judge, and read its verdicts.
 
 - ``paper``: the prompt of Table 7 with this project's reader, the default.
-- ``authors``: AdaCheng/EgoThink, commit fbafe8f (``gen_judgment.py``, ``common.py``, ``judge_prompts.jsonl``).
+- ``authors``: AdaCheng/EgoThink, commit fbafe8f (``gen_judgment.py``, ``common.py``,
+  ``judge_prompts.jsonl``).
 - ``lmms-eval-0.7.3``: ``lmms_eval/tasks/egothink/utils.py`` of that version.
 
-All of them ask up to three times for a rating, and read it after the model's thinking. ``paper`` accepts only `LEVELS`,
-the others any number from 0 to 1.
+All of them ask up to three times for a rating, and read it after the model's thinking. ``paper``
+accepts only `LEVELS`, the others any number from 0 to 1.
 """
 
 import re
@@ -26,8 +27,8 @@ _RE = compile_patterns(_TEXTS["patterns"], re.VERBOSE | re.IGNORECASE | re.MULTI
 def read_rating(verdict: str) -> float | None:
     r"""Read the rating in a judge's verdict by the rules of `judging.verdicts`: 0, 0.5 or 1.
 
-    The example in the prompt (``for example: “Rating: [[0.5]]”``) is ignored, whatever its quotation marks. So is the
-    text after a new ``[Question]`` or ``[Instruction]`` heading.
+    The example in the prompt (``for example: “Rating: [[0.5]]”``) is ignored, whatever its
+    quotation marks. So is the text after a new ``[Question]`` or ``[Instruction]`` heading.
 
     >>> read_rating("The place differs, so [[1]] would be too much.\n\nRating: [[0.5]]")
     0.5
@@ -44,7 +45,8 @@ def _level(number: str) -> float | None:
 
 
 def read_first_rating(verdict: str) -> float | None:
-    """Read the first ``[[number]]`` of a verdict, otherwise the first ``[number]``, as the authors' code does.
+    """Read the first ``[[number]]`` of a verdict, otherwise the first ``[number]``, as the authors'
+    code does.
 
     Returns:
         The rating; None without one, or if it is above 1. The sources also count a rating above 1.
@@ -59,8 +61,13 @@ def read_first_rating(verdict: str) -> float | None:
 
 SCALE = RatingScale(read_rating, best=1)
 _PAPER = JudgeProtocol(name=DEFAULT_PROTOCOL, prompt=_TEXTS["prompt"], scale=SCALE)
-_AUTHORS = JudgeProtocol(name="authors", scale=RatingScale(read_first_rating, best=1), **_TEXTS["authors"])
+_AUTHORS = JudgeProtocol(
+    name="authors", scale=RatingScale(read_first_rating, best=1), **_TEXTS["authors"]
+)
 _LMMS_EVAL = replace(
-    _AUTHORS, name="lmms-eval-0.7.3", failed=-1, normalise=lambda x: x.lower().strip().replace(".", "")
+    _AUTHORS,
+    name="lmms-eval-0.7.3",
+    failed=-1,
+    normalise=lambda x: x.lower().strip().replace(".", ""),
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (_PAPER, _AUTHORS, _LMMS_EVAL)}

@@ -1,7 +1,8 @@
 """Read masks or boxes of EgoThink's images, and draw them as numbered marks (sec. 5.1, Fig. 9).
 
-The paper follows Set-of-Mark (arXiv:2310.11441) and refers to its Appendix F, which was not available to this project.
-The look of the marks and `SENTENCE` are therefore this project's. No segmentation model is included.
+The paper follows Set-of-Mark (arXiv:2310.11441) and refers to its Appendix F, which was not
+available to this project. The look of the marks and `SENTENCE` are therefore this project's. No
+segmentation model is included.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +23,9 @@ from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
 from lmms_egoplan.validation import quoted, read_as, refuse
 
-SENTENCE = "Numbered outlines in the image mark regions; they were added to help you to locate things."
+SENTENCE = (
+    "Numbered outlines in the image mark regions; they were added to help you to locate things."
+)
 """Explains the marks to the model, before the question. This project's wording."""
 
 
@@ -40,8 +43,8 @@ def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
 
     Args:
         records: Questions.
-        folder: Folder with a file for each image with marks, see `read_marks`: ``existence/1.json`` (or png) for
-            the question ``existence/1``.
+        folder: Folder with a file for each image with marks, see `read_marks`: ``existence/1.json``
+            (or png) for the question ``existence/1``.
 
     Raises:
         LmmsEgoplanError: A file is invalid or belongs to no question, or no question has marks.
@@ -57,7 +60,10 @@ def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
             problems.append(str(error))
         drawn.append(replace(record, image=file.getvalue()))
     unused = sorted(files - {by_id[record.id] for record in drawn}) or [folder] * (not drawn)
-    problems += [f"{path}: no marks of a question; expected one file per image, existence/1.json" for path in unused]
+    problems += [
+        f"{path}: no marks of a question; expected one file per image, existence/1.json"
+        for path in unused
+    ]
     refuse(problems, "", f"{folder}: {len(problems)} problems:")
     return drawn
 
@@ -68,27 +74,41 @@ def read_marks(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]
     Args:
         path: A file of one of these forms:
 
-            - JSON: a list, or an object with the list ``annotations``, as SAM writes it. An entry is a box
-              ``[x, y, width, height]``, or an object with ``segmentation`` (COCO's RLE, compressed or not, or
-              polygons) or else ``bbox``. Its number is its position, from 1. Boxes and polygons include their edges.
+            - JSON: a list, or an object with the list ``annotations``, as SAM writes it. An entry
+              is a box ``[x, y, width, height]``, or an object with ``segmentation`` (COCO's RLE,
+              compressed or not, or polygons) or else ``bbox``. Its number is its position, from 1.
+              Boxes and polygons include their edges.
             - PNG with one channel: a label map. A number above 0 is a mark; others are background.
         size: Width and height of the image.
 
     Raises:
-        LmmsEgoplanError: The file is invalid or has no mark, or a mark is empty or does not fit the image. The message
-            has file, entry and field.
+        LmmsEgoplanError: The file is invalid or has no mark, or a mark is empty or does not fit the
+            image. The message has file, entry and field.
     """
     if path.suffix == ".json":
         content = read_json(path, "marks")
-        entries = read_as(list[Any], str(path), content.get("annotations") if isinstance(content, dict) else content)
-        masks = {number: _mask(f"{path}, entry {number}", entry, size) for number, entry in enumerate(entries, 1)}
+        entries = read_as(
+            list[Any],
+            str(path),
+            content.get("annotations") if isinstance(content, dict) else content,
+        )
+        masks = {
+            number: _mask(f"{path}, entry {number}", entry, size)
+            for number, entry in enumerate(entries, 1)
+        }
     else:
         check_image(path.read_bytes(), str(path))
         labels = np.asarray(Image.open(path))
         if labels.shape != size[::-1]:
-            raise LmmsEgoplanError(f"{path}: expected one channel of shape {size[::-1]} (image), found {labels.shape}")
+            raise LmmsEgoplanError(
+                f"{path}: expected one channel of shape {size[::-1]} (image), found {labels.shape}"
+            )
         masks = {int(number): labels == number for number in np.unique(labels) if number > 0}
-    empty = [f", entry {number}: empty mask; remove it" for number, mask in masks.items() if not mask.any()]
+    empty = [
+        f", entry {number}: empty mask; remove it"
+        for number, mask in masks.items()
+        if not mask.any()
+    ]
     if problems := empty or [": no marks; remove the file to omit the question"] * (not masks):
         raise LmmsEgoplanError(f"{path}{problems[0]}")
     return masks
@@ -102,7 +122,11 @@ def _mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
     draw = ImageDraw.Draw(mask := Image.new("1", size))
     try:
         if isinstance(shape, dict):
-            runs = decode_counts(shape["counts"]) if isinstance(shape["counts"], str) else shape["counts"]
+            runs = (
+                decode_counts(shape["counts"])
+                if isinstance(shape["counts"], str)
+                else shape["counts"]
+            )
             if shape["size"] != [*size[::-1]] or sum(runs) != size[0] * size[1]:
                 raise ValueError(f"size {shape['size']}, {sum(runs)} pixels in counts")
             return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(size).T
@@ -114,13 +138,19 @@ def _mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
                 raise ValueError("outside")
             (draw.rectangle if name == "bbox" else draw.polygon)(points, fill=1)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        misfit = f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x {size[1]} pixels ({error})"
-        raise LmmsEgoplanError(f"{where}, {name}: expected a box, RLE or polygons, found {misfit}") from error
+        misfit = (
+            f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x "
+            f"{size[1]} pixels ({error})"
+        )
+        raise LmmsEgoplanError(
+            f"{where}, {name}: expected a box, RLE or polygons, found {misfit}"
+        ) from error
     return np.array(mask)
 
 
 def decode_counts(text: str) -> list[int]:
-    """Return the run lengths of COCO's compressed RLE: 5 bits per character; from the fourth run on, differences.
+    """Return the run lengths of COCO's compressed RLE: 5 bits per character; from the fourth run
+    on, differences.
 
     >>> decode_counts("52203"), decode_counts("1O")
     ([5, 2, 2, 2, 5], [1, -1])
@@ -139,8 +169,8 @@ def decode_counts(text: str) -> list[int]:
 def draw_marks(image: Image.Image, masks: dict[int, NDArray[np.bool_]]) -> Image.Image:
     """Draw an outline and a number for each mask, smaller masks above larger ones.
 
-    A number is at the pixel of its mask that is farthest from the outline and from smaller masks, or above a mask that
-    is too thin for it.
+    A number is at the pixel of its mask that is farthest from the outline and from smaller masks,
+    or above a mask that is too thin for it.
 
     Args:
         image: The image, of any mode.
@@ -164,11 +194,17 @@ def draw_marks(image: Image.Image, masks: dict[int, NDArray[np.bool_]]) -> Image
         whole, free = masks[number][part], owners[part] == number
         edge = free & ~ndimage.binary_erosion(whole, iterations=1 + min(image.size) // 200)
         draw.bitmap((part[1].start, part[0].start), Image.fromarray(edge), color)
-        depths = ndimage.distance_transform_edt(np.pad(free if free.any() else whole, 1))[1:-1, 1:-1]
+        depths = ndimage.distance_transform_edt(np.pad(free if free.any() else whole, 1))[
+            1:-1, 1:-1
+        ]
         row, column = np.unravel_index(depths.argmax(), depths.shape)
         half = np.array(font.getbbox(str(number))[2:]) / 2 + 2
         lift = 0 if depths.max() > half[1] else depths.max() + half[1]
-        spot = np.clip([column + part[1].start, row + part[0].start - lift], half, np.array(image.size) - 1 - half)
+        spot = np.clip(
+            [column + part[1].start, row + part[0].start - lift],
+            half,
+            np.array(image.size) - 1 - half,
+        )
         draw.rectangle((*(spot - half), *(spot + half)), "black", color)
         draw.text((spot[0], spot[1]), str(number), "white", font, "mm")
     return marked

@@ -1,8 +1,9 @@
 """Compute EgoThink's metrics: values per question, and aggregations over a run.
 
-The values of a question are records, as a harness logs them. Only judged answers have a score. An answer without a
-rating is neither right nor wrong; it only lowers the coverage. (Under a protocol with `JudgeProtocol.failed`, a failed
-judgement also has a score, and is counted in ``judge_failed``.)
+The values of a question are records, as a harness logs them. Only judged answers have a score. An
+answer without a rating is neither right nor wrong; it only lowers the coverage. (Under a protocol
+with `JudgeProtocol.failed`, a failed judgement also has a score, and is counted in
+``judge_failed``.)
 """
 
 import math
@@ -29,13 +30,15 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         responses: One response, the text of a `JudgedAnswer`.
 
     Returns:
-        ``score``: all fields of `JudgedAnswer` and, unless it leaves the mean, its ``score``, 0..100 or -100.
-        Also ``judge_coverage``, ``judge_failed`` (failed judgements that count in the mean), ``truncated``,
-        ``truncated_of``, ``suspect``, ``judge_model``, ``judge_protocol``, ``judge_prompt_tokens``,
-        ``judge_reply_tokens``, ``judge_tokens_of``, ``prompts``, ``num_questions`` and the values of `covered`.
+        ``score``: all fields of `JudgedAnswer` and, unless it leaves the mean, its ``score``,
+            0..100 or -100. Also ``judge_coverage``, ``judge_failed`` (failed judgements that count
+            in the mean), ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``,
+            ``judge_protocol``, ``judge_prompt_tokens``, ``judge_reply_tokens``,
+            ``judge_tokens_of``, ``prompts``, ``num_questions`` and the values of `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is not a judged answer, or it answers another question.
+        ValueError: There is not exactly one response, it is not a judged answer, or it answers
+            another question.
 
     >>> judged = JudgedAnswer("existence/1", "a cup", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o-2024-11-20", None)
     >>> values = score_answer({"id": "existence/1"}, [judged.to_text()])
@@ -55,7 +58,9 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "truncated_of": {"truncated": judged.truncated},
         "suspect": {"suspect": judged.suspect},
         "judge_model": {"judge": judged.judge if is_judged else None},
-        "judge_protocol": {"protocol": None if judged.judge is None else judged.protocol or DEFAULT_PROTOCOL},
+        "judge_protocol": {
+            "protocol": None if judged.judge is None else judged.protocol or DEFAULT_PROTOCOL
+        },
         **judge_tokens(judged.judge_prompt_tokens, judged.judge_reply_tokens),
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
@@ -64,7 +69,8 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return the names of the prompt families that were used, sorted and joined by semicolons; ``unknown`` for None.
+    """Return the names of the prompt families that were used, sorted and joined by semicolons;
+    ``unknown`` for None.
 
     >>> prompts_used([{"prompts": "paper's"}, {"prompts": None}])
     "paper's; unknown"
@@ -72,21 +78,25 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
 
 
-def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: Any) -> float:
+def mean_over_dimensions(
+    values: Sequence[float], sizes: Sequence[int], weight_by_size: Any
+) -> float:
     """Return the mean of a metric over the twelve dimensions, plain or weighted by their sizes.
 
     lmms-eval's groups call this function. The plain mean of the scores is Table 3's Average.
 
     Returns:
-        The mean; NaN, with an error in the log, unless there are twelve values. There are more if a capability's group
-        runs together with egothink_bench, since the harness then counts its dimensions twice.
+        The mean; NaN, with an error in the log, unless there are twelve values. There are more if a
+        capability's group runs together with egothink_bench, since the harness then counts its
+        dimensions twice.
 
     >>> mean_over_dimensions([60.0] * 11 + [48.0], sizes=[50] * 11 + [100], weight_by_size=False)
     59.0
     """
     if len(values) != len(DIMENSION_NAMES):
         logger.error(
-            f"EgoThink: no mean over {len(DIMENSION_NAMES)} dimensions from {len(values)} values; run egothink_bench "
+            f"EgoThink: no mean over {len(DIMENSION_NAMES)} dimensions from {len(values)} values; "
+            "run egothink_bench "
             "without its subgroups; it reports them anyway"
         )
         return math.nan
@@ -94,13 +104,17 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
-def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]) -> dict[str, Noise]:
-    """Return the noise of each dimension with answers, and of their plain mean as ``average``; scores are 0..100.
+def noise_by_dimension(
+    ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]
+) -> dict[str, Noise]:
+    """Return the noise of each dimension with answers, and of their plain mean as ``average``;
+    scores are 0..100.
 
     The average has scores only if every question of all dimensions has a rating in every repeat.
 
     Args:
-        ratings: At least two ratings of each answer, one per repeat, by id; None for a missing rating.
+        ratings: At least two ratings of each answer, one per repeat, by id; None for a missing
+            rating.
         questions: Number of questions of each dimension.
 
     >>> noises = noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}, {"existence": 50})
@@ -117,5 +131,7 @@ def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions:
         if percent:
             noises[name] = noise(percent)
     average = noise_of_average(list(noises.values()))
-    is_complete = all(name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES)
+    is_complete = all(
+        name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES
+    )
     return noises | {"average": average if is_complete else replace(average, scores=())}

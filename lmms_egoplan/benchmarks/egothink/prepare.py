@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.marks import marked_records
-from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
+from lmms_egoplan.benchmarks.egothink.records import (
+    HUB_DATASET,
+    Record,
+    check_records,
+    read_folder,
+    read_hub,
+)
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.progress import track
@@ -20,10 +26,12 @@ if TYPE_CHECKING:
 
 HUB = "hub"
 _HUB_NAME = f"the dataset {HUB_DATASET}"
-# In words. The release was revised after the paper, and its mean lengths differ from Table 4 by up to 0.14.
+# In words. The release was revised after the paper, and its mean lengths differ from Table 4 by up
+# to 0.14.
 LENGTH_TOLERANCE = 0.2
 FORMATS = ("yes or no", "what", "other")
-# Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has a type fewer than Table 4.
+# Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has a type
+# fewer than Table 4.
 INTERROGATIVES = ("what", "which", "where", "when", "why", "how", "who", "whom", "whose")
 
 
@@ -32,23 +40,26 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
 
     Args:
         source: ``"hub"`` for the dataset `HUB_DATASET`, or a folder; see `read_folder`.
-        marks: Folder with masks or boxes of the images; see `marked_records`. The questions whose image has marks are
-            also written with their marked image, to the split ``<dimension>_marked``. Without this argument, or for a
-            dimension without marks, an earlier such split is kept, but refused if the dimension has other data now.
+        marks: Folder with masks or boxes of the images; see `marked_records`. The questions whose
+            image has marks are also written with their marked image, to the split
+            ``<dimension>_marked``. Without this argument, or for a dimension without marks, an
+            earlier such split is kept, but refused if the dimension has other data now.
 
     Returns:
-        The summaries in the order of `DIMENSIONS`, then those of the splits with marks. Each is also stored with its
-        split and contains:
+        The summaries in the order of `DIMENSIONS`, then those of the splits with marks. Each is
+        also stored with its split and contains:
 
         - ``benchmark``, ``split`` (the dimension), ``prepared`` (UTC, ISO 8601) and ``source``;
         - ``split_size`` and ``questions``, which are equal unless images lack marks;
         - ``question_set``, see `set_of`, and ``records_digest``, see the function of that name;
         - ``fingerprint``, which changes with any text or image;
         - ``missing``, always empty;
-        - ``made_from``: name and fingerprint of the dimension from which a split with marks was made;
-        - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and ``answer_words`` (mean
-          lengths in whitespace-separated words, two decimals) and ``question_types`` (see `question_type`). Each row
-          has ``prepared``, ``paper`` and ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
+        - ``made_from``: name and fingerprint of the dimension from which a split with marks was
+          made;
+        - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and
+          ``answer_words`` (mean lengths in whitespace-separated words, two decimals) and
+          ``question_types`` (see `question_type`). Each row has ``prepared``, ``paper`` and
+          ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
 
     Raises:
         LmmsEgoplanError: The data are invalid. Nothing is written.
@@ -58,30 +69,44 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
     records = check_records(track(drafts, "Checking questions and images"))
     name = _HUB_NAME if source == HUB else str(Path(source).resolve())
     files = {
-        dimension: [record for record in records if record.dimension == dimension.name] for dimension in DIMENSIONS
+        dimension: [record for record in records if record.dimension == dimension.name]
+        for dimension in DIMENSIONS
     }
     return [
         _write(dimension, part, name, suffix, file)
-        for suffix, chosen in (("", records), ("_marked", marked_records(records, marks) if marks else []))
+        for suffix, chosen in (
+            ("", records),
+            ("_marked", marked_records(records, marks) if marks else []),
+        )
         for dimension, file in files.items()
         if (part := [record for record in chosen if record.dimension == dimension.name])
     ]
 
 
 def records_digest(records: Sequence[Record]) -> str:
-    """Return the digest of a dimension's records: ids, names of images, questions and answers, without the images."""
-    return fingerprint([record.id, record.image_name, record.question, record.answer] for record in records)
+    """Return the digest of a dimension's records: ids, names of images, questions and answers,
+    without the images.
+    """
+    return fingerprint(
+        [record.id, record.image_name, record.question, record.answer] for record in records
+    )
 
 
 def _write(
-    dimension: Dimension, records: Sequence[Record], source: str, suffix: str, file: Sequence[Record]
+    dimension: Dimension,
+    records: Sequence[Record],
+    source: str,
+    suffix: str,
+    file: Sequence[Record],
 ) -> dict[str, Any]:
     """Write a split with some of a file's records."""
     size, digest, published = len(file), records_digest(file), EGOTHINK.digests[dimension.name]
     # The digests are the repository's. Nobody has compared the hub's records with them.
     is_unknown = source == _HUB_NAME and digest != published
     question_set = set_of(
-        has_counts=size == dimension.instances, digest=digest, published=None if is_unknown else published
+        has_counts=size == dimension.instances,
+        digest=digest,
+        published=None if is_unknown else published,
     )
     of_file = {"split_size": size, "question_set": question_set}
     origin = {"made_from": [dimension.name, EGOTHINK.fingerprint(dimension.name)]} if suffix else {}
@@ -93,10 +118,13 @@ def _write(
         records_digest=digest,
         questions=len(records),
         fingerprint=fingerprint(
-            [record.id, record.question, record.answer, sha256(record.image).hexdigest()] for record in records
+            [record.id, record.question, record.answer, sha256(record.image).hexdigest()]
+            for record in records
         ),
         missing=[],
-        counts=compare_with_table_4(dimension, [(record.question, record.answer) for record in records]),
+        counts=compare_with_table_4(
+            dimension, [(record.question, record.answer) for record in records]
+        ),
         **origin,
     )
 
@@ -135,20 +163,22 @@ def compare_with_table_4(
 
 
 def question_type(question: str) -> str | None:
-    """Return the first of `INTERROGATIVES` in a question; None, also a type, if there is none ("Am I ...?").
+    """Return the first of `INTERROGATIVES` in a question; None, also a type, if there is none ("Am
+    I ...?").
 
-    The paper does not state its rule. This rule reproduces Table 4's TypeQ for ten dimensions of the release. Counting
-    has one type more than in Table 4, and forecasting one fewer.
+    The paper does not state its rule. This rule reproduces Table 4's TypeQ for ten dimensions of
+    the release. Counting has one type more than in Table 4, and forecasting one fewer.
     """
     words = re.findall("[a-z]+", question.lower())
     return next((word for word in words if word in INTERROGATIVES), None)
 
 
 def question_format(question: str, reference: str) -> str:
-    """Return one of `FORMATS`, the formats that Fig. 4 compares: ``yes or no``, ``what``, or ``other``.
+    """Return one of `FORMATS`, the formats that Fig.
+    4 compares: ``yes or no``, ``what``, or ``other``.
 
-    The rule is this project's. A yes-or-no question has no interrogative, and its reference begins with yes or no. In a
-    what-question, the first interrogative is "what".
+    The rule is this project's. A yes-or-no question has no interrogative, and its reference begins
+    with yes or no. In a what-question, the first interrogative is "what".
 
     >>> question_format("Am I holding chopsticks in my right hand?", "Yes.")
     'yes or no'

@@ -1,7 +1,7 @@
 """Ask EgoThink as published pipelines do. ``presets.yaml`` describes the pipelines.
 
-``LMMS_EGOPLAN_PROTOCOL`` selects a preset for all tasks of EgoThink. It sets prompts, decoding, how a reply is cut, and
-the judge's protocol. Without it, the tasks follow the paper.
+``LMMS_EGOPLAN_PROTOCOL`` selects a preset for all tasks of EgoThink. It sets prompts, decoding, how
+a reply is cut, and the judge's protocol. Without it, the tasks follow the paper.
 """
 
 import os
@@ -20,10 +20,11 @@ class Preset(NamedTuple):
 
     Attributes:
         name: Name of the pipeline, such as ``official``.
-        fields: Values by field. ``source`` is a repository and commit, or a paper. ``prompt`` (text with
-            ``{question}``, or ``{stripped_question}`` without surrounding white space) and ``decoding`` (generation
-            arguments) are by dimension. ``parser`` is the text after which the answer begins, "" for none.
-            ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is optional.
+        fields: Values by field. ``source`` is a repository and commit, or a paper. ``prompt`` (text
+            with ``{question}``, or ``{stripped_question}`` without surrounding white space) and
+            ``decoding`` (generation arguments) are by dimension. ``parser`` is the text after which
+            the answer begins, "" for none. ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is
+            optional.
         unknown: Fields that the source does not state. They have the values of ``stand_in``.
     """
 
@@ -38,7 +39,11 @@ class Preset(NamedTuple):
     def block(self, dimension: str) -> dict[str, str]:
         """Return the settings for `protocol.prompt_text` and `protocol.prompt_messages`."""
         texts = {"name": f"preset {self.name}", "prompt": self.of_dimension("prompt", dimension)}
-        return texts | {name: self.fields[name] for name in ("system", "media", "parser") if self.fields.get(name)}
+        return texts | {
+            name: self.fields[name]
+            for name in ("system", "media", "parser")
+            if self.fields.get(name)
+        }
 
 
 _ENTRIES = module_yaml(__file__)
@@ -57,15 +62,20 @@ def chosen_preset() -> Preset | None:
     """
     name = os.environ.get(PRESET, "").strip()
     if name and name not in PRESETS:
-        raise LmmsEgoplanError(f"{PRESET}={name}: EgoThink has no such preset; use one of {', '.join(PRESETS)}")
+        raise LmmsEgoplanError(
+            f"{PRESET}={name}: EgoThink has no such preset; use one of {', '.join(PRESETS)}"
+        )
     return PRESETS.get(name)
 
 
 def chosen_judge_protocol(name: str = "") -> JudgeProtocol:
-    """Return the judge's protocol with a name; without one, that of the environment, else of the preset.
+    """Return the judge's protocol with a name; without one, that of the environment, else of the
+    preset.
 
     Raises:
         LmmsEgoplanError: There is no such protocol or preset.
     """
     preset = chosen_preset()
-    return chosen_protocol(PROTOCOLS, name, preset.fields["judge_prompt"] if preset else DEFAULT_PROTOCOL)
+    return chosen_protocol(
+        PROTOCOLS, name, preset.fields["judge_prompt"] if preset else DEFAULT_PROTOCOL
+    )

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 HUB_DATASET = "EgoThink/EgoThink"
 REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
 _FIRST = DIMENSIONS[0].folder
-_LAYOUT = f"DIR must contain {_FIRST}/annotations.json, {_FIRST}/images/1.jpg and so on, as in {REPOSITORY_URL}"
+_LAYOUT = (
+    f"DIR must contain {_FIRST}/annotations.json, {_FIRST}/images/1.jpg and so on, as in "
+    f"{REPOSITORY_URL}"
+)
 
 
 class _Texts(Checked):
@@ -39,7 +42,8 @@ class Draft(NamedTuple):
         id: See `Record`.
         where: File or dataset and record number, for messages.
         fields: All fields of the record.
-        read_image: Return the bytes of the image file. Raises LmmsEgoplanError, which names the field.
+        read_image: Return the bytes of the image file. Raises LmmsEgoplanError, which names the
+            field.
     """
 
     id: str
@@ -59,7 +63,8 @@ class Record:
         answer: Reference answer, verbatim.
         image: Bytes of the image file, which can be decoded.
         origin: Source of the question if it is not the benchmark's own, else None.
-        image_name: Name of the image file in the repository, ``<n>.jpg``. Images of the hub get the same names.
+        image_name: Name of the image file in the repository, ``<n>.jpg``. Images of the hub get the
+            same names.
     """
 
     id: str
@@ -72,14 +77,16 @@ class Record:
 
 
 def read_folder(source: Path) -> list[Draft]:
-    """Read all records of a folder in the official repository's layout, in the order of `DIMENSIONS` and of the files.
+    """Read all records of a folder in the official repository's layout, in the order of
+    `DIMENSIONS` and of the files.
 
     Args:
-        source: Folder with ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
+        source: Folder with ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg``
+            and so on.
 
     Raises:
-        LmmsEgoplanError: A folder or ``annotations.json`` is missing, or a file contains no list of records. The
-            message lists all of them.
+        LmmsEgoplanError: A folder or ``annotations.json`` is missing, or a file contains no list of
+            records. The message lists all of them.
     """
     if not source.is_dir():
         raise LmmsEgoplanError(f"{source}: no such folder; {_LAYOUT}")
@@ -105,14 +112,17 @@ def read_folder(source: Path) -> list[Draft]:
 def read_hub() -> list[Draft]:
     """Read all records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
 
-    Like `datasets.load_dataset`, use a folder of that name in the working directory, if there is one, instead of the
-    hub.
+    Like `datasets.load_dataset`, use a folder of that name in the working directory, if there is
+    one, instead of the hub.
 
     Raises:
-        LmmsEgoplanError: The dataset cannot be loaded, or a config is not one split with question, answer and image.
+        LmmsEgoplanError: The dataset cannot be loaded, or a config is not one split with question,
+            answer and image.
     """
     return [
-        Draft(f"{dimension.name}/{number}", f"{where}, record {number}", row, partial(_read_cell, row))
+        Draft(
+            f"{dimension.name}/{number}", f"{where}, record {number}", row, partial(_read_cell, row)
+        )
         for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
         for where in [f"{HUB_DATASET}, config {dimension.hub_config}"]
         for number, row in enumerate(_load_config(where, dimension.hub_config), 1)
@@ -123,8 +133,9 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     """Read all images and check all records.
 
     Raises:
-        LmmsEgoplanError: A question or an answer is not text, or an image is missing or cannot be decoded. The message
-            has the number of problems, and the folder, record (from 1) and field of the first ones.
+        LmmsEgoplanError: A question or an answer is not text, or an image is missing or cannot be
+            decoded. The message has the number of problems, and the folder, record (from 1) and
+            field of the first ones.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -139,13 +150,32 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
             check_kind(draft.where, [draft.fields], _Texts)
             problems += [f"{draft.where}, {problem}" for problem in flaws]
         else:
-            origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
+            origin = (
+                RENDERED_SCENES
+                if draft.fields.get("source_dataset") == "rendered"
+                else texts.origin
+            )
             names = draft.fields.get("image_path")
-            name = names[0] if isinstance(names, list) and names else f"{draft.id.rpartition('/')[-1]}.jpg"
-            records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin, name))
+            name = (
+                names[0]
+                if isinstance(names, list) and names
+                else f"{draft.id.rpartition('/')[-1]}.jpg"
+            )
+            records.append(
+                Record(
+                    draft.id,
+                    dimension_of(draft.id),
+                    texts.question,
+                    texts.answer,
+                    image,
+                    origin,
+                    name,
+                )
+            )
     if problems:
         raise LmmsEgoplanError(
-            f"{_listing(problems)}\nRecords are counted from 1. Published data: {REPOSITORY_URL}, or "
+            f"{_listing(problems)}\nRecords are counted from 1. Published data: {REPOSITORY_URL}, "
+            "or "
             f"the dataset {HUB_DATASET} on the hub"
         )
     return records
@@ -168,26 +198,36 @@ def _load_config(where: str, config: str) -> "Dataset":
     try:
         with without_bars():
             splits: DatasetDict = load_dataset(HUB_DATASET, config)
-    except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
+    except (
+        Exception
+    ) as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise LmmsEgoplanError(
             f"{where}: cannot load from the hub: {error}{cause}\n"
             f"Without the hub: lmms-egoplan data prepare egothink DIR. {_LAYOUT}"
         ) from error
     if len(splits) != 1:
-        raise LmmsEgoplanError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
+        raise LmmsEgoplanError(
+            f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}"
+        )
     (dataset,) = splits.values()
     columns = dataset.column_names
     if missing := {"question", "answer", "image"}.difference(columns):
-        raise LmmsEgoplanError(f"{where}: missing columns {', '.join(sorted(missing))}; it has {', '.join(columns)}")
+        raise LmmsEgoplanError(
+            f"{where}: missing columns {', '.join(sorted(missing))}; it has {', '.join(columns)}"
+        )
     if not isinstance(dataset.features["image"], Image):
-        raise LmmsEgoplanError(f"{where}: column image: expected images, found {dataset.features['image']}")
+        raise LmmsEgoplanError(
+            f"{where}: column image: expected images, found {dataset.features['image']}"
+        )
     return dataset.cast_column("image", Image(decode=False))
 
 
 def _read_image_file(folder: Path, names: Any) -> bytes:
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {quoted(names)}")
+        raise LmmsEgoplanError(
+            f"image_path: expected a list with one file name, found {quoted(names)}"
+        )
     try:
         path = resolve_inside(folder, names[0])
     except LmmsEgoplanError as error:
@@ -197,7 +237,9 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
             raise LmmsEgoplanError(f"image_path: no such image: {path}")
         data = path.read_bytes()
     except OSError as error:
-        raise LmmsEgoplanError(f"image_path: cannot read {folder / names[0]}: {error.strerror}") from error
+        raise LmmsEgoplanError(
+            f"image_path: cannot read {folder / names[0]}: {error.strerror}"
+        ) from error
     check_image(data, f"image_path: {path}")
     return data
 

@@ -11,7 +11,13 @@ from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
 from lmms_egoplan.judging.judge import PROBE, Judge, warn_of_missing_ratings
-from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, JudgeProtocol, JudgeRequest, Prompt
+from lmms_egoplan.judging.judgement import (
+    DEFAULT_PROTOCOL,
+    Judgement,
+    JudgeProtocol,
+    JudgeRequest,
+    Prompt,
+)
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord
@@ -53,16 +59,20 @@ class JudgedAnswer(TextRecord):
         id: See `Answer`.
         answer: See `Answer`.
         truncated: See `Answer`.
-        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered by `sanitize` if
-            the protocol does so.
-        rating: 0, 0.5 or 1, under a published protocol any number from 0 to 1; None without a rating.
+        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered
+            by `sanitize` if the protocol does so.
+        rating: 0, 0.5 or 1, under a published protocol any number from 0 to 1; None without a
+            rating.
         judgement: Raw text of the judge's last reply; None without a reply.
-        judge: Model name from the endpoint, with what differs from the defaults; None without a judge.
+        judge: Model name from the endpoint, with what differs from the defaults; None without a
+            judge.
         error: Why there is no rating; None with a rating.
         prompts: See `Answer`.
-        protocol: Name in `PROTOCOLS`; None without a judge, and in records of earlier versions, which used ``paper``.
-        judge_prompt_tokens: Prompt tokens of the requests for this judgement, including repeats after a reply without a
-            rating, as the endpoint counted them, also if the reply is cached; None if unknown.
+        protocol: Name in `PROTOCOLS`; None without a judge, and in records of earlier versions,
+            which used ``paper``.
+        judge_prompt_tokens: Prompt tokens of the requests for this judgement, including repeats
+            after a reply without a rating, as the endpoint counted them, also if the reply is
+            cached; None if unknown.
         judge_reply_tokens: Tokens of their replies; None if unknown.
     """
 
@@ -72,33 +82,48 @@ class JudgedAnswer(TextRecord):
     answer: AnyText
     truncated: StrictBool | None
     suspect: StrictBool
-    rating: Annotated[StrictFloat, Field(ge=0, le=SCALE.best), Expected(f"a number from 0 to {SCALE.best}")] | None
+    rating: (
+        Annotated[
+            StrictFloat, Field(ge=0, le=SCALE.best), Expected(f"a number from 0 to {SCALE.best}")
+        ]
+        | None
+    )
     judgement: AnyText | None
     judge: AnyText | None
     error: AnyText | None
     prompts: AnyText | None = None
-    protocol: Annotated[str, Predicate(PROTOCOLS.__contains__), Expected("the name of a protocol")] | None = None
+    protocol: (
+        Annotated[str, Predicate(PROTOCOLS.__contains__), Expected("the name of a protocol")] | None
+    ) = None
     judge_prompt_tokens: StrictInt | None = None
     judge_reply_tokens: StrictInt | None = None
 
     @property
     def score(self) -> float | None:
-        """100 times the rating, or times what a failed judgement counts as; None if the answer leaves the mean."""
+        """100 times the rating, or times what a failed judgement counts as; None if the answer
+        leaves the mean.
+        """
         failed = None if self.judge is None else PROTOCOLS[self.protocol or DEFAULT_PROTOCOL].failed
         counted = failed if self.rating is None else self.rating
         return None if counted is None else 100 * counted
 
 
 def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str:
-    """Return the text of the request to rate an answer, in which `sanitized` replaces the answer if it must be safe."""
-    text, reference = sanitized if protocol.sanitizes else answer.answer, protocol.normalise(answer.reference)
+    """Return the text of the request to rate an answer, in which `sanitized` replaces the answer if
+    it must be safe.
+    """
+    text, reference = (
+        sanitized if protocol.sanitizes else answer.answer,
+        protocol.normalise(answer.reference),
+    )
     return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=text)
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
     """Judge all answers of a task, and return the judged answers in the same order.
 
-    An answer that could not be judged has an error instead of a rating. A warning lists these answers.
+    An answer that could not be judged has an error instead of a rating. A warning lists these
+    answers.
 
     Args:
         answers: Answers of a task.
@@ -113,12 +138,17 @@ def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     settings = settings.under(protocol)
     # Under the default protocol, the form is that of other judges: one test serves all.
     is_default = protocol.name == DEFAULT_PROTOCOL
-    return replace(settings, protocol="") if is_default else settings, replace(PROBE, system=protocol.system)
+    return replace(settings, protocol="") if is_default else settings, replace(
+        PROBE, system=protocol.system
+    )
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
     """Add the requests for answers like the references to the estimate of `settings`."""
-    grade([Answer(row["id"], row["question"], row["answer"], row["answer"], None) for row in rows], settings)
+    grade(
+        [Answer(row["id"], row["question"], row["answer"], row["answer"], None) for row in rows],
+        settings,
+    )
 
 
 def grade_repeatedly(
@@ -146,8 +176,14 @@ def grade_repeatedly(
             for answer, text, _, repeat in batch
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
-        judge = Judge("EgoThink", settings.under(protocol), f"The answers are saved. Judge the rest: {_JUDGE_LATER}")
-        judgements = judge.rate(requests, protocol.scale, dimensions.pop() if len(dimensions) == 1 else "")
+        judge = Judge(
+            "EgoThink",
+            settings.under(protocol),
+            f"The answers are saved. Judge the rest: {_JUDGE_LATER}",
+        )
+        judgements = judge.rate(
+            requests, protocol.scale, dimensions.pop() if len(dimensions) == 1 else ""
+        )
     judged = [
         JudgedAnswer(
             id=answer.id,
@@ -169,4 +205,6 @@ def grade_repeatedly(
     is_counted = settings is not None and protocol.failed is not None
     effect = {"effect": f"the scores count each as {protocol.failed}"} if is_counted else {}
     warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers", **effect)
-    return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]
+    return [
+        judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)
+    ]

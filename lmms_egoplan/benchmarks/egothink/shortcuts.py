@@ -1,4 +1,7 @@
-"""The shortcut condition of EgoThink that shows another image of the same dimension. The choice is this project's."""
+"""The shortcut condition of EgoThink that shows another image of the same dimension.
+
+The choice is this project's.
+"""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 def other_image(rows: "Dataset") -> "Dataset":
     """Give each question of a dimension a partner with another image, see `with_partners`.
 
-    ``partner`` has ``row``, the position in the prepared dimension. Equal image files count as the same image.
+    ``partner`` has ``row``, the position in the prepared dimension. Equal image files count as the
+    same image.
 
     Args:
         rows: All prepared questions of a dimension, with or without their images.
@@ -30,7 +34,9 @@ def other_image(rows: "Dataset") -> "Dataset":
         rows = rows.add_column("row", list(range(len(rows))))
     rows, names = rows.add_column("image_digest", digests), ["id", "row", "image_digest"]
     unlike_of = itemgetter("id", "image_digest")
-    return with_partners(rows, names, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id"))
+    return with_partners(
+        rows, names, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
+    )
 
 
 def shown_image(doc: Mapping[str, Any]) -> "Image":

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, parse_problem, read_problem
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.construction.actplan.prompts import SCHEMAS, description_prompt, second_description_prompt
+from lmms_egoplan.construction.actplan.prompts import (
+    SCHEMAS,
+    description_prompt,
+    second_description_prompt,
+)
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
@@ -25,7 +29,9 @@ _NUM_EXAMPLES = 3
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 
 INVALID = "problem is not valid BDDL, or contradicts itself"
-NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt next to it, so not marked as counterfactual"
+NOT_COUNTERFACTUAL = (
+    "problem1.bddl without a task_description_1.txt next to it, so not marked as counterfactual"
+)
 NO_DESCRIPTION = "reply without a description"
 INCOMPLETE = "description that lacks an object or a condition, even after two requests"
 
@@ -37,7 +43,8 @@ class Activity:
     name: Name such as ``making_tea``.
     description: 0 for the normal activity, 1 for the counterfactual one.
     problem: The problem in BDDL.
-    circumstance: The circumstance of a generated problem; "" for a problem that was read from a file.
+    circumstance: The circumstance of a generated problem; "" for a problem that was read from a
+    file.
     category: Category of the circumstance; "" for a problem that was read from a file.
     changes: Initial facts that the normal activity does not have.
     """
@@ -63,7 +70,8 @@ class Example:
     description: 0 for the normal activity, 1 for the counterfactual one.
     bddl: The problem in BDDL.
     text: The description without its instruction.
-    is_complete: True if the description names all objects and goal conditions; some released descriptions do not.
+    is_complete: True if the description names all objects and goal conditions; some released
+    descriptions do not.
     """
 
     activity: str
@@ -76,8 +84,9 @@ class Example:
 def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
     """Read the activities in a folder, sorted by name.
 
-    ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one if ``task_description_1.txt``
-    is next to it. Other files named ``problem1.bddl`` in the release are from BEHAVIOR-100.
+    ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one if
+    ``task_description_1.txt`` is next to it. Other files named ``problem1.bddl`` in the release are
+    from BEHAVIOR-100.
 
     Raises:
         LmmsEgoplanError: The folder does not exist, or contains no usable problem.
@@ -102,7 +111,9 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
             activities.append(Activity(name, number, problem))
     if not activities:
         first = next((f"{rejection.where}: {rejection.detail}" for rejection in rejections), "")
-        raise LmmsEgoplanError(f"{folder}: none of its {len(paths)} problems can be used. First reason: {first}")
+        raise LmmsEgoplanError(
+            f"{folder}: none of its {len(paths)} problems can be used. First reason: {first}"
+        )
     return activities, rejections
 
 
@@ -110,7 +121,8 @@ def read_examples(folder: Path) -> list[Example]:
     """Read the problems in a folder that have a description; the instruction at its end is removed.
 
     Raises:
-        LmmsEgoplanError: The folder does not exist or contains no such pair, or a file cannot be read.
+        LmmsEgoplanError: The folder does not exist or contains no such pair, or a file cannot be
+            read.
     """
     examples = []
     for path in _problem_paths(folder):
@@ -118,16 +130,21 @@ def read_examples(folder: Path) -> list[Example]:
             text = read_text(_text_path(path)).partition(_INSTRUCTION_BEGINS)[0].strip()
             if is_text(text):
                 number, bddl = int(path.stem.removeprefix("problem")), read_text(path).strip()
-                examples.append(Example(path.parent.name, number, bddl, text, _is_complete(bddl, text)))
+                examples.append(
+                    Example(path.parent.name, number, bddl, text, _is_complete(bddl, text))
+                )
     if not examples:
         raise LmmsEgoplanError(
-            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt next to it, so there are no examples for the "
+            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt next to it, so there "
+            "are no examples for the "
             "language model. Pass ActPlan-1K's bddl/activity_definitions with --examples"
         )
     return examples
 
 
-def examples_for(activity: Activity, examples: Sequence[Example], count: int) -> list[tuple[str, str]]:
+def examples_for(
+    activity: Activity, examples: Sequence[Example], count: int
+) -> list[tuple[str, str]]:
     """Choose definitions and descriptions of other activities, deterministically.
 
     Complete descriptions are preferred, then those of the same setting.
@@ -135,7 +152,9 @@ def examples_for(activity: Activity, examples: Sequence[Example], count: int) ->
     candidates = [example for example in examples if example.activity != activity.name]
 
     def order(example: Example) -> tuple[bool, bool, str]:
-        digest = sha256(f"{activity.key} {example.activity}/{example.description}".encode()).hexdigest()
+        digest = sha256(
+            f"{activity.key} {example.activity}/{example.description}".encode()
+        ).hexdigest()
         return not example.is_complete, example.description != activity.description, digest
 
     return [(example.bddl, example.text) for example in sorted(candidates, key=order)[:count]]
@@ -170,10 +189,16 @@ def describe(
     rejections: list[Rejection] = []
     incomplete: dict[str, tuple[str, list[str]]] = {}
     for title in ("descriptions", "descriptions, second time"):
-        replies, unread = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
+        replies, unread = ask_json(
+            "description", prompts, settings, title, schema=SCHEMAS["describe"]
+        )
         rejections += unread
-        if settings.asking.is_estimate and not incomplete:  # estimate two requests for each description
-            replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
+        if (
+            settings.asking.is_estimate and not incomplete
+        ):  # estimate two requests for each description
+            replies = {
+                key: {"description": str(activity.problem)} for key, activity in by_key.items()
+            }
         incomplete = {}
         for key, reply in replies.items():
             if not is_text(reply.get("description")):
@@ -187,7 +212,10 @@ def describe(
                 texts[key] = text
         if not incomplete:
             break
-        prompts = {key: second_description_prompt(prompts[key], *reply) for key, reply in incomplete.items()}
+        prompts = {
+            key: second_description_prompt(prompts[key], *reply)
+            for key, reply in incomplete.items()
+        }
     rejections += [
         Rejection("description", INCOMPLETE, key, f"{'; '.join(missing)}: {quoted(text)}")
         for key, (text, missing) in incomplete.items()

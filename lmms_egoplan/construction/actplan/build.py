@@ -1,4 +1,6 @@
-"""Build instances from BDDL activities and tours, as far as people have answered (sec. 3.2 and 3.3)."""
+"""Build instances from BDDL activities and tours, as far as people have answered (sec.
+3.2 and 3.3).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,8 +10,18 @@ from typing import Any
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.prepare import write_figure_4
 from lmms_egoplan.construction.actplan import layout
-from lmms_egoplan.construction.actplan.activities import Activity, describe, read_activities, read_examples
-from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
+from lmms_egoplan.construction.actplan.activities import (
+    Activity,
+    describe,
+    read_activities,
+    read_examples,
+)
+from lmms_egoplan.construction.actplan.circumstances import (
+    CATEGORIES,
+    change,
+    propose,
+    read_verdicts,
+)
 from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.tours import find_tours
@@ -58,10 +70,12 @@ def build_instances(
     views: Path | None,
     plans: Path | None,
 ) -> Built:
-    """Build everything that is possible so far, and write it; without `images` or `plans`, earlier output is kept.
+    """Build everything that is possible so far, and write it; without `images` or `plans`, earlier
+    output is kept.
 
-    Replies of the language model are cached like those of a judge, and views are stored in `out`. Later runs repeat no
-    answered request, whether they resume an interrupted run or add new answers from people.
+    Replies of the language model are cached like those of a judge, and views are stored in `out`.
+    Later runs repeat no answered request, whether they resume an interrupted run or add new answers
+    from people.
 
     Args:
         bddl: Passed to `read_activities`.
@@ -74,8 +88,8 @@ def build_instances(
         plans: Export of the written plans, passed to `read_gold_plans`.
 
     Raises:
-        LmmsEgoplanError: An input is invalid, the language model is not set or cannot be asked, or another process
-            uses `out`.
+        LmmsEgoplanError: An input is invalid, the language model is not set or cannot be asked, or
+            another process uses `out`.
         OSError: The folder cannot be written.
     """
     activities, rejections = read_activities(bddl)
@@ -85,7 +99,9 @@ def build_instances(
     gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
-        raise LmmsEgoplanError(f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour")
+        raise LmmsEgoplanError(
+            f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour"
+        )
     with only_process(out, "builds"):
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
@@ -96,15 +112,23 @@ def build_instances(
             activities, texts = [*activities, *changed], texts | changed_texts
             rejections += [*refused, *unchanged, *undescribed]
         described = {activity.key: activity for activity in activities if activity.key in texts}
-        usable_tours = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
+        usable_tours = [
+            (tour, described[tour.activity]) for tour in tours if tour.activity in described
+        ]
         all_views, unchosen = choose_views(usable_tours, choices, out / "views", settings)
         settings.asking.finish_estimate()
         instances = [
-            layout.Instance(described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views)
+            layout.Instance(
+                described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views
+            )
             for tour_views in all_views
         ]
         finished_instances, unused_plans = layout.finished(instances, gold)
-        undescribed = [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour in tours if tour.activity not in described]
+        undescribed = [
+            Rejection("tour", NO_ACTIVITY, str(tour.id))
+            for tour in tours
+            if tour.activity not in described
+        ]
         rejections += [*strays, *undescribed, *unchosen, *unused_plans]
         toured = {tour.activity for tour in tours}
         built = Built(
@@ -113,7 +137,11 @@ def build_instances(
             instances=instances,
             finished=len(finished_instances),
             untoured=[key for key in described if key not in toured],
-            unreached={key: missed for key, activity in described.items() if (missed := unreached(activity.problem))},
+            unreached={
+                key: missed
+                for key, activity in described.items()
+                if (missed := unreached(activity.problem))
+            },
             rejections=rejections,
         )
         _write(built, texts, out)
@@ -125,7 +153,9 @@ def build_instances(
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
-    """Yield the items of the page for gold plans: each instance with its images and the details of its views."""
+    """Yield the items of the page for gold plans: each instance with its images and the details of
+    its views.
+    """
     for instance in instances:
         yield {
             "id": instance.id,
@@ -142,7 +172,10 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     """Write the files that every run writes, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
-    names = {kind: [activity.name for activity in built.activities if activity.category == kind] for kind in CATEGORIES}
+    names = {
+        kind: [activity.name for activity in built.activities if activity.category == kind]
+        for kind in CATEGORIES
+    }
     write_figure_4(out, names)
     write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (

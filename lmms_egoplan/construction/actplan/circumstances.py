@@ -1,4 +1,6 @@
-"""Create counterfactual activities: a language model proposes circumstances and changes the problems (sec. 3.3)."""
+"""Create counterfactual activities: a language model proposes circumstances and changes the
+problems (sec. 3.3).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +55,8 @@ class _Verdict(Checked):
 def propose(
     activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings
 ) -> tuple[list[Circumstance], list[Rejection]]:
-    """Ask what might happen during normal activities that have a text and no counterfactual problem (step 1).
+    """Ask what might happen during normal activities that have a text and no counterfactual problem
+    (step 1).
 
     Returns:
         The proposed circumstances, and the rejections.
@@ -62,22 +65,35 @@ def propose(
         JudgeError: The language model cannot be asked.
     """
     counterfactual = {activity.name for activity in activities if activity.description}
-    normal = [a for a in activities if not a.description and a.name not in counterfactual and a.key in texts]
-    prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in normal}
+    normal = [
+        a
+        for a in activities
+        if not a.description and a.name not in counterfactual and a.key in texts
+    ]
+    prompts = {
+        activity.name: circumstances_prompt(activity.name, texts[activity.key])
+        for activity in normal
+    }
     circumstances: list[Circumstance] = []
     schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
-    proposals, rejections = ask_json("circumstance", prompts, settings, "circumstances", schema=schema, read=read)
+    proposals, rejections = ask_json(
+        "circumstance", prompts, settings, "circumstances", schema=schema, read=read
+    )
     for name, proposal in proposals.items():
         procedure = [" ".join(step.split()) for step in proposal.procedure]
         seen: set[str] = set()
         for number, proposed in enumerate(proposal.circumstances, 1):
             text = " ".join(proposed.circumstance.split())
             if text.casefold() in seen:
-                rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", quoted(text)))
+                rejections.append(
+                    Rejection("circumstance", REPEATED, f"{name}, {number}", quoted(text))
+                )
                 continue
             seen.add(text.casefold())
             id_, task = f"{name}/{number}", texts[f"{name}/0"]
-            circumstance = Circumstance(id=id_, activity=name, task=task, procedure=procedure, circumstance=text)
+            circumstance = Circumstance(
+                id=id_, activity=name, task=task, procedure=procedure, circumstance=text
+            )
             circumstances.append(circumstance)
     return circumstances, rejections
 
@@ -91,22 +107,31 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
     Raises:
         LmmsEgoplanError: The folder does not contain the file, or the file has another format.
     """
-    export = read_export("--circumstances", folder, CIRCUMSTANCES, "labelled circumstances", _Verdict)
+    export = read_export(
+        "--circumstances", folder, CIRCUMSTANCES, "labelled circumstances", _Verdict
+    )
     accepted: list[tuple[str, str]] = []
     refused: list[Rejection] = []
     # Restore the order of the proposals, because the page shuffles them.
-    for _, verdict in sorted(export, key=lambda entry: (entry[1].activity, len(entry[1].id), entry[1].id)):
+    for _, verdict in sorted(
+        export, key=lambda entry: (entry[1].activity, len(entry[1].id), entry[1].id)
+    ):
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:
-            refused.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, quoted(verdict.circumstance)))
+            refused.append(
+                Rejection(
+                    "circumstance", NOT_ACCEPTED, verdict.activity, quoted(verdict.circumstance)
+                )
+            )
     return accepted, refused
 
 
 def change(
     activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings
 ) -> tuple[list[Activity], list[Rejection]]:
-    """Ask for the problems of accepted circumstances (step 3); the first valid problem of each activity is used.
+    """Ask for the problems of accepted circumstances (step 3); the first valid problem of each
+    activity is used.
 
     Returns:
         The counterfactual activities, and the rejections.
@@ -114,7 +139,9 @@ def change(
     Raises:
         JudgeError: The language model cannot be asked.
     """
-    normal = {activity.name: activity.problem for activity in activities if not activity.description}
+    normal = {
+        activity.name: activity.problem for activity in activities if not activity.description
+    }
     changed = {activity.name: activity for activity in activities if activity.description}
     num_existing = len(changed)
     requests: dict[str, tuple[str, str]] = {}
@@ -124,13 +151,23 @@ def change(
             requests[f"{name}, circumstance {number}"] = (name, circumstance)
         else:
             rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, quoted(circumstance)))
-    prompts = {key: change_prompt(normal[name], circumstance) for key, (name, circumstance) in requests.items()}
-    replies, rejected = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
+    prompts = {
+        key: change_prompt(normal[name], circumstance)
+        for key, (name, circumstance) in requests.items()
+    }
+    replies, rejected = ask_json(
+        "change", prompts, settings, "changed problems", schema=SCHEMAS["change"]
+    )
     rejections += rejected
     for key in prompts if settings.asking.is_estimate else replies:
         name, circumstance = requests[key]
-        result: Rejection | tuple[Problem, str] = (replace(normal[name], name=f"{name}_1"), CATEGORIES[0])
-        if not settings.asking.is_estimate:  # an estimate assumes a changed problem of similar length
+        result: Rejection | tuple[Problem, str] = (
+            replace(normal[name], name=f"{name}_1"),
+            CATEGORIES[0],
+        )
+        if (
+            not settings.asking.is_estimate
+        ):  # an estimate assumes a changed problem of similar length
             result = _read(replies[key], key, name, normal[name])
         if isinstance(result, Rejection):
             rejections.append(result)
@@ -143,7 +180,9 @@ def change(
     return list(changed.values())[num_existing:], rejections
 
 
-def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
+def _read(
+    reply: dict[str, Any], where: str, name: str, normal: Problem
+) -> tuple[Problem, str] | Rejection:
     """Read a reply's problem and category, or return why it cannot be used."""
     bddl, category = reply.get("problem"), reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
@@ -155,7 +194,9 @@ def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tupl
     atoms = (atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part))
     is_known = all(atom.op in PREDICATES for atom in atoms)
     if flaws := flaws_in(problem):
-        return Rejection("change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(flaws))
+        return Rejection(
+            "change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(flaws)
+        )
     if _content(problem) == _content(normal):
         return Rejection("change", UNCHANGED, where)
     return replace(problem, name=f"{name}_1", domain=normal.domain), category

@@ -1,4 +1,6 @@
-"""``lmms-egoplan data build actplan``: build instances from BDDL activities and tours, with a model and people."""
+"""``lmms-egoplan data build actplan``: build instances from BDDL activities and tours, with a model
+and people.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +10,15 @@ import typer
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
 from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, MaxCost, MaxRequests, Prices, Retry
+from lmms_egoplan.judging.asking import (
+    Asking,
+    EstimateOnly,
+    Llm,
+    MaxCost,
+    MaxRequests,
+    Prices,
+    Retry,
+)
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import counted
@@ -21,8 +31,12 @@ def build(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     images: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_images"])] = None,
     llm: Llm = None,
-    examples: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_examples"])] = None,
-    circumstances: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_circumstances"])] = None,
+    examples: Annotated[
+        Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_examples"])
+    ] = None,
+    circumstances: Annotated[
+        Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_circumstances"])
+    ] = None,
     views: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["help_views"])] = None,
     plans: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_plans"])] = None,
     retry_rejected: Retry = False,
@@ -31,21 +45,23 @@ def build(
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
 ) -> None:
-    """Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, following the paper.
+    """Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, following the
+    paper.
 
-    A language model describes the activities, proposes what might happen during them, and lists what the views show.
-    It must read images; set it like a judge (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY). People choose
-    the circumstances and write the gold plans.
+    A language model describes the activities, proposes what might happen during them, and lists
+    what the views show. It must read images; set it like a judge (LMMS_EGOPLAN_JUDGE_BASE_URL,
+    LMMS_EGOPLAN_JUDGE_API_KEY). People choose the circumstances and write the gold plans.
 
-    Each run does everything that is possible with their answers so far, and prints the next command. To resume an
-    interrupted run, repeat the command: replies and views are cached, so no reply is paid for twice. If more than 10 %
-    of the prompts have no usable reply, the exit code is 1; the output is still written.
+    Each run does everything that is possible with their answers so far, and prints the next
+    command. To resume an interrupted run, repeat the command: replies and views are cached, so no
+    reply is paid for twice. If more than 10 % of the prompts have no usable reply, the exit code is
+    1; the output is still written.
 
-    Example: `lmms-egoplan data build actplan bddl/activity_definitions --images tours --llm gpt-4o-2024-11-20
-    --out built`
+    Example: `lmms-egoplan data build actplan bddl/activity_definitions --images tours --llm
+    gpt-4o-2024-11-20 --out built`
 
-    Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl` lists everything
-    that was skipped, one line each.
+    Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl`
+    lists everything that was skipped, one line each.
     """
     asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
     settings = language_model(DEFAULT_MODEL, llm, asking)
@@ -54,18 +70,29 @@ def build(
         typer.echo(f"Skipped: {count}: {reason}")
     typer.echo(f"Details: {out / REJECTIONS}")
     for key, conditions in built.unreached.items():
-        typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
+        typer.echo(
+            f"No plan found that reaches the goal of {key}; check it by hand: "
+            f"{'; '.join(conditions)}"
+        )
     if built.waiting and circumstances is None:
-        typer.echo(_TEXTS["circumstances"].format(count=len(built.waiting), file=out / CIRCUMSTANCES))
+        typer.echo(
+            _TEXTS["circumstances"].format(count=len(built.waiting), file=out / CIRCUMSTANCES)
+        )
     if images is None:
         typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
     elif built.untoured:
-        typer.echo(f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}")
+        typer.echo(
+            f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}"
+        )
     if built.instances and plans is None:
         typer.echo(_TEXTS["plans"].format(count=len(built.instances), file=out / INSTANCES))
     if built.finished:
         typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
-    counts = {"activities": len(built.activities), "instances": len(built.instances), "finished": built.finished}
+    counts = {
+        "activities": len(built.activities),
+        "instances": len(built.instances),
+        "finished": built.finished,
+    }
     changed = sum(bool(activity.circumstance) for activity in built.activities)
     typer.echo(_TEXTS["summary"].format(**counts, changed=changed, out=out))
     asking.finish()

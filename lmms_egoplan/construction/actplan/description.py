@@ -1,4 +1,6 @@
-"""Check that an English description of an activity names every object and goal condition of its problem (sec. 3.2)."""
+"""Check that an English description of an activity names every object and goal condition of its
+problem (sec. 3.2).
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -15,15 +17,17 @@ _DATA: dict[str, Any] = module_yaml(__file__)
 _AGENT = "agent"
 _WORDS = {group: frozenset(words) for group, words in _DATA["words"].items()}
 _NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
-# End of a sentence, and the most words of a sentence; anything longer is a list of words. The release's longest
-# sentence has 71 words.
+# End of a sentence, and the most words of a sentence; anything longer is a list of words. The
+# release's longest sentence has 71 words.
 _END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
 # Most words between a noun and its article or numeral.
 _BEFORE = 16
 
 
 class _Span(NamedTuple):
-    """The position of a type's name in a sentence: index of the first word, index after the last, and its number."""
+    """The position of a type's name in a sentence: index of the first word, index after the last,
+    and its number.
+    """
 
     start: int
     end: int
@@ -36,10 +40,11 @@ _Positions: TypeAlias = Sequence[_Span]
 class Unnamed(NamedTuple):
     """Objects and conditions that a text does not name.
 
-    objects: Types of objects, such as ``countertop.n.01``, in the problem's order. Excluded are types whose only facts
-        are the room and the agent's location: no other initial fact and no goal condition mentions them.
-    conditions: Facts that the goal requires or excludes, such as ``(not (dusty ?car.n.01_1))``, in the goal's order;
-        each with its missing parts.
+    objects: Types of objects, such as ``countertop.n.01``, in the problem's order. Excluded are
+        types whose only facts are the room and the agent's location: no other initial fact and no
+        goal condition mentions them.
+    conditions: Facts that the goal requires or excludes, such as ``(not (dusty ?car.n.01_1))``, in
+        the goal's order; each with its missing parts.
     """
 
     objects: tuple[str, ...]
@@ -52,15 +57,17 @@ class Unnamed(NamedTuple):
 def unnamed(problem: Problem, text: str) -> Unnamed:
     """Find the objects and goal conditions that a text does not name.
 
-    A type is named if the text contains all its words, its last word, or a synonym from ``description.yaml``, in
-    singular or plural. Examples for ``electric_refrigerator.n.01``: "electric refrigerator", "refrigerators". A
-    condition is named if one sentence contains its types, the numbers of their objects, and a word for its predicate.
-    If the text contains a list of words instead of a sentence, no condition is named. The check cannot detect that a
-    sentence applies a predicate to the wrong one of its objects.
+    A type is named if the text contains all its words, its last word, or a synonym from
+    ``description.yaml``, in singular or plural. Examples for ``electric_refrigerator.n.01``:
+    "electric refrigerator", "refrigerators". A condition is named if one sentence contains its
+    types, the numbers of their objects, and a word for its predicate. If the text contains a list
+    of words instead of a sentence, no condition is named. The check cannot detect that a sentence
+    applies a predicate to the wrong one of its objects.
 
     Args:
         problem: The activity.
-        text: The text without the instruction, whose words might name a type or a predicate by chance.
+        text: The text without the instruction, whose words might name a type or a predicate by
+            chance.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
@@ -73,30 +80,51 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     """
     kinds = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
     parts = (re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower()))
-    sentences = [(words, {kind: list(_positions(kind, words)) for kind in kinds}) for words in parts]
-    unnamed_kinds = [kind for kind in kinds if not any(positions[kind] for _, positions in sentences)]
+    sentences = [
+        (words, {kind: list(_positions(kind, words)) for kind in kinds}) for words in parts
+    ]
+    unnamed_kinds = [
+        kind for kind in kinds if not any(positions[kind] for _, positions in sentences)
+    ]
     readable = [([], {})] if any(_is_list(words) for words, _ in sentences) else sentences
     conditions = dict.fromkeys(
         f"{atom if asked else f'(not {atom})'}: {', '.join(missing)}"
         for atom, asked, numbers in _literals(problem)
-        if (missing := min((_missing(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len))
+        if (
+            missing := min(
+                (_missing(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len
+            )
+        )
     )
     involved = _involved(problem)
     return Unnamed(tuple(kind for kind in unnamed_kinds if kind in involved), tuple(conditions))
 
 
 def _involved(problem: Problem) -> set[str]:
-    """Return the types in the goal, or in an initial fact that is neither a room nor a relation to the agent."""
+    """Return the types in the goal, or in an initial fact that is neither a room nor a relation to
+    the agent.
+    """
     types = problem.types
-    facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"]
-    without_agent = [atom.arguments for atom in facts if not any(lemma_of(name) == _AGENT for name in atom.arguments)]
-    literals = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
+    facts = [
+        atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"
+    ]
+    without_agent = [
+        atom.arguments
+        for atom in facts
+        if not any(lemma_of(name) == _AGENT for name in atom.arguments)
+    ]
+    literals = (
+        ({**types, **bound}, atom)
+        for formula in problem.goal
+        for atom, _, bound in literals_of(formula)
+    )
     goal = {kinds[name] for kinds, atom in literals for name in atom.arguments if name in kinds}
     return goal | {types[name] for names in without_agent for name in names if name in types}
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
-    """Yield each atom of the goal, True if the goal asks for it, and the number and total of its objects by type.
+    """Yield each atom of the goal, True if the goal asks for it, and the number and total of its
+    objects by type.
 
     Atoms that differ only in their objects are counted together.
     """
@@ -108,11 +136,19 @@ def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple
         for atom, asked, bound in literals_of(condition):
             kinds = types | dict(bound)
             group = groups[atom.op, asked, tuple(map(kinds.get, atom.arguments))]
-            group.update((name, (kinds[name], counts.get(name, 1))) for name in atom.arguments if name in kinds)
+            group.update(
+                (name, (kinds[name], counts.get(name, 1)))
+                for name in atom.arguments
+                if name in kinds
+            )
             atoms.append((atom, asked, group))
     for atom, asked, group in atoms:
         numbers = Counter(kind for kind, count in group.values() for _ in range(count))
-        yield atom, asked, {kind: (number, len(problem.of_type(kind))) for kind, number in numbers.items()}
+        yield (
+            atom,
+            asked,
+            {kind: (number, len(problem.of_type(kind))) for kind, number in numbers.items()},
+        )
 
 
 def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
@@ -120,7 +156,9 @@ def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
     totals = (len(problem.of_type(variable.type)) for variable in formula.variables)
     number = 1 if formula.op == "exists" else formula.number or min(totals, default=0)
     counts = {variable.name: number for variable in formula.variables}
-    return counts | {name: inner for part in formula.parts for name, inner in _counts(problem, part).items()}
+    return counts | {
+        name: inner for part in formula.parts for name, inner in _counts(problem, part).items()
+    }
 
 
 def _missing(
@@ -131,13 +169,21 @@ def _missing(
     *,
     asked: bool,
 ) -> list[str]:
-    """List the parts of a condition that a sentence lacks: names of types, their numbers, and the predicate."""
+    """List the parts of a condition that a sentence lacks: names of types, their numbers, and the
+    predicate.
+    """
     missing = []
     for kind, (number, total) in numbers.items():
-        if not any(_is_numbered(words, position, number, total) for position in positions.get(kind, ())):
-            missing.append(f"number of {lemma_of(kind)} ({number})" if positions.get(kind) else lemma_of(kind))
+        if not any(
+            _is_numbered(words, position, number, total) for position in positions.get(kind, ())
+        ):
+            missing.append(
+                f"number of {lemma_of(kind)} ({number})" if positions.get(kind) else lemma_of(kind)
+            )
     # Words in objects' names are not predicates, as in "scrub brush".
-    name_indices = {at for spans in positions.values() for span in spans for at in range(span.start, span.end)}
+    name_indices = {
+        at for spans in positions.values() for span in spans for at in range(span.start, span.end)
+    }
     other_words = [word for at, word in enumerate(words) if at not in name_indices]
     if not _is_stated(atom.op, other_words, asked=asked):
         missing.append(atom.op if asked else f"not {atom.op}")
@@ -145,25 +191,38 @@ def _missing(
 
 
 def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
-    """Return True if words state a predicate or, for a negated condition, its contrary or a negation."""
+    """Return True if words state a predicate or, for a negated condition, its contrary or a
+    negation.
+    """
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
-    hits = [at for at, word in enumerate(words) if any(_matches(pattern, word) for pattern in vocabulary["asked"])]
+    hits = [
+        at
+        for at, word in enumerate(words)
+        if any(_matches(pattern, word) for pattern in vocabulary["asked"])
+    ]
     if asked:
         return any(_WORDS["not"].isdisjoint(words[max(0, at - 2) : at]) for at in hits)
-    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (_WORDS["negations"] if hits else set())
+    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (
+        _WORDS["negations"] if hits else set()
+    )
     return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
 def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> bool:
     """Return True if the words around a noun state the number of its objects, `number` of `total`.
 
-    A numeral before the noun must be that number, unless a word such as "each" applies it to several objects. Without a
-    numeral, a plural means several. A singular needs an article, which may belong to the list that contains the noun.
+    A numeral before the noun must be that number, unless a word such as "each" applies it to
+    several objects. Without a numeral, a plural means several. A singular needs an article, which
+    may belong to the list that contains the noun.
     """
     start = max(0, noun.start - _BEFORE)
-    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[start : noun.start][::-1]))
+    before = list(
+        takewhile(lambda word: word not in _WORDS["breaks"], words[start : noun.start][::-1])
+    )
     adjacent = takewhile(lambda word: word not in _WORDS["joints"], before)
-    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in adjacent} - {None}
+    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in adjacent} - {
+        None
+    }
     after = words[noun.end : noun.end + 1]
     around = {*before, *after}
     is_spread = not _WORDS["spread"].isdisjoint(words)
@@ -177,13 +236,19 @@ def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> 
 
 
 def _is_list(words: Sequence[str]) -> bool:
-    """Return True for a list of words instead of a sentence, judged by its length and the words after articles."""
+    """Return True for a list of words instead of a sentence, judged by its length and the words
+    after articles.
+    """
     following = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
     return len(words) > _LONGEST or not following.isdisjoint(_WORDS["no_nouns"])
 
 
 def _matches(pattern: str, word: str) -> bool:
-    return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in singulars(word) | {word}
+    return (
+        word.startswith(pattern[:-1])
+        if pattern.endswith("*")
+        else pattern in singulars(word) | {word}
+    )
 
 
 def _positions(kind: str, words: Sequence[str]) -> Iterator[_Span]:

@@ -28,7 +28,9 @@ class _Plan(Checked):
 
 
 class GoldPlans(Checked):
-    """The gold plans that people wrote for an instance, with the description and images that they saw."""
+    """The gold plans that people wrote for an instance, with the description and images that they
+    saw.
+    """
 
     id: Text
     description: Text
@@ -59,8 +61,8 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
     """Read the gold plans from ``annotate export``, by instance.
 
     Raises:
-        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the error names the
-            line.
+        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the
+            error names the line.
     """
     plans: dict[str, GoldPlans] = {}
     for where, line in read_export("--plans", folder, GOLD_PLANS, "written plans", GoldPlans):
@@ -73,7 +75,9 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
 def finished(
     instances: Sequence[Instance], plans: Mapping[str, GoldPlans]
 ) -> tuple[list[tuple[Instance, GoldPlans]], list[Rejection]]:
-    """Return the instances with gold plans for their current text and views, and the plans that cannot be used."""
+    """Return the instances with gold plans for their current text and views, and the plans that
+    cannot be used.
+    """
     finished_instances: list[tuple[Instance, GoldPlans]] = []
     rejections: list[Rejection] = []
     by_id = {instance.id: instance for instance in instances}
@@ -84,7 +88,9 @@ def finished(
         elif gold.description.strip() != instance.text.strip():
             rejections.append(Rejection("plan", OTHER_TEXT, name))
         # The annotation page names an image by the beginning of its digest.
-        elif [Path(image).stem for image in gold.images] != [file_digest(path)[:32] for path in instance.image_paths]:
+        elif [Path(image).stem for image in gold.images] != [
+            file_digest(path)[:32] for path in instance.image_paths
+        ]:
             rejections.append(Rejection("plan", OTHER_IMAGES, name))
         elif len(gold.plans) < FEWEST_PLANS:
             rejections.append(Rejection("plan", TOO_FEW_PLANS, name, str(len(gold.plans))))
@@ -108,11 +114,15 @@ def write_annotation(finished_instances: Sequence[tuple[Instance, GoldPlans]], o
             for path in instance.image_paths:
                 shutil.copyfile(path, folder / path.name)
             for number, plan in enumerate(gold.plans, 1):
-                _write(folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in plan.steps))
+                _write(
+                    folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in plan.steps)
+                )
             _write_activity(folder.parent, instance.activity, instance.text)
 
 
-def write_activities(activities: Sequence[Activity], texts: Mapping[str, str], folder: Path) -> None:
+def write_activities(
+    activities: Sequence[Activity], texts: Mapping[str, str], folder: Path
+) -> None:
     """Write activities in the layout of `read_activities`, replacing those of an earlier run.
 
     Args:

@@ -1,4 +1,6 @@
-"""Build the prompts for a language model; the paper prints no prompt as text, so the wording is the project's."""
+"""Build the prompts for a language model; the paper prints no prompt as text, so the wording is the
+project's.
+"""
 
 from typing import Any
 
@@ -15,7 +17,9 @@ NUM_CIRCUMSTANCES = 5
 _AGENT = "agent"
 
 
-def description_prompt(problem: Problem, examples: list[tuple[str, str]], circumstance: str = "") -> str:
+def description_prompt(
+    problem: Problem, examples: list[tuple[str, str]], circumstance: str = ""
+) -> str:
     """Ask for a description of an activity.
 
     Args:
@@ -25,7 +29,9 @@ def description_prompt(problem: Problem, examples: list[tuple[str, str]], circum
     """
     pairs = (_PROMPTS["example"].format(problem=bddl, description=text) for bddl, text in examples)
     addition = _PROMPTS["circumstance"].format(circumstance=circumstance) if circumstance else ""
-    return _PROMPTS["describe"].format(examples="\n".join(pairs), problem=problem, circumstance=addition)
+    return _PROMPTS["describe"].format(
+        examples="\n".join(pairs), problem=problem, circumstance=addition
+    )
 
 
 def second_description_prompt(first: str, description: str, missing: list[str]) -> str:
@@ -37,12 +43,16 @@ def second_description_prompt(first: str, description: str, missing: list[str]) 
 def circumstances_prompt(activity: str, description: str) -> str:
     """Ask for an activity's common procedure, and what might happen during it (step 1 of sec. 3.3)."""
     words = activity.replace("_", " ")
-    return _PROMPTS["circumstances"].format(activity=words, description=description, count=NUM_CIRCUMSTANCES)
+    return _PROMPTS["circumstances"].format(
+        activity=words, description=description, count=NUM_CIRCUMSTANCES
+    )
 
 
 def change_prompt(problem: Problem, circumstance: str) -> str:
     """Ask for the problem under a circumstance (step 3 of sec. 3.3)."""
-    return _PROMPTS["change"].format(circumstance=circumstance, predicates=predicates_text(), problem=problem)
+    return _PROMPTS["change"].format(
+        circumstance=circumstance, predicates=predicates_text(), problem=problem
+    )
 
 
 def seen_prompt(objects: list[str]) -> str:

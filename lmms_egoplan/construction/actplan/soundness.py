@@ -1,15 +1,24 @@
-"""Check that an activity is feasible: no contradictions in start and goal, and a plan that reaches the goal."""
+"""Check that an activity is feasible: no contradictions in start and goal, and a plan that reaches
+the goal.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, product
 
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Formula, Problem, grounded, holds, literals_of
+from lmms_egoplan.benchmarks.actplan.bddl import (
+    PREDICATES,
+    Formula,
+    Problem,
+    grounded,
+    holds,
+    literals_of,
+)
 from lmms_egoplan.benchmarks.actplan.goal_check import PLACES, SUPPORTS, Executor, Fact, World
 from lmms_egoplan.benchmarks.actplan.steps import STATES
 
-# States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The simulator can not model
-# states of cookie as 'going bad' but state of 'burnt'").
+# States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The
+# simulator can not model states of cookie as 'going bad' but state of 'burnt'").
 _WITHOUT_STATE = ("broken", "perished", "screwed", "timeset")
 # Most worlds that the search for a plan visits.
 _MOST_WORLDS = 3_000
@@ -20,9 +29,10 @@ def problems_in(problem: Problem) -> list[str]:
 
     Requirements:
 
-    - Objects are declared once, with names ``<type>_<number>``. Quantified types have objects. There is an agent.
-    - Predicates are in `PREDICATES` and have the right number of arguments. Arguments are objects or bound variables,
-      or rooms where the predicate requires a room.
+    - Objects are declared once, with names ``<type>_<number>``. Quantified types have objects.
+      There is an agent.
+    - Predicates are in `PREDICATES` and have the right number of arguments. Arguments are objects
+      or bound variables, or rooms where the predicate requires a room.
     - The initial facts negate no place. The goal is one condition.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
@@ -33,7 +43,8 @@ def problems_in(problem: Problem) -> list[str]:
     ...         "problem0.bddl",
     ...     )
     ... )[0]
-    "line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though BDDL's domain file names it (appendix A)"
+    "line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though BDDL's domain file
+    names it (appendix A)"
     """
     problems = [
         f"object {name} is declared {count} times"
@@ -63,9 +74,11 @@ def problems_in(problem: Problem) -> list[str]:
 
 
 def flaws_in(problem: Problem) -> list[str]:
-    """List the flaws of a problem: `problems_in`; if none, contradictions and a goal that holds at the start.
+    """List the flaws of a problem:
+    `problems_in`; if none, contradictions and a goal that holds at the start.
 
-    Contradictions are sought among the initial facts, and among goal conditions that are facts or negated facts.
+    Contradictions are sought among the initial facts, and among goal conditions that are facts or
+    negated facts.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> flaws_in(
@@ -90,29 +103,39 @@ def flaws_in(problem: Problem) -> list[str]:
 def unreached(problem: Problem) -> list[str]:
     """Search for a plan of the executor's actions that reaches the goal.
 
-    The search changes one fact of the goal at a time. Whenever more of the goal holds, it continues from that world.
+    The search changes one fact of the goal at a time. Whenever more of the goal holds, it continues
+    from that world.
 
     Returns:
-        The goal conditions that the search did not reach; empty if it found a plan. A plan may exist in either case.
+        The goal conditions that the search did not reach; empty if it found a plan. A plan may
+        exist in either case.
     """
     executor = Executor(problem)
     facts = dict.fromkeys(
         (atom.op, *things)
-        for atom, _, bound in (literal for formula in problem.goal for literal in literals_of(formula))
-        for things in product(*(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments))
+        for atom, _, bound in (
+            literal for formula in problem.goal for literal in literals_of(formula)
+        )
+        for things in product(
+            *(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments)
+        )
     )
     world, seen = executor.world, {frozenset(executor.world.facts)}
     best, queue = executor.goal_reached(world), deque([world])
     while best < len(problem.conditions) and queue and len(seen) < _MOST_WORLDS:
         start = queue.popleft()
-        for after in islice((after for fact in facts for after in _changed(executor, start, fact)), _MOST_WORLDS):
+        for after in islice(
+            (after for fact in facts for after in _changed(executor, start, fact)), _MOST_WORLDS
+        ):
             if after.facts not in seen:
                 seen.add(frozenset(after.facts))
                 queue.append(after)
                 if (value := executor.goal_reached(after)) > best:
                     world, best, queue = after, value, deque([after])
                     break
-    return [str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)]
+    return [
+        str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)
+    ]
 
 
 def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
@@ -127,7 +150,9 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
     for (fact, asked), text in literals.items():
         if not asked and world.holds(fact[0], fact[1:]):
             yield f"{text} and (not {text})"
-        if asked and (fact[1] in fact[2:] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))):
+        if asked and (
+            fact[1] in fact[2:] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))
+        ):
             yield f"{text}: {fact[1]} would be in, on, under or next to itself"
     for first, second in combinations((fact for fact in facts if len(fact) == 3), 2):
         if first[1] == second[1] and _exclude_each_other(world, first, second):
@@ -135,7 +160,9 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
 
 
 def _exclude_each_other(world: World, first: Fact, second: Fact) -> bool:
-    """Return True if an object cannot be in both places, because neither place is in or on the other."""
+    """Return True if an object cannot be in both places, because neither place is in or on the
+    other.
+    """
     predicates = {first[0], second[0]}
     if first[2] == second[2]:
         return "under" in predicates and not predicates.isdisjoint(SUPPORTS)
@@ -147,7 +174,9 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     """Yield the worlds after one action that makes a fact true or, if it holds, false."""
     predicate, thing, *targets = fact
     value = not world.holds(predicate, fact[1:])
-    near = {other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing}
+    near = {
+        other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing
+    }
     # A step may name a second place, such as place_on_top(table, next_to(cup)).
     for relations in ((), near) if predicate in PLACES else ():
         after = world.copy()
@@ -163,7 +192,9 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
 
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
-    """List the flaws of a condition; `names` are the declared objects and the variables bound around it."""
+    """List the flaws of a condition; `names` are the declared objects and the variables bound
+    around it.
+    """
     if formula.is_atom:
         return _check_atom(formula, names)
     problems = [
@@ -179,12 +210,19 @@ def _check_atom(atom: Formula, names: set[str]) -> list[str]:
     predicate = PREDICATES.get(atom.op)
     if predicate is None:
         if atom.op in _WITHOUT_STATE:
-            why = f"iGibson 2 has no state {atom.op}, though BDDL's domain file names it (appendix A)"
+            why = (
+                f"iGibson 2 has no state {atom.op}, though BDDL's domain file names it (appendix A)"
+            )
         else:
             why = f"no predicate {atom.op}; expected one of {', '.join(PREDICATES)}"
         return [f"{_where(atom)}: {why}"]
     if len(atom.arguments) != len(predicate.arguments):
-        return [f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found {len(atom.arguments)}"]
+        return [
+            (
+                f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found "
+                f"{len(atom.arguments)}"
+            )
+        ]
     return [
         f"{_where(atom)}: {name} is not declared under :objects"
         for name, kind in zip(atom.arguments, predicate.arguments, strict=True)

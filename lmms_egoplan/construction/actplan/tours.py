@@ -1,4 +1,6 @@
-"""Find candidates for an instance's views in touring videos and folders of images: sharp and different (sec. 3.2)."""
+"""Find candidates for an instance's views in touring videos and folders of images: sharp and
+different (sec. 3.2).
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,10 +25,12 @@ _IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
 # The paper chooses views by hand (sec. 3.2); the numbers below are the project's.
 # Seconds between sampled frames, and most frames of a video. Longer videos are sampled less often.
 _FRAME_INTERVAL, _MOST_FRAMES = 1.0, 60
-# Sharpness is measured on images with this longer side. It must reach this fraction of the tour's median.
+# Sharpness is measured on images with this longer side. It must reach this fraction of the tour's
+# median.
 _LONGER_SIDE, _SHARP = 640, 0.5
-# Two views are alike if their colour thumbnails differ by less than this on average, on a scale from 0 to 1. The views
-# of a released instance differ by 0.12 to 0.16. Of 60 random images from EgoThink, no two differ by less than 0.10.
+# Two views are alike if their colour thumbnails differ by less than this on average, on a scale
+# from 0 to 1. The views of a released instance differ by 0.12 to 0.16. Of 60 random images from
+# EgoThink, no two differ by less than 0.10.
 _THUMBNAIL, _ALIKE = (16, 16), 0.05
 
 NO_TOUR = "neither a video nor a folder of images"
@@ -90,7 +94,9 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
         where = str(path.relative_to(folder))
         if path.name.startswith(".") or _IGNORED.fullmatch(path.name):
             continue
-        instance = parse_id("/".join((*path.parts[-4:-1], path.name if path.is_dir() else path.stem)))
+        instance = parse_id(
+            "/".join((*path.parts[-4:-1], path.name if path.is_dir() else path.stem))
+        )
         if instance is None:
             rejections.append(Rejection("tour", STRAY, where))
         elif not path.is_dir() and path.suffix.lower() not in VIDEOS:
@@ -105,12 +111,16 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
 
 
 def read_candidates(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
-    """Read a tour's images, or about one video frame per second, in order; unreadable ones are rejections."""
+    """Read a tour's images, or about one video frame per second, in order; unreadable ones are
+    rejections.
+    """
     return _frames(tour) if tour.is_video else _images(tour)
 
 
 def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Drop candidates that are blurred or similar to an earlier one; return the `most` sharpest, in order."""
+    """Drop candidates that are blurred or similar to an earlier one; return the `most` sharpest, in
+    order.
+    """
     if not candidates:
         return []
     threshold = _SHARP * float(np.median([candidate.sharpness for candidate in candidates]))
@@ -133,7 +143,8 @@ def distance(first: Image.Image, second: Image.Image) -> float:
 
 
 def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
-    """Return name and content of a view's file: the bytes of an image file, or a frame as PNG in full size.
+    """Return name and content of a view's file: the bytes of an image file, or a frame as PNG in
+    full size.
 
     Args:
         tour: The view's tour.
@@ -172,7 +183,9 @@ def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds <= times[-1] + 1:
-            raise LmmsEgoplanError(f"{tour.path}: {view}: expected seconds from 0 to {times[-1]:.2f}")
+            raise LmmsEgoplanError(
+                f"{tour.path}: {view}: expected seconds from 0 to {times[-1]:.2f}"
+            )
         frames.append(min(range(len(times)), key=lambda frame: abs(times[frame] - seconds)))
     frames = sorted(set(frames))
     return _candidates(times, frames, stream_video_frames(tour.path, frames))
@@ -210,13 +223,24 @@ def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate],
 
 
 def _image_paths(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGES and not path.name.startswith("."))
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in IMAGES and not path.name.startswith(".")
+    )
 
 
-def _candidates(times: Sequence[float], frames: Sequence[int], images: Iterable[Image.Image]) -> list[Candidate]:
-    """Return candidates named by frame number, with five digits as in the release, or more if the video needs them."""
+def _candidates(
+    times: Sequence[float], frames: Sequence[int], images: Iterable[Image.Image]
+) -> list[Candidate]:
+    """Return candidates named by frame number, with five digits as in the release, or more if the
+    video needs them.
+    """
     digits = max(5, len(str(len(times))))
-    return [_candidate(f"{frame:0{digits}}", times[frame], image) for frame, image in zip(frames, images, strict=True)]
+    return [
+        _candidate(f"{frame:0{digits}}", times[frame], image)
+        for frame, image in zip(frames, images, strict=True)
+    ]
 
 
 def _candidate(name: str, time: float | None, image: Image.Image) -> Candidate:

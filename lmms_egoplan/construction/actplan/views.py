@@ -1,4 +1,6 @@
-"""Choose two to five views of each instance, by a vision-language model or by people, and store them (sec. 3.2)."""
+"""Choose two to five views of each instance, by a vision-language model or by people, and store
+them (sec. 3.2).
+"""
 
 import csv
 import io
@@ -60,7 +62,8 @@ class Views:
     tour: The tour of the instance.
     folder: Folder with the views' files.
     views: The views in the tour's order.
-    unseen: Objects of the activity that the language model saw in no view; None if people chose the views.
+    unseen: Objects of the activity that the language model saw in no view; None if people chose the
+    views.
     """
 
     tour: Tour
@@ -97,38 +100,49 @@ def read_choices(path: Path) -> dict[str, list[str]]:
         path: CSV with the columns ``id`` and ``view``, one row per view; or a JSON object of lists.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or an instance does not have 2 to 5 views; the error names it.
+        LmmsEgoplanError: The file cannot be read, or an instance does not have 2 to 5 views; the
+            error names it.
     """
     choices: dict[str, list[str]] = {}
     if path.suffix.lower() == ".json":
         content = read_json(path, "views")
-        if not isinstance(content, dict) or not all(isinstance(views, list) for views in content.values()):
+        if not isinstance(content, dict) or not all(
+            isinstance(views, list) for views in content.values()
+        ):
             raise LmmsEgoplanError(
-                f"{path}: expected an object with a list of views by instance, found {quoted(content)}"
+                f"{path}: expected an object with a list of views by instance, found "
+                f"{quoted(content)}"
             )
         choices = {name: [str(view) for view in views] for name, views in content.items()}
     else:
         for number, row in enumerate(csv.DictReader(io.StringIO(read_text(path, "views"))), 2):
             name, view = row.get("id"), row.get("view")
             if not is_text(name) or not is_text(view):
-                raise LmmsEgoplanError(f"{path}, line {number}: expected the columns id and view, found {quoted(row)}")
+                raise LmmsEgoplanError(
+                    f"{path}, line {number}: expected the columns id and view, found {quoted(row)}"
+                )
             choices.setdefault(name, []).append(cell_text(view))
     for name, views in choices.items():
         if not FEWEST_VIEWS <= len(set(views)) <= MOST_VIEWS:
             raise LmmsEgoplanError(
-                f"{path}: {name}: expected {FEWEST_VIEWS} to {MOST_VIEWS} different views, found {len(set(views))}"
+                f"{path}: {name}: expected {FEWEST_VIEWS} to {MOST_VIEWS} different "
+                f"views, found {len(set(views))}"
             )
     return choices
 
 
 def choose_views(
-    toured: Sequence[tuple[Tour, Activity]], choices: Mapping[str, Sequence[str]], out: Path, settings: JudgeSettings
+    toured: Sequence[tuple[Tour, Activity]],
+    choices: Mapping[str, Sequence[str]],
+    out: Path,
+    settings: JudgeSettings,
 ) -> tuple[list[Views], list[Rejection]]:
     """Choose the views of tours, and store them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
-    If people did not choose, a vision-language model says which of the activity's objects each sharp candidate shows.
-    Views are then added one by one: the candidate with the most objects that no earlier view shows; in a tie, the
-    sharpest. Stored views are reused if tour, objects, model and choices are the same.
+    If people did not choose, a vision-language model says which of the activity's objects each
+    sharp candidate shows. Views are then added one by one: the candidate with the most objects that
+    no earlier view shows; in a tie, the sharpest. Stored views are reused if tour, objects, model
+    and choices are the same.
 
     Raises:
         LmmsEgoplanError: A view that people chose does not exist.
@@ -140,7 +154,11 @@ def choose_views(
     for start in range(0, len(toured), _TOURS_PER_BATCH):
         waiting: list[_Waiting] = []
         for tour, activity in toured[start : start + _TOURS_PER_BATCH]:
-            folder, objects, by_hand = out / str(tour.id), object_names(activity.problem), choices.get(str(tour.id))
+            folder, objects, by_hand = (
+                out / str(tour.id),
+                object_names(activity.problem),
+                choices.get(str(tour.id)),
+            )
             mark = _mark(tour, by_hand, objects, settings)
             record = _read_record(folder, mark)
             if record is None or (record.rejections and settings.asking.retry_rejected):
@@ -149,18 +167,30 @@ def choose_views(
                     sharp = tours.sharp_and_different(candidates, _MOST_CANDIDATES)
                     if len(sharp) < FEWEST_VIEWS:
                         counts = f"{len(sharp)} of {len(candidates)} candidates"
-                        rejections += [*unreadable, Rejection("views", TOO_FEW, str(tour.id), counts)]
+                        rejections += [
+                            *unreadable,
+                            Rejection("views", TOO_FEW, str(tour.id), counts),
+                        ]
                     else:
                         waiting.append(_Waiting(tour, objects, mark, sharp, unreadable))
                     continue
-                record = _write_views(folder, tour, mark, [(view, None) for view in tours.named_views(tour, by_hand)])
+                record = _write_views(
+                    folder, tour, mark, [(view, None) for view in tours.named_views(tour, by_hand)]
+                )
             all_views.append(Views(tour, folder, record.views, record.unseen))
             rejections += record.rejections
         if waiting:
-            title = f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(toured))} of {len(toured)}"
+            title = (
+                f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(toured))} "
+                f"of {len(toured)}"
+            )
             seen, failures = _ask(waiting, settings, title)
             for entry in waiting:
-                tour_failures = (failure for failure in failures if failure.where.startswith(f"{entry.tour.id}, "))
+                tour_failures = (
+                    failure
+                    for failure in failures
+                    if failure.where.startswith(f"{entry.tour.id}, ")
+                )
                 tour_rejections = [*entry.rejections, *tour_failures]
                 answered = [
                     (candidate, seen[name])
@@ -169,12 +199,18 @@ def choose_views(
                 ]
                 rejections += tour_rejections
                 if len(answered) < FEWEST_VIEWS:
-                    counts = f"{len(answered)} of {len(entry.candidates)} candidates with a usable reply"
+                    counts = (
+                        f"{len(answered)} of {len(entry.candidates)} candidates with a usable reply"
+                    )
                     rejections.append(Rejection("views", TOO_FEW, str(entry.tour.id), counts))
                     continue
                 best, unseen = cover(answered, entry.objects)
                 # An empty mark makes the next run ask again for missing replies.
-                mark = "" if any(rejection.reason == NO_REPLY for rejection in tour_rejections) else entry.mark
+                mark = (
+                    ""
+                    if any(rejection.reason == NO_REPLY for rejection in tour_rejections)
+                    else entry.mark
+                )
                 folder = out / str(entry.tour.id)
                 record = _write_views(folder, entry.tour, mark, best, unseen, tour_rejections)
                 all_views.append(Views(entry.tour, folder, record.views, record.unseen))
@@ -193,22 +229,32 @@ def cover(
     missing = set(objects)
     remaining = list(candidates)
     while remaining and len(chosen) < MOST_VIEWS:
-        best = max(remaining, key=lambda pair: (len(missing.intersection(pair[1])), pair[0].sharpness))
+        best = max(
+            remaining, key=lambda pair: (len(missing.intersection(pair[1])), pair[0].sharpness)
+        )
         if len(chosen) >= FEWEST_VIEWS and not missing.intersection(best[1]):
             break
         remaining.remove(best)
         chosen.append(best)
         missing.difference_update(best[1])
-    return [pair for pair in candidates if pair in chosen], [name for name in objects if name in missing]
+    return [pair for pair in candidates if pair in chosen], [
+        name for name in objects if name in missing
+    ]
 
 
 def _ask(
     waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
     """Ask which objects each candidate shows; replies are by the candidate's name."""
-    asked = {_name(entry.tour, candidate): (entry, candidate) for entry in waiting for candidate in entry.candidates}
+    asked = {
+        _name(entry.tour, candidate): (entry, candidate)
+        for entry in waiting
+        for candidate in entry.candidates
+    }
     prompts = {
-        name: Prompt(seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
+        name: Prompt(
+            seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),)
+        )
         for name, (entry, candidate) in asked.items()
     }
 
@@ -224,7 +270,9 @@ def _name(tour: Tour, candidate: Candidate) -> str:
     return f"{tour.id}, {candidate.name}"
 
 
-def _mark(tour: Tour, by_hand: Sequence[str] | None, objects: Sequence[str], settings: JudgeSettings) -> str:
+def _mark(
+    tour: Tour, by_hand: Sequence[str] | None, objects: Sequence[str], settings: JudgeSettings
+) -> str:
     """Return a digest of the tour, the choice, the objects and the model."""
     model = None if by_hand is not None else settings.model
     return sha256(json.dumps([tour.version(), by_hand, objects, model]).encode()).hexdigest()
@@ -245,14 +293,25 @@ def _write_views(
             name, content = tours.view_file(tour, candidate.name)
             (scratch / name).write_bytes(content)
             time = None if candidate.time is None else round(candidate.time, 3)
-            views.append(View(name, time, round(candidate.sharpness, 2), None if objects is None else tuple(objects)))
-        record = _Record(mark, tuple(views), None if unseen is None else tuple(unseen), tuple(rejections))
+            views.append(
+                View(
+                    name,
+                    time,
+                    round(candidate.sharpness, 2),
+                    None if objects is None else tuple(objects),
+                )
+            )
+        record = _Record(
+            mark, tuple(views), None if unseen is None else tuple(unseen), tuple(rejections)
+        )
         (scratch / _RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
     return record
 
 
 def _read_record(folder: Path, mark: str) -> _Record | None:
-    """Read the views of an earlier run; None if they do not exist or belong to another tour or choice."""
+    """Read the views of an earlier run; None if they do not exist or belong to another tour or
+    choice.
+    """
     try:
         record = TypeAdapter(_Record).validate_json((folder / _RECORD).read_bytes())
     except (OSError, ValueError):

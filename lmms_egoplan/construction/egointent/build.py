@@ -28,8 +28,9 @@ def build(
 ) -> tuple[list[dict[str, Any]], list[Rejection]]:
     """Build steps from narrated videos as in sec. 3.3, except for the revision by people.
 
-    A language model names the place of each video, proposes candidates for each step, and checks which candidates are
-    supported before the cut; see `ask_json`. Its replies are cached with the judgements.
+    A language model names the place of each video, proposes candidates for each step, and checks
+    which candidates are supported before the cut; see `ask_json`. Its replies are cached with the
+    judgements.
 
     Args:
         narrations: Ego4D's ``narration.json``.
@@ -39,26 +40,36 @@ def build(
         asking: Settings for requests to the language model.
 
     Returns:
-        Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next to the labels; and
-        what was rejected.
+        Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next
+        to the labels; and what was rejected.
 
     Raises:
-        LmmsEgoplanError: A file is invalid, no step is left, or the language model is not set or cannot be reached.
+        LmmsEgoplanError: A file is invalid, no step is left, or the language model is not set or
+            cannot be reached.
     """
     settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
     absent = absent_videos(loaded, videos)
     present = [video for video in loaded if video.video_uid not in absent]
     rejections = [Rejection("video", NO_VIDEO, uid) for uid in absent]
-    narrated, rejected_narrations = read_narrations(narrations, [video.video_uid for video in present])
+    narrated, rejected_narrations = read_narrations(
+        narrations, [video.video_uid for video in present]
+    )
     steps, rejected_steps = find_steps(present, narrated)
     footage, missing = find_step_footage(steps, videos)
     rejections += [*rejected_narrations, *rejected_steps]
     for video in missing:
         first_id = video.ids[0]
-        reference_to_first = f"the same as for {first_id}, this video's first step without footage: {video.reason}"
+        reference_to_first = (
+            f"the same as for {first_id}, this video's first step without footage: {video.reason}"
+        )
         rejections += [
-            Rejection("step", NO_FOOTAGE, step_id, video.reason if step_id == first_id else reference_to_first)
+            Rejection(
+                "step",
+                NO_FOOTAGE,
+                step_id,
+                video.reason if step_id == first_id else reference_to_first,
+            )
             for step_id in video.ids
         ]
     steps = [step for step in steps if step.step_id in footage]
@@ -66,12 +77,16 @@ def build(
     candidates, without_support = supported(steps, proposed, settings)
     steps = [step for step in steps if step.step_id in candidates]
     uids = {step.video_id for step in steps}
-    place_by_video, without_place = find_places([x for x in present if x.video_uid in uids], narrated, videos, settings)
+    place_by_video, without_place = find_places(
+        [x for x in present if x.video_uid in uids], narrated, videos, settings
+    )
     settings.asking.finish_estimate()
     rejections += [*without_candidates, *without_support, *without_place]
     if not steps:
         raise LmmsEgoplanError(f"{narrations}: no steps left. {none_left(rejections)}")
-    return [_record(step, candidates[step.step_id], place_by_video[step.video_id]) for step in steps], rejections
+    return [
+        _record(step, candidates[step.step_id], place_by_video[step.video_id]) for step in steps
+    ], rejections
 
 
 def rejections_path(out: Path) -> Path:
@@ -80,7 +95,9 @@ def rejections_path(out: Path) -> Path:
 
 
 def write(steps: Sequence[dict[str, Any]], rejections: Sequence[Rejection], out: Path) -> None:
-    """Write the steps as JSON Lines, and the rejections next to them. Each file is written completely or not at all.
+    """Write the steps as JSON Lines, and the rejections next to them.
+
+    Each file is written completely or not at all.
 
     Raises:
         OSError: The files cannot be written.

@@ -1,6 +1,8 @@
-"""Propose candidates for a step's procedural intent and next step, and check their support before the cut (sec. 3.3).
+"""Propose candidates for a step's procedural intent and next step, and check their support before
+the cut (sec. 3.3).
 
-Candidates are proposed from the whole event, but kept only if the part before the cut supports them.
+Candidates are proposed from the whole event, but kept only if the part before the cut supports
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,8 @@ from lmms_egoplan.validation import Checked, is_text, quoted
 
 # The record's names of the proposed fields (release of August 2026).
 PROPOSED = (RELEASE_NAMES["global_intent"], RELEASE_NAMES["next_step_plan"])
-# Maximum number of candidates per field, and of words in a short phrase. Chosen here: the paper has no numbers.
+# Maximum number of candidates per field, and of words in a short phrase. Chosen here: the paper has
+# no numbers.
 _CANDIDATES = 3
 _MOST_WORDS = 25
 
@@ -40,8 +43,11 @@ class _Support(Checked):
     next_step: list[bool]
 
 
-def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask for candidates of each step; reject those that are not short phrases or repeat another label (sec. 3.2).
+def propose(
+    steps: Sequence[Step], settings: JudgeSettings
+) -> tuple[dict[str, Candidates], list[Rejection]]:
+    """Ask for candidates of each step; reject those that are not short phrases or repeat another
+    label (sec. 3.2).
 
     Returns:
         Candidates by step id, at least one for each field; and the rejections.
@@ -52,7 +58,10 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
     prompts = {step.step_id: _candidates_prompt(step) for step in steps}
     replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
     if settings.asking.is_estimate:  # assume the maximum number of candidates
-        return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES) for step in steps}, []
+        return {
+            step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES)
+            for step in steps
+        }, []
     proposed: dict[str, Candidates] = {}
     for step in (step for step in steps if step.step_id in replies):
         labels = {_plain(step.narration.action)}
@@ -66,7 +75,9 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
                 else:
                     labels.add(_plain(text))
                     usable_texts[name].append(" ".join(text.split()))
-            rejections += [Rejection(name, SURPLUS, step.step_id, quoted(text)) for text in texts[_CANDIDATES:]]
+            rejections += [
+                Rejection(name, SURPLUS, step.step_id, quoted(text)) for text in texts[_CANDIDATES:]
+            ]
         _accept_or_reject(step.step_id, usable_texts, proposed, rejections)
     return proposed, rejections
 
@@ -88,7 +99,9 @@ def supported(
         JudgeError: The language model cannot be reached.
     """
     prompts = {
-        step.step_id: _support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed
+        step.step_id: _support_prompt(step, proposed[step.step_id])
+        for step in steps
+        if step.step_id in proposed
     }
 
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
@@ -101,8 +114,14 @@ def supported(
     for step_id, verdicts in replies.items():
         usable: Candidates = {}
         for name, texts in proposed[step_id].items():
-            usable[name] = [text for text, verdict in zip(texts, verdicts[name], strict=True) if verdict]
-            rejections += [Rejection(name, UNSUPPORTED, step_id, text) for text in texts if text not in usable[name]]
+            usable[name] = [
+                text for text, verdict in zip(texts, verdicts[name], strict=True) if verdict
+            ]
+            rejections += [
+                Rejection(name, UNSUPPORTED, step_id, text)
+                for text in texts
+                if text not in usable[name]
+            ]
         _accept_or_reject(step_id, usable, supported_candidates, rejections)
     return supported_candidates, rejections
 
@@ -116,7 +135,9 @@ def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
     verdicts = dict(read_fields(_Support, reply))
     for name, texts in candidates.items():
         if len(verdicts[name]) != len(texts):
-            raise ValueError(f"{name}: expected {len(texts)} of true and false, found {len(verdicts[name])}")
+            raise ValueError(
+                f"{name}: expected {len(texts)} of true and false, found {len(verdicts[name])}"
+            )
     return verdicts
 
 

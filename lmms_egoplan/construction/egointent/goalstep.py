@@ -1,9 +1,11 @@
-"""Build records in EgoIntent's format from Ego4D Goal-Step's annotations: real steps and goals, unverified labels.
+"""Build records in EgoIntent's format from Ego4D Goal-Step's annotations: real steps and goals,
+unverified labels.
 
-Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural Activities") has a goal for
-each video, steps below it, and substeps below some steps. EgoIntent follows its segmentation, but uses Ego4D's
-narrations for the texts and, by their times, for the points of truncation (sec. 3.3). These records use Goal-Step's own
-texts and end shortly before a segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
+Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural
+Activities") has a goal for each video, steps below it, and substeps below some steps. EgoIntent
+follows its segmentation, but uses Ego4D's narrations for the texts and, by their times, for the
+points of truncation (sec. 3.3). These records use Goal-Step's own texts and end shortly before a
+segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
 """
 
 import math
@@ -18,7 +20,13 @@ from annotated_types import Predicate
 from pydantic import Field
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record, step_prefix
+from lmms_egoplan.benchmarks.egointent.records import (
+    GOALSTEP_URL,
+    VIDEO_ID,
+    Label,
+    Record,
+    step_prefix,
+)
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
@@ -93,8 +101,8 @@ class Built:
         rejected: Number of rejected segments by reason.
         num_videos: Number of videos in Goal-Step's file.
         absent: Ids of the videos that are not in the folder.
-        outcomes: By step id, the end of the outcome, seconds: the end of the segment, or the start of the next one if
-            that is earlier. This project's choice.
+        outcomes: By step id, the end of the outcome, seconds: the end of the segment, or the start
+            of the next one if that is earlier. This project's choice.
     """
 
     records: list[Record]
@@ -113,14 +121,16 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
 
     Each substep, and each step without substeps, becomes a record:
 
-    - Local intent: the segment's text. Global intent: the text of the substep's step, or of the goal for a step.
-    - Next-step plan: the text of the video's first segment that starts at or after the truncation point, so that no
-      part of it is visible. Segments irrelevant to the goal are ignored.
-    - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
-    - ``step_id``: the video's first eight characters and the segment's number by time, independent of rejected
-      segments.
-    - Category: the goal category in words, without its group. Event: the category with its group. Goal: the goal's
-      text.
+    - Local intent: the segment's text. Global intent: the text of the substep's step, or of the
+      goal for a step.
+    - Next-step plan: the text of the video's first segment that starts at or after the truncation
+      point, so that no part of it is visible. Segments irrelevant to the goal are ignored.
+    - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must
+      fit before it.
+    - ``step_id``: the video's first eight characters and the segment's number by time, independent
+      of rejected segments.
+    - Category: the goal category in words, without its group. Event: the category with its group.
+      Goal: the goal's text.
     - There is no scenario: it is a place (Fig. 7), which Goal-Step does not name.
 
     Args:
@@ -129,8 +139,9 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         before_end: Seconds, above 0.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first problems. Or
-            `before_end` is not above 0, or no record is left. For `videos`, see `absent_videos`.
+        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first
+            problems. Or `before_end` is not above 0, or no record is left. For `videos`, see
+            `absent_videos`.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
@@ -148,7 +159,10 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         elif environment is None:
             rejected[NO_ENVIRONMENT] += len(leaves)
         else:
-            results = [_record(video, leaves, index, environment, before_end, outcomes) for index in range(len(leaves))]
+            results = [
+                _record(video, leaves, index, environment, before_end, outcomes)
+                for index in range(len(leaves))
+            ]
             records += [result for result in results if isinstance(result, Record)]
             rejected.update(result for result in results if isinstance(result, str))
     if not records:
@@ -161,10 +175,13 @@ def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
     """List the ids of the videos that are not in a folder.
 
     Raises:
-        LmmsEgoplanError: The folder does not exist or contains none of the videos, or a video lies outside of it.
+        LmmsEgoplanError: The folder does not exist or contains none of the videos, or a video lies
+            outside of it.
     """
     if not folder.is_dir():
-        raise LmmsEgoplanError(f"--videos {folder}: folder not found; it must contain <video_uid>.mp4")
+        raise LmmsEgoplanError(
+            f"--videos {folder}: folder not found; it must contain <video_uid>.mp4"
+        )
     uids = [video.video_uid for video in loaded]
     absent = [uid for uid in uids if not resolve_inside(folder, f"{uid}.mp4").is_file()]
     if len(absent) < len(loaded):
@@ -176,11 +193,14 @@ def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
         subfolders = f" ({below} in subfolders, which are not searched)" if below else ""
         example = min(present, key=lambda path: path.parent != folder)
         summary = f"{len(present)}{subfolders}, for example {example.relative_to(folder)}."
-    raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\nVideos in the folder: {summary}")
+    raise LmmsEgoplanError(
+        f"--videos {folder}: {absence(absent, len(loaded))}\nVideos in the folder: {summary}"
+    )
 
 
 def absence(absent: Sequence[str], total: int) -> str:
-    """Explain how many of the `total` videos are missing, with an example of a file name, and what grouped videos are.
+    """Explain how many of the `total` videos are missing, with an example of a file name, and what
+    grouped videos are.
 
     Args:
         absent: Ids of the missing videos, at least one.
@@ -188,18 +208,25 @@ def absence(absent: Sequence[str], total: int) -> str:
     """
     singles = [uid for uid in absent if not uid.startswith(_GROUP)]
     example = (singles or absent)[0]
-    text = f"not in the folder: {len(absent)} of Goal-Step's {total} videos, for example {example}.mp4."
+    text = (
+        f"not in the folder: {len(absent)} of Goal-Step's {total} videos, for example "
+        f"{example}.mp4."
+    )
     if len(singles) == len(absent):
         return text
     return (
-        f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that starts with {_GROUP} names "
-        "several Ego4D videos joined end to end. Download all of Goal-Step's videos with Ego4D's downloader: ego4d "
+        f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that starts with "
+        f"{_GROUP} names "
+        "several Ego4D videos joined end to end. Download all of Goal-Step's videos with Ego4D's "
+        "downloader: ego4d "
         f"--datasets full_scale --benchmarks goalstep -o DIR ({GOALSTEP_URL})"
     )
 
 
 def write_records(records: Sequence[Record], outcomes: Mapping[str, float], path: Path) -> None:
-    """Write Goal-Step steps as JSON Lines for `read_annotations`. The file is written completely or not at all.
+    """Write Goal-Step steps as JSON Lines for `read_annotations`.
+
+    The file is written completely or not at all.
 
     Args:
         records: The steps.
@@ -209,12 +236,20 @@ def write_records(records: Sequence[Record], outcomes: Mapping[str, float], path
     Raises:
         OSError: The file cannot be written.
     """
-    steps = (record.model_dump(exclude={"scenario"}) | {OUTCOME_KEY: outcomes[record.step_id]} for record in records)
+    steps = (
+        record.model_dump(exclude={"scenario"}) | {OUTCOME_KEY: outcomes[record.step_id]}
+        for record in records
+    )
     write_whole(path, json_lines(steps))
 
 
 def _record(
-    video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float, outcomes: dict[str, float]
+    video: Video,
+    leaves: Sequence[Leaf],
+    index: int,
+    environment: str,
+    before_end: float,
+    outcomes: dict[str, float],
 ) -> Record | str:
     """Build the record of a leaf and add its outcome, or return the reason for its rejection."""
     segment, purpose = leaves[index]
@@ -223,7 +258,9 @@ def _record(
         return IRRELEVANT
     if end - segment.start_time < 1 / FPS:
         return TOO_SHORT
-    following = next((later for later, _ in leaves if later.start_time >= end and later.counts), None)
+    following = next(
+        (later for later, _ in leaves if later.start_time >= end and later.counts), None
+    )
     if following is None:
         return LAST
     labels = (segment.step_description, purpose, following.step_description)
@@ -260,13 +297,15 @@ def read_goalstep(path: Path) -> list[Video]:
     """Read and check the videos of Goal-Step's file.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first problems.
+        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first
+            problems.
     """
     content = read_json(path, "annotations")
     raws = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(raws, list) or not raws:
         raise LmmsEgoplanError(
-            f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {quoted(content)}"
+            f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; "
+            f"found {quoted(content)}"
         )
     videos: list[Video] = []
     problems: list[str] = []
@@ -275,13 +314,18 @@ def read_goalstep(path: Path) -> list[Video]:
         video, flaws = check_record(Video, raw)
         if video is not None:
             videos.append(video)
-            if (first_number := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
+            if (
+                first_number := first_use.setdefault(step_prefix(video.video_uid), number)
+            ) != number:
                 uid = quoted(video.video_uid)
-                flaws.append(f"video_uid: {uid} has the same step ids as video {first_number}; rename one")
+                flaws.append(
+                    f"video_uid: {uid} has the same step ids as video {first_number}; rename one"
+                )
         problems += [f"video {number}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problem(s) in {len(raws)} videos; is it one of the files of {GOALSTEP_URL}?\n"
+            f"{path}: {len(problems)} problem(s) in {len(raws)} videos; is it one of the files of "
+            f"{GOALSTEP_URL}?\n"
             f"{listing(problems)}"
         )
     return videos

@@ -37,7 +37,8 @@ class Narration:
         number: Position by time among the video's narrations, from 1.
         seconds: Time in the video.
         text: Text in one line, without tags: "C picks a pan".
-        problem: Why it cannot become a step; "" if it can. It still serves as context for other steps.
+        problem: Why it cannot become a step; "" if it can. It still serves as context for other
+            steps.
     """
 
     number: int
@@ -64,19 +65,22 @@ class NarratedVideo:
     summaries: tuple[str, ...]
 
 
-def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, NarratedVideo], list[Rejection]]:
+def read_narrations(
+    path: Path, uids: Collection[str]
+) -> tuple[dict[str, NarratedVideo], list[Rejection]]:
     """Read the narrations of some videos.
 
-    A video may be narrated in several passes; the first pass with narrations is used. Some narrations only serve as
-    context: those about people other than the camera wearer (``#O``), those about unclear objects (``#unsure``), and
-    those in non-Latin letters.
+    A video may be narrated in several passes; the first pass with narrations is used. Some
+    narrations only serve as context: those about people other than the camera wearer (``#O``),
+    those about unclear objects (``#unsure``), and those in non-Latin letters.
 
     Args:
         path: Ego4D's ``narration.json``.
         uids: Ids of the videos.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form, or none of the videos has narrations with a time.
+        LmmsEgoplanError: The file cannot be read or has another form, or none of the videos has
+            narrations with a time.
     """
     raws = ego4d.read_narrated_videos(path)
     rejections: list[Rejection] = []
@@ -89,15 +93,20 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
             continue
         (name, first_pass), *later_passes = passes
         rejections += [
-            Rejection("narration", SECOND_PASS, f"{where}, {pass_name}", f"{len(narrations)} narrations")
+            Rejection(
+                "narration", SECOND_PASS, f"{where}, {pass_name}", f"{len(narrations)} narrations"
+            )
             for pass_name, narrations in later_passes
         ]
         if timed := ego4d.timed_narrations(f"{where}, {name}", first_pass, rejections):
-            videos[uid] = NarratedVideo(_numbered(timed, rejections), tuple(ego4d.summaries(raws[uid])))
+            videos[uid] = NarratedVideo(
+                _numbered(timed, rejections), tuple(ego4d.summaries(raws[uid]))
+            )
     if not videos:
         num_untimed = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
-            f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, for example "
+            f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, "
+            "for example "
             f"{', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for example "
             f"{', '.join(map(quoted, list(raws)[:3]))}. Needed videos in it whose narrations "
             f"all lack a timestamp_sec: {num_untimed}"
@@ -105,12 +114,18 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
     return videos, rejections
 
 
-def _numbered(timed: Sequence[tuple[float, str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
+def _numbered(
+    timed: Sequence[tuple[float, str, Any]], rejections: list[Rejection]
+) -> tuple[Narration, ...]:
     narrations: list[Narration] = []
     times_and_texts: set[tuple[float, str]] = set()
     for seconds, location, text in timed:
         problem, detail = ego4d.sentence_problem(text)
-        plain = _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text))) if is_text(text) else ""
+        plain = (
+            _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text)))
+            if is_text(text)
+            else ""
+        )
         if plain and (seconds, plain.casefold()) in times_and_texts:
             problem, detail, plain = REPEATED, quoted(text), ""
         times_and_texts.add((seconds, plain.casefold()))
@@ -126,8 +141,8 @@ class Step(Cut):
 
     Attributes:
         video: Goal-Step's video.
-        narration: The narration. Its time is the step's `end_sec` (sec. 3.3, Temporal Truncation Strategy). For
-            `start_sec`, see `find_steps`.
+        narration: The narration. Its time is the step's `end_sec` (sec. 3.3, Temporal Truncation
+            Strategy). For `start_sec`, see `find_steps`.
         leaf: Goal-Step's segment around this time, and its purpose.
         before: The preceding context narrations, by time.
         after: The following context narrations, by time. All are strictly later.
@@ -141,16 +156,22 @@ class Step(Cut):
 
     @property
     def outcome_sec(self) -> float:
-        """End of the outcome: that of Goal-Step's segment, or the next narration if it is earlier. Our choice."""
+        """End of the outcome: that of Goal-Step's segment, or the next narration if it is earlier.
+
+        Our choice.
+        """
         return min(self.leaf[0].end_time, self.after[0].seconds)
 
 
-def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -> tuple[list[Step], list[Rejection]]:
+def find_steps(
+    videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]
+) -> tuple[list[Step], list[Rejection]]:
     """Make a step for each of the camera wearer's narrations within a segment of Goal-Step.
 
-    A step ends at the narration's time (sec. 3.3). The paper does not say where it starts. Here it starts at the
-    previous narration or at the start of Goal-Step's segment, whichever is later. It never starts after the start of
-    EgoVLP's segment of this narration. A video's last narration makes no step, because the next step is unknown.
+    A step ends at the narration's time (sec. 3.3). The paper does not say where it starts. Here it
+    starts at the previous narration or at the start of Goal-Step's segment, whichever is later. It
+    never starts after the start of EgoVLP's segment of this narration. A video's last narration
+    makes no step, because the next step is unknown.
 
     Args:
         videos: Goal-Step's videos; those without narrations make no steps.
@@ -158,7 +179,10 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
     """
     steps: list[Step] = []
     rejections: list[Rejection] = []
-    times = {uid: [narration.seconds for narration in video.narrations] for uid, video in narrated.items()}
+    times = {
+        uid: [narration.seconds for narration in video.narrations]
+        for uid, video in narrated.items()
+    }
     clips = ego4d.segments(times, ego4d.EGO4D_MEAN_GAP)
     for video in (video for video in videos if video.video_uid in narrated):
         uid = video.video_uid
@@ -180,11 +204,17 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
 def _step(
     video: Video, leaves: Sequence[Leaf], narrations: Sequence[Narration], index: int, latest: float
 ) -> Step | str:
-    """Make the step of a narration, starting no later than `latest`, or return the reason for its rejection."""
+    """Make the step of a narration, starting no later than `latest`, or return the reason for its
+    rejection.
+    """
     narration, seconds = narrations[index], narrations[index].seconds
-    enclosing_leaves = [leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time]
+    enclosing_leaves = [
+        leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time
+    ]
     later_narrations = (
-        neighbour for neighbour in narrations[index + 1 :] if neighbour.seconds > seconds and neighbour.text
+        neighbour
+        for neighbour in narrations[index + 1 :]
+        if neighbour.seconds > seconds and neighbour.text
     )
     after = tuple(islice(later_narrations, NEIGHBOURS))
     if not enclosing_leaves:
@@ -195,10 +225,16 @@ def _step(
     if not after:
         return LAST
     earlier_narrations = narrations[:index][::-1]
-    previous_seconds = next((neighbour.seconds for neighbour in earlier_narrations if neighbour.seconds < seconds), 0.0)
+    previous_seconds = next(
+        (neighbour.seconds for neighbour in earlier_narrations if neighbour.seconds < seconds), 0.0
+    )
     start = max(0.0, min(max(previous_seconds, leaf[0].start_time), latest))
     if seconds - start < 1 / FPS:
         return TOO_SHORT
-    before = tuple(islice((neighbour for neighbour in earlier_narrations if neighbour.text), NEIGHBOURS))[::-1]
+    before = tuple(
+        islice((neighbour for neighbour in earlier_narrations if neighbour.text), NEIGHBOURS)
+    )[::-1]
     step_id = f"{step_prefix(video.video_uid)}_n{narration.number}"
-    return Step(step_id, video.video_uid, round(start, 6), seconds, video, narration, leaf, before, after)
+    return Step(
+        step_id, video.video_uid, round(start, 6), seconds, video, narration, leaf, before, after
+    )

@@ -20,8 +20,8 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Expected
 
-# Number of frames for a video without summaries, and maximum number of texts that describe a video. Chosen here: the
-# paper has no numbers.
+# Number of frames for a video without summaries, and maximum number of texts that describe a video.
+# Chosen here: the paper has no numbers.
 _FRAMES, _TEXTS = 4, 40
 _MOST_WORDS = 6
 
@@ -33,7 +33,10 @@ class _Reply(Checked):
         Expected(f"a place in at most {_MOST_WORDS} words"),
     ]
     environment: Annotated[
-        Label, AfterValidator(str.lower), Predicate(ENVIRONMENTS.__contains__), Expected(" or ".join(ENVIRONMENTS))
+        Label,
+        AfterValidator(str.lower),
+        Predicate(ENVIRONMENTS.__contains__),
+        Expected(" or ".join(ENVIRONMENTS)),
     ]
 
 
@@ -42,9 +45,13 @@ Place = dict[str, str | None]
 
 
 def find_places(
-    videos: Sequence[Video], narrated: Mapping[str, NarratedVideo], folder: Path, settings: JudgeSettings
+    videos: Sequence[Video],
+    narrated: Mapping[str, NarratedVideo],
+    folder: Path,
+    settings: JudgeSettings,
 ) -> tuple[dict[str, Place], list[Rejection]]:
-    """Ask where each video was taken: from its summaries, or else from frames, or else from its narrations.
+    """Ask where each video was taken: from its summaries, or else from frames, or else from its
+    narrations.
 
     Returns:
         The place of each video by uid, unknown without a usable reply; and the unusable replies.
@@ -64,8 +71,12 @@ def find_places(
         if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in place_by_video
     }
     settings.asking.lost -= len(text_prompts)  # only the second prompt counts
-    places_from_texts, text_rejections = ask("place", text_prompts, read_place, settings, "places without frames")
-    rejections = [rejection for rejection in rejections if rejection.where not in text_prompts] + text_rejections
+    places_from_texts, text_rejections = ask(
+        "place", text_prompts, read_place, settings, "places without frames"
+    )
+    rejections = [
+        rejection for rejection in rejections if rejection.where not in text_prompts
+    ] + text_rejections
     unknown: Place = {"scenario": None, "environment": None}
     return dict.fromkeys(prompts, unknown) | place_by_video | places_from_texts, rejections
 
@@ -77,13 +88,17 @@ def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt
     try:
         last = len(frame_times(path)) - 1
         frames = read_video_frames(path, sorted({*evenly_spaced(0, last, _FRAMES)}))
-        return Prompt(PROMPTS["place_from_frames"].format(goal=video.goal_description), encode_frames(frames))
+        return Prompt(
+            PROMPTS["place_from_frames"].format(goal=video.goal_description), encode_frames(frames)
+        )
     except FrameError:  # a damaged frame outside of all steps must not reject a step
         return _prompt_by_narrations(video, narrated)
 
 
 def _prompt_by_narrations(video: Video, narrated: NarratedVideo) -> str:
-    return _prompt_by_texts(video, [narration.text for narration in narrated.narrations if narration.text])
+    return _prompt_by_texts(
+        video, [narration.text for narration in narrated.narrations if narration.text]
+    )
 
 
 def _prompt_by_texts(video: Video, texts: Sequence[str]) -> str:

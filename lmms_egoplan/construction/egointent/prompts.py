@@ -19,11 +19,19 @@ PROMPTS: dict[str, Any] = module_yaml(__file__)
 
 
 def ask(
-    step: str, prompts: Mapping[str, str | Prompt], read: Callable[[str, Any], Any], settings: JudgeSettings, title: str
+    step: str,
+    prompts: Mapping[str, str | Prompt],
+    read: Callable[[str, Any], Any],
+    settings: JudgeSettings,
+    title: str,
 ) -> tuple[dict[str, Any], list[Rejection]]:
-    """Call `ask_json` with the step's schema; the second prompt includes the problem of the first reply."""
+    """Call `ask_json` with the step's schema; the second prompt includes the problem of the first
+    reply.
+    """
     schema = PROMPTS["schemas"][step]
-    return ask_json(step, prompts, settings, title, schema=schema, read=read, once_more=_second_prompt)
+    return ask_json(
+        step, prompts, settings, title, schema=schema, read=read, once_more=_second_prompt
+    )
 
 
 def read_fields(kind: type[Kind], reply: Any) -> Kind:

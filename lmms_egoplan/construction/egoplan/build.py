@@ -10,7 +10,12 @@ from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
 from lmms_egoplan.benchmarks.egoplan.statistics import statistics_files
 from lmms_egoplan.construction.ego4d import UNSURE
 from lmms_egoplan.construction.egoplan.goals import identify_goals, pool_goals, read_goals
-from lmms_egoplan.construction.egoplan.narrations import Video, narration_rows, read_ego4d, read_epic_kitchens
+from lmms_egoplan.construction.egoplan.narrations import (
+    Video,
+    narration_rows,
+    read_ego4d,
+    read_epic_kitchens,
+)
 from lmms_egoplan.construction.egoplan.phrases import to_phrases
 from lmms_egoplan.construction.egoplan.questions import (
     Question,
@@ -33,7 +38,12 @@ Source = Literal["epic-kitchens", "ego4d"]
 
 EVALUATION, INSTRUCTION = "EgoPlan_validation.json", "EgoPlan_IT.json"
 RECOGNITION = "EgoPlan_IT_action_recognition.json"
-NARRATIONS, GOALS, REJECTIONS, SUMMARY = "narrations.csv", "goals.json", "rejections.jsonl", "summary.json"
+NARRATIONS, GOALS, REJECTIONS, SUMMARY = (
+    "narrations.csv",
+    "goals.json",
+    "rejections.jsonl",
+    "summary.json",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,8 @@ class Built:
         videos: The narrated videos.
         goals: Goals by video id, in Figure 10's form, unchecked.
         questions: The questions.
-        recognition: Action-recognition samples on the questions' clips; None without instruction data.
+        recognition: Action-recognition samples on the questions' clips; None without instruction
+            data.
         rejections: Everything that could not be used.
         summary: Counts, and accuracies without the video.
     """
@@ -84,8 +95,8 @@ def build(
 ) -> Built:
     """Build questions from narrated videos.
 
-    A language model provides the goals, unless `goals` is given, and the verb-object phrases for Ego4D; see
-    `complete_all`. Its replies are stored in the cache of judgements.
+    A language model provides the goals, unless `goals` is given, and the verb-object phrases for
+    Ego4D; see `complete_all`. Its replies are stored in the cache of judgements.
 
     Args:
         goals: See `read_goals`.
@@ -95,20 +106,28 @@ def build(
         asking: Settings for requests to the language model.
 
     Raises:
-        LmmsEgoplanError: A kind is unknown, a file is invalid, or no question can be built. The language model is not
-            set or fails.
+        LmmsEgoplanError: A kind is unknown, a file is invalid, or no question can be built. The
+            language model is not set or fails.
     """
     if not set(drop) <= set(KINDS):
-        raise LmmsEgoplanError(f"--drop {','.join(drop)}: unknown kind; choose from {','.join(KINDS)}")
+        raise LmmsEgoplanError(
+            f"--drop {','.join(drop)}: unknown kind; choose from {','.join(KINDS)}"
+        )
     info = narrations.epic_video_info
     if narrations.source == "epic-kitchens":
-        videos, rejections = read_epic_kitchens(narrations.path, read_video_info(info) if info else {})
+        videos, rejections = read_epic_kitchens(
+            narrations.path, read_video_info(info) if info else {}
+        )
     else:
         sentences, unknown, rejections = read_ego4d(narrations.path, narrations.mean_gap, drop)
-        videos, without_phrase = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL, asking=asking))
+        videos, without_phrase = to_phrases(
+            sentences, unknown, language_model(DEFAULT_MODEL, asking=asking)
+        )
         rejections += without_phrase
     if goals is None or not videos:  # without videos, this requests nothing
-        replies, unusable_replies = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
+        replies, unusable_replies = identify_goals(
+            videos, language_model(DEFAULT_MODEL, asking=asking)
+        )
     else:
         replies, unusable_replies = read_goals(goals, videos)
     asking.finish_estimate()
@@ -121,7 +140,9 @@ def build(
         rejections += without_clip
     rejection_counts = dict(counted(rejections))
     if not questions:
-        raise LmmsEgoplanError(f"{narrations.path}: no questions could be built. {none_left(rejections)}")
+        raise LmmsEgoplanError(
+            f"{narrations.path}: no questions could be built. {none_left(rejections)}"
+        )
     summary = {
         "questions": len(questions),
         "task_goals": len(pooled),
@@ -137,8 +158,8 @@ def build(
 def write(built: Built, out: Path) -> None:
     """Write questions, goals, narrations, rejections and statistics into a folder.
 
-    Each file is written completely or not at all. If this build has no instruction data, the instruction data of an
-    earlier build are deleted (`outputs.delete`).
+    Each file is written completely or not at all. If this build has no instruction data, the
+    instruction data of an earlier build are deleted (`outputs.delete`).
 
     Raises:
         OSError: The folder cannot be written.

@@ -19,9 +19,13 @@ def build(
     source: Annotated[Source, typer.Option(help="Layout of the narrations.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     goals: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["goals"])] = None,
-    instruction_data: Annotated[bool, typer.Option("--instruction-data", help=_TEXTS["instruction_data"])] = False,
+    instruction_data: Annotated[
+        bool, typer.Option("--instruction-data", help=_TEXTS["instruction_data"])
+    ] = False,
     seed: Annotated[int, typer.Option(help=_TEXTS["seed"])] = 0,
-    mean_gap: Annotated[float | None, typer.Option(min=0.01, max=10_000, help=_TEXTS["mean_gap"])] = None,
+    mean_gap: Annotated[
+        float | None, typer.Option(min=0.01, max=10_000, help=_TEXTS["mean_gap"])
+    ] = None,
     drop: Annotated[str, typer.Option(metavar="KIND,KIND", help=_TEXTS["drop"])] = "",
     epic_video_info: EpicVideoInfo = None,
     retry_rejected: Retry = False,
@@ -30,14 +34,18 @@ def build(
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
 ) -> None:
-    """Build EgoPlan questions from narrated videos with the paper's method. They are not verified by people.
+    """Build EgoPlan questions from narrated videos with the paper's method.
 
-    A language model identifies the task goals (paper, Fig. 10). Set it like a judge: LMMS_EGOPLAN_JUDGE_BASE_URL,
-    LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL (default gpt-4o-2024-11-20). Replies are cached: to resume
-    an interrupted run, repeat the command; you pay for no reply twice. If more than 10 % of the prompts have no usable
-    reply, the output is written and the exit code is 1.
+    They are not verified by people.
 
-    Example: `lmms-egoplan data build egoplan EPIC_100_validation.csv --source epic-kitchens --out built`
+    A language model identifies the task goals (paper, Fig. 10). Set it like a judge:
+    LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL (default
+    gpt-4o-2024-11-20). Replies are cached: to resume an interrupted run, repeat the command; you
+    pay for no reply twice. If more than 10 % of the prompts have no usable reply, the output is
+    written and the exit code is 1.
+
+    Example: `lmms-egoplan data build egoplan EPIC_100_validation.csv --source epic-kitchens --out
+    built`
 
     The output folder contains:
 
@@ -52,8 +60,10 @@ def build(
     - `near-equal`: choices that differ only in inflection, determiners or the order of words
     - `concurrent`: wrong choices that begin within 0.5 s of the answer
     - `copies`: questions with the view and answer of another goal's question; the first is kept
-    - `listing-goals`: goals that name at least three of their actions, and at least half, in their order
-    - `unsure-actions`: Ego4D's `#unsure` actions; if they are not dropped, the goals around them are rejected
+    - `listing-goals`: goals that name at least three of their actions, and at least half, in their
+      order
+    - `unsure-actions`: Ego4D's `#unsure` actions; if they are not dropped, the goals around them
+      are rejected
 
     Sources:
 
@@ -61,15 +71,21 @@ def build(
     - Ego4D's narrations: https://ego4d-data.org
     """
     asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
-    file, kinds = Narrations(narrations, source, mean_gap, epic_video_info), drop.replace(",", " ").split()
-    built = build_questions(file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking)
+    file, kinds = (
+        Narrations(narrations, source, mean_gap, epic_video_info),
+        drop.replace(",", " ").split(),
+    )
+    built = build_questions(
+        file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking
+    )
     write(built, out)
     for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
         values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
         typer.echo(f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}")
     typer.echo(f"Details: summary.json and rejections.jsonl in {out}")
     typer.echo(
-        f"{len(built.questions)} questions (not verified by people) on {built.summary['task_goals']} task goals in "
+        f"{len(built.questions)} questions (not verified by people) on "
+        f"{built.summary['task_goals']} task goals in "
         f"{built.summary['videos']} videos written to {out / EVALUATION}"
     )
     asking.finish()

@@ -1,4 +1,6 @@
-"""Identify the task goals of narrated videos with a language model, at three levels (sec. 3.2, A.1)."""
+"""Identify the task goals of narrated videos with a language model, at three levels (sec.
+3.2, A.1).
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +64,9 @@ class Goal:
     actions: tuple[Action, ...]
 
     def lists_actions(self) -> bool:
-        """Return True if the goal names at least three, and at least half, of its distinct actions in their order."""
+        """Return True if the goal names at least three, and at least half, of its distinct actions
+        in their order.
+        """
         texts = dict.fromkeys(normalised(action.text) for action in self.actions)
         return named_in_order(self.text, texts) >= max(3, len(texts) / 2)
 
@@ -93,13 +97,17 @@ class _Span:
 def goal_prompt(video: Video) -> str:
     """Return the prompt about a video for a language model (Figure 10)."""
     rows = (
-        _ROW.format(start=timestamp(action.start), stop=timestamp(action.stop), narration=action.text)
+        _ROW.format(
+            start=timestamp(action.start), stop=timestamp(action.stop), narration=action.text
+        )
         for action in video.actions
     )
     return PROMPT + "\n".join(rows)
 
 
-def identify_goals(videos: Sequence[Video], settings: JudgeSettings) -> tuple[dict[str, Any], list[Rejection]]:
+def identify_goals(
+    videos: Sequence[Video], settings: JudgeSettings
+) -> tuple[dict[str, Any], list[Rejection]]:
     """Ask a language model for the goals of videos; return its JSON by video id, unchecked.
 
     Raises:
@@ -117,17 +125,29 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
     """
     content = parse_record(str(path), read_text(path, "goals"))
     if not isinstance(content, dict):
-        raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {quoted(content)}")
+        raise LmmsEgoplanError(
+            f"{path}: expected an object with goals by video id, found {quoted(content)}"
+        )
     narrated_ids = {video.video_id for video in videos}
     unknown_ids = [video_id for video_id in content if video_id not in narrated_ids]
     if len(unknown_ids) == len(content):
         raise LmmsEgoplanError(
-            f"{path}: goals of {', '.join(map(quoted, unknown_ids[:3])) or 'no video'}, but the narrations have other "
-            f"videos, such as {', '.join(video.video_id for video in videos[:3])}; use goals of the same videos"
+            f"{path}: goals of {', '.join(map(quoted, unknown_ids[:3])) or 'no video'}, but the "
+            "narrations have other "
+            f"videos, such as {', '.join(video.video_id for video in videos[:3])}; use goals of "
+            "the same videos"
         )
-    goals = {video.video_id: content[video.video_id] for video in videos if video.video_id in content}
-    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {quoted(video_id)}") for video_id in unknown_ids]
-    rejections += [Rejection("goal", NO_GOALS, video.video_id) for video in videos if video.video_id not in content]
+    goals = {
+        video.video_id: content[video.video_id] for video in videos if video.video_id in content
+    }
+    rejections = [
+        Rejection("goal", UNKNOWN_VIDEO, f"{path}, {quoted(video_id)}") for video_id in unknown_ids
+    ]
+    rejections += [
+        Rejection("goal", NO_GOALS, video.video_id)
+        for video in videos
+        if video.video_id not in content
+    ]
     return goals, rejections
 
 
@@ -136,8 +156,9 @@ def pool_goals(
 ) -> tuple[list[Goal], list[Rejection]]:
     """Pool the goals of all levels with 4 to 20 actions each, and reject invalid ones (sec. 3.2).
 
-    A goal's times must be copied from the video's narrations. A secondary subgoal must lie within its subgoal. Goals of
-    one level must not share an action: if two do, the later one in the reply is rejected.
+    A goal's times must be copied from the video's narrations. A secondary subgoal must lie within
+    its subgoal. Goals of one level must not share an action: if two do, the later one in the reply
+    is rejected.
 
     Args:
         drop: "listing-goals", to drop goals that list their actions.
@@ -150,9 +171,15 @@ def pool_goals(
             if isinstance(goal, Rejection):
                 rejections.append(goal)
             elif (key := (normalised(goal.text), goal.actions)) in distinct:
-                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {goal.level}", quoted(goal.text)))
+                rejections.append(
+                    Rejection(
+                        "goal", REPEATED, f"{video.video_id}, {goal.level}", quoted(goal.text)
+                    )
+                )
             elif "listing-goals" in drop and goal.lists_actions():
-                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", quoted(goal.text)))
+                rejections.append(
+                    Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", quoted(goal.text))
+                )
             else:
                 distinct.add(key)
                 pooled.append(goal)
@@ -162,7 +189,9 @@ def pool_goals(
 def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
     """Yield each goal of a reply, or the reason why it cannot be used."""
     if not isinstance(reply, dict):
-        yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {quoted(reply)}")
+        yield Rejection(
+            "goal", NOT_JSON, video.video_id, f"expected an object, found {quoted(reply)}"
+        )
         return
     yield _checked(video, _Span(OVERALL, reply.get(OVERALL), f"{video.video_id}, {OVERALL}"))
     times = {time for action in video.actions for time in (action.start, action.stop)}

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
-from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
+from lmms_egoplan.benchmarks.egoplan.sources import (
+    EGO4D_FPS,
+    VideoInfo,
+    frames_per_second,
+    record_problem,
+)
 from lmms_egoplan.benchmarks.egoplan.statistics import verb_and_object
 from lmms_egoplan.benchmarks.egoplan.wording import tidy
 from lmms_egoplan.construction import ego4d
@@ -20,10 +25,17 @@ from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import quoted
 
-# Tolerance for frame numbers, in seconds. Official frame numbers differ from their times by at most one frame. The
-# tolerance must stay below 0.5 s, the time between the visual input and the answer.
+# Tolerance for frame numbers, in seconds. Official frame numbers differ from their times by at most
+# one frame. The tolerance must stay below 0.5 s, the time between the visual input and the answer.
 _SECONDS_OFF = 0.1
-_COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
+_COLUMNS = (
+    "video_id",
+    "start_timestamp",
+    "stop_timestamp",
+    "start_frame",
+    "stop_frame",
+    "narration",
+)
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
 
 NO_FRAMES = "narration without frame numbers"
@@ -63,7 +75,8 @@ class Video:
         video_id: Id of the video.
         fps: Rate of the frame numbers, in frames per second.
         actions: The actions, ordered by start.
-        unknown: Start and stop, in hundredths of a second, of actions whose narrations cannot be used.
+        unknown: Start and stop, in hundredths of a second, of actions whose narrations cannot be
+            used.
         scene: Where the video was recorded; None if unknown.
     """
 
@@ -85,26 +98,33 @@ class Sentence:
     stop: float
 
 
-def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tuple[list[Video], list[Rejection]]:
+def read_epic_kitchens(
+    path: Path, official: Mapping[str, VideoInfo] = {}
+) -> tuple[list[Video], list[Rejection]]:
     """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
 
-    Verbs and objects come from the columns ``verb`` and ``noun``, if present. A scene is a participant's kitchen.
+    Verbs and objects come from the columns ``verb`` and ``noun``, if present. A scene is a
+    participant's kitchen.
 
     Args:
         official: EPIC-KITCHENS' videos. Narrations must lie within them; not checked if empty.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration can be used. Or
-            most frame numbers of a video contradict the times (see `frames_per_second`) or `official`.
+        LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration
+            can be used. Or most frame numbers of a video contradict the times (see
+            `frames_per_second`) or `official`.
     """
     lines = read_csv(path, "narrations", strict=True)
     _, columns = next(lines, (0, []))
     if missing_columns := [column for column in _COLUMNS if column not in columns]:
         raise LmmsEgoplanError(
-            f"{path}: no column {', '.join(missing_columns)}; use the layout of EPIC_100_validation.csv"
+            f"{path}: no column {', '.join(missing_columns)}; use the layout of "
+            "EPIC_100_validation.csv"
         )
     if duplicates := [column for column, count in Counter(columns).items() if count > 1]:
-        raise LmmsEgoplanError(f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one")
+        raise LmmsEgoplanError(
+            f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one"
+        )
     rejections: list[Rejection] = []
     scenes: dict[str, str] = {}
     rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
@@ -131,23 +151,39 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
     videos: list[Video] = []
     for video_id, group in rows.items():
         fps = frames_per_second(EPIC_KITCHENS, video_id)
-        misfits = {where: misfit for where, action in group if (misfit := _misfit(action, fps, video_id, official))}
-        rejections += [Rejection("narration", NO_RATE, where, misfit) for where, misfit in misfits.items()]
+        misfits = {
+            where: misfit
+            for where, action in group
+            if (misfit := _misfit(action, fps, video_id, official))
+        }
+        rejections += [
+            Rejection("narration", NO_RATE, where, misfit) for where, misfit in misfits.items()
+        ]
         if 2 * len(misfits) > len(group):
             raise LmmsEgoplanError(
-                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
-                f"have this problem. Use EPIC-KITCHENS-100's own videos, and frame numbers at {fps} frames per second"
+                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} "
+                f"narrations of {video_id} "
+                "have this problem. Use EPIC-KITCHENS-100's own videos, and frame numbers at "
+                f"{fps} frames per second"
             )
-        unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
+        unknown[video_id] += [
+            (action.start, action.stop) for where, action in group if where in misfits
+        ]
         actions = by_start(action for where, action in group if where not in misfits)
-        videos.append(Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id]))
+        videos.append(
+            Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id])
+        )
     if not videos:
         raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
     return videos, rejections
 
 
-def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]) -> str | None:
-    """Describe how an action's frame numbers contradict its times or its video; None if they do not."""
+def _misfit(
+    action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]
+) -> str | None:
+    """Describe how an action's frame numbers contradict its times or its video; None if they do
+    not.
+    """
     for end in ("start", "stop"):
         frame, time = getattr(action, f"{end}_frame"), getattr(action, end)
         if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
@@ -167,24 +203,29 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
         if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
             return NO_FRAMES, f"{field}: {quoted(row[field])}"
     if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
-        return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
+        return (
+            NO_LENGTH,
+            f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}",
+        )
     return ego4d.text_problem("narration", row["narration"])
 
 
 def read_ego4d(
     path: Path, mean_gap: float | None, drop: Collection[str] = ()
 ) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
-    """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
+    """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by
+    video.
 
-    A video may be narrated in several passes; the first pass with narrations is used. Narrations may be in any order.
+    A video may be narrated in several passes; the first pass with narrations is used. Narrations
+    may be in any order.
 
     Args:
         mean_gap: See `segments`; None to compute it from the file's videos.
         drop: "unsure-actions", to drop only `#unsure` actions and not the goals around them.
 
     Returns:
-        Sentences by video, ordered by time; start and stop of unknown actions by video, in hundredths of a second; and
-        rejections.
+        Sentences by video, ordered by time; start and stop of unknown actions by video, in
+        hundredths of a second; and rejections.
 
     Raises:
         LmmsEgoplanError: The file cannot be read or has another form, or no narration can be used.
@@ -192,7 +233,9 @@ def read_ego4d(
     videos = ego4d.read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     rejections: list[Rejection] = []
     timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
-    times = {uid: [time for time, _, _ in narrations] for uid, narrations in timed.items() if narrations}
+    times = {
+        uid: [time for time, _, _ in narrations] for uid, narrations in timed.items() if narrations
+    }
     segmented = ego4d.segments(times, mean_gap)
     sentences: dict[str, list[Sentence]] = {}
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -215,7 +258,9 @@ def read_ego4d(
     return sentences, unknown, rejections
 
 
-def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
+def _timed(
+    path: Path, uid: str, video: Any, rejections: list[Rejection]
+) -> list[tuple[float, str, Any]]:
     """Return time, position and text of a video's narrations that have a time, ordered by time."""
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {quoted(uid)}"))
@@ -230,21 +275,32 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
     """Build an action from a sentence and its phrase."""
     text = tidy(phrase)
     start, stop = (round(100 * seconds) for seconds in (sentence.start, sentence.stop))
-    start_frame, stop_frame = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
+    start_frame, stop_frame = (
+        math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop)
+    )
     return Action(text, start, stop, start_frame, stop_frame, *verb_and_object(text))
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
     """Explain in one line why no narration of a file can be used, with an example for each reason."""
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
-    reasons = (f"{name}: {n}, such as {first[name].where}, {first[name].detail}" for name, n in counted(rejections))
+    reasons = (
+        f"{name}: {n}, such as {first[name].where}, {first[name].detail}"
+        for name, n in counted(rejections)
+    )
     return f"no narration can be used. {'; '.join(reasons) or 'The file contains none'}"
 
 
 def hundredths(timestamp: Any) -> int | None:
-    """Parse a text such as ``00:01:08.70`` into hundredths of a second; return None for anything else."""
+    """Parse a text such as ``00:01:08.70`` into hundredths of a second; return None for anything
+    else.
+    """
     parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
-    return None if parts is None else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
+    return (
+        None
+        if parts is None
+        else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
+    )
 
 
 def timestamp(time: int) -> str:
@@ -267,5 +323,10 @@ def narration_rows(videos: Iterable[Video]) -> Iterator[tuple[str | int, ...]]:
     yield *_COLUMNS, "verb", "noun"
     for video in videos:
         for action in video.actions:
-            times = timestamp(action.start), timestamp(action.stop), action.start_frame, action.stop_frame
+            times = (
+                timestamp(action.start),
+                timestamp(action.stop),
+                action.start_frame,
+                action.stop_frame,
+            )
             yield video.video_id, *times, action.text, action.verb, action.object

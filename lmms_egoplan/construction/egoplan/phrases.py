@@ -1,4 +1,6 @@
-"""Rewrite Ego4D's sentences as verb-object phrases with a language model, as in EPIC-KITCHENS (sec. 3.1)."""
+"""Rewrite Ego4D's sentences as verb-object phrases with a language model, as in EPIC-KITCHENS (sec.
+3.1).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +9,13 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.construction.ego4d import text_problem
-from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
+from lmms_egoplan.construction.egoplan.narrations import (
+    Action,
+    Sentence,
+    Video,
+    by_start,
+    ego4d_action,
+)
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
@@ -15,7 +23,8 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import quoted
 
-# Maximum number of sentences per request. All are from one video, so requests do not depend on other videos.
+# Maximum number of sentences per request. All are from one video, so requests do not depend on
+# other videos.
 _SENTENCES_PER_REQUEST = 50
 # A brief phrase has at most this many words.
 _MOST_WORDS = 12
@@ -30,7 +39,9 @@ def to_phrases(
     unknown: Mapping[str, Sequence[tuple[int, int]]],
     settings: JudgeSettings,
 ) -> tuple[list[Video], list[Rejection]]:
-    """Build videos whose actions are phrases. A sentence without a phrase becomes an unknown action.
+    """Build videos whose actions are phrases.
+
+    A sentence without a phrase becomes an unknown action.
 
     Args:
         sentences, unknown: As returned by `read_ego4d`.
@@ -76,10 +87,16 @@ def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
     if len(reply) != len(sentences):
         return [Rejection("phrase", NO_PHRASES, "", quoted(reply))] * len(sentences)
     return [
-        phrase if _is_brief(phrase) else Rejection("phrase", BAD_PHRASE, "", f"{quoted(phrase)} for {quoted(sentence)}")
+        phrase
+        if _is_brief(phrase)
+        else Rejection("phrase", BAD_PHRASE, "", f"{quoted(phrase)} for {quoted(sentence)}")
         for phrase, sentence in zip(reply, sentences, strict=True)
     ]
 
 
 def _is_brief(phrase: Any) -> bool:
-    return not any(text_problem("phrase", phrase)) and "#" not in phrase and len(phrase.split()) <= _MOST_WORDS
+    return (
+        not any(text_problem("phrase", phrase))
+        and "#" not in phrase
+        and len(phrase.split()) <= _MOST_WORDS
+    )

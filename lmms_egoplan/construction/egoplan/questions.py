@@ -1,4 +1,6 @@
-"""Build questions from task goals, one per action (sec. 3.3), as evaluation and instruction data (sec. 5.1)."""
+"""Build questions from task goals, one per action (sec.
+3.3), as evaluation and instruction data (sec. 5.1).
+"""
 
 import math
 import random
@@ -13,12 +15,16 @@ from lmms_egoplan.construction.egoplan.goals import Goal
 from lmms_egoplan.construction.egoplan.narrations import Action
 from lmms_egoplan.rejections import Rejection
 
-# The visual input ends this long before the next action's segment (sec. 3.3, Visual Input Alignment).
+# The visual input ends this long before the next action's segment (sec. 3.3, Visual Input
+# Alignment).
 SECONDS_BEFORE = 0.5
 # Number of the goal's other actions among the choices (sec. 3.3, Negative Choice Selection).
 WRONG_CHOICES = 3
 # Sec. 5.1, Auxiliary Data for Action Recognition.
-RECOGNITION_QUESTION = "Can you enumerate the actions in the video, describing each with a short verb-noun combination?"
+RECOGNITION_QUESTION = (
+    "Can you enumerate the actions in the video, describing each with a short verb-noun "
+    "combination?"
+)
 
 # Video, view and answer.
 Moment = tuple[str, int, str]
@@ -39,12 +45,14 @@ class Question:
     Attributes:
         goal: The goal.
         answer: The right choice.
-        distractors: Possible wrong choices: distinct texts of the goal's other actions, by first occurrence, without
-            dropped ones.
+        distractors: Possible wrong choices: distinct texts of the goal's other actions, by first
+            occurrence, without dropped ones.
         choices: The answer and three of the distractors, shuffled.
         observation_frame: Last frame of the visual input.
-        past: The goal's earlier actions that begin by `observation_frame`, cut there: none has a later frame.
-        concurrent: Normalised texts of the video's other actions that begin within 0.5 s of the answer.
+        past: The goal's earlier actions that begin by `observation_frame`, cut there: none has a
+            later frame.
+        concurrent: Normalised texts of the video's other actions that begin within 0.5 s of the
+            answer.
         moment: Video, view and answer. Questions of several goals may share it.
     """
 
@@ -63,12 +71,12 @@ def make_questions(
 ) -> tuple[list[Question], list[Rejection]]:
     """Build a question for each action of each goal, or reject the action with a reason.
 
-    Wrong choices and the order of choices depend only on the seed, the video, the goal and the action. Other goals do
-    not change them.
+    Wrong choices and the order of choices depend only on the seed, the video, the goal and the
+    action. Other goals do not change them.
 
     Args:
-        drop: "near-equal" or "concurrent" to avoid these choices; "copies" to ask about each moment once, for its first
-            goal.
+        drop: "near-equal" or "concurrent" to avoid these choices; "copies" to ask about each moment
+            once, for its first goal.
     """
     moments: set[Moment] = set()
     results = [result for goal in goals for result in _questions(goal, seed, drop, moments)]
@@ -76,26 +84,38 @@ def make_questions(
     return questions, [result for result in results if isinstance(result, Rejection)]
 
 
-def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment]) -> Iterator[Question | Rejection]:
+def _questions(
+    goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment]
+) -> Iterator[Question | Rejection]:
     video = goal.video
     texts: dict[str, str] = {}
     for action in goal.actions:
         texts.setdefault(normalised(action.text), action.text)
     for number, action in enumerate(goal.actions):
         earlier, key = goal.actions[:number], normalised(action.text)
-        nearby = (other.text for other in video.actions if abs(other.start - action.start) <= 100 * SECONDS_BEFORE)
+        nearby = (
+            other.text
+            for other in video.actions
+            if abs(other.start - action.start) <= 100 * SECONDS_BEFORE
+        )
         concurrent = frozenset(map(normalised, nearby)) - {key}
         distractors = tuple(text for other_key, text in texts.items() if other_key != key)
         if "concurrent" in drop:
             distractors = tuple(text for text in distractors if normalised(text) not in concurrent)
         if "near-equal" in drop:
-            firsts = {near_key(text): text for text in (*reversed(distractors), action.text)}.values()
+            firsts = {
+                near_key(text): text for text in (*reversed(distractors), action.text)
+            }.values()
             distractors = tuple(text for text in distractors if text in firsts)
         observation = action.start_frame - frames_before(video.fps)
         moment = video.video_id, observation, action.text
         problem = None
         if key in {normalised(previous.text) for previous in earlier}:
-            problem = REPEATED if action.text in {previous.text for previous in earlier} else SPELLED_ALIKE
+            problem = (
+                REPEATED
+                if action.text in {previous.text for previous in earlier}
+                else SPELLED_ALIKE
+            )
         elif len(distractors) < WRONG_CHOICES:
             problem = TOO_FEW
         elif observation < FIRST_FRAME[video.source]:
@@ -113,8 +133,13 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
         choices = [action.text, *generator.sample(distractors, WRONG_CHOICES)]
         generator.shuffle(choices)
         begun = (previous for previous in earlier if previous.start_frame <= observation)
-        past = tuple(replace(previous, stop_frame=min(previous.stop_frame, observation)) for previous in begun)
-        yield Question(goal, action.text, distractors, tuple(choices), observation, past, concurrent, moment)
+        past = tuple(
+            replace(previous, stop_frame=min(previous.stop_frame, observation))
+            for previous in begun
+        )
+        yield Question(
+            goal, action.text, distractors, tuple(choices), observation, past, concurrent, moment
+        )
 
 
 def frames_before(fps: float) -> int:
@@ -128,7 +153,10 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
         _record(
             number,
             question,
-            **{f"choice_{letter.lower()}": choice for letter, choice in zip(LETTERS, question.choices, strict=True)},
+            **{
+                f"choice_{letter.lower()}": choice
+                for letter, choice in zip(LETTERS, question.choices, strict=True)
+            },
             golden_choice_idx=LETTERS[question.choices.index(question.answer)],
             answer=question.answer,
             origin="built",
@@ -138,15 +166,21 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 
 
 def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Build records in EgoPlan-IT's layout, numbered from 1, with all possible wrong choices as negatives."""
+    """Build records in EgoPlan-IT's layout, numbered from 1, with all possible wrong choices as
+    negatives.
+    """
     return [
-        _record(number, question, answer=question.answer) | {"negative_answers": list(question.distractors)}
+        _record(number, question, answer=question.answer)
+        | {"negative_answers": list(question.distractors)}
         for number, question in enumerate(questions, 1)
     ]
 
 
-def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, Any]], list[Rejection]]:
-    """Build action-recognition samples on the questions' clips, with the questions' numbers (sec. 5.1).
+def recognition_records(
+    questions: Sequence[Question],
+) -> tuple[list[dict[str, Any]], list[Rejection]]:
+    """Build action-recognition samples on the questions' clips, with the questions' numbers (sec.
+    5.1).
 
     Questions without past actions have no clip and are rejected.
     """
@@ -161,7 +195,12 @@ def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, A
         if question.past
     ]
     return records, [
-        Rejection("question", NOTHING_DONE, f"{question.goal.video.video_id}, {question.goal.text}", question.answer)
+        Rejection(
+            "question",
+            NOTHING_DONE,
+            f"{question.goal.video.video_id}, {question.goal.text}",
+            question.answer,
+        )
         for question in questions
         if not question.past
     ]
@@ -186,7 +225,11 @@ def _record(number: int, source: Question, /, **fields: str) -> dict[str, Any]:
         **fields,
         "current_observation_frame": source.observation_frame,
         "task_progress_metadata": [
-            {"narration_text": action.text, "start_frame": action.start_frame, "stop_frame": action.stop_frame}
+            {
+                "narration_text": action.text,
+                "start_frame": action.start_frame,
+                "stop_frame": action.stop_frame,
+            }
             for action in source.past
         ],
     }

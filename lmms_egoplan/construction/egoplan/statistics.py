@@ -1,4 +1,6 @@
-"""Compute statistics of built questions: Table 2 and its figures, `--drop` kinds, and accuracies without the video."""
+"""Compute statistics of built questions:
+Table 2 and its figures, `--drop` kinds, and accuracies without the video.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,28 +17,51 @@ KINDS = ("near-equal", "concurrent", "copies", "listing-goals", "unsure-actions"
 
 def built_statistics(questions: Sequence[Question]) -> Statistics:
     """Compute the statistics of built questions, whose narrations name verbs and objects."""
-    parts = {action.text: (action.verb, action.object) for question in questions for action in question.goal.actions}
-    return statistics(((x.goal.text, x.choices, x.goal.video.scene) for x in questions), parts.__getitem__)
+    parts = {
+        action.text: (action.verb, action.object)
+        for question in questions
+        for action in question.goal.actions
+    }
+    return statistics(
+        ((x.goal.text, x.choices, x.goal.video.scene) for x in questions), parts.__getitem__
+    )
 
 
 def counts(questions: Sequence[Question]) -> dict[str, int]:
-    """Count the questions, or goals, of each kind except "unsure-actions", which are in no question."""
+    """Count the questions, or goals, of each kind except "unsure-actions", which are in no
+    question.
+    """
     moments = Counter(question.moment for question in questions)
     goals = {id(question.goal): question.goal for question in questions}.values()
     return {
-        "near-equal": sum(len(set(map(near_key, question.choices))) < len(question.choices) for question in questions),
-        "concurrent": sum(not item.concurrent.isdisjoint(map(normalised, item.choices)) for item in questions),
+        "near-equal": sum(
+            len(set(map(near_key, question.choices))) < len(question.choices)
+            for question in questions
+        ),
+        "concurrent": sum(
+            not item.concurrent.isdisjoint(map(normalised, item.choices)) for item in questions
+        ),
         "copies": sum(moments[question.moment] > 1 for question in questions),
         "listing-goals": sum(goal.lists_actions() for goal in goals),
     }
 
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
-    """Return accuracies of chance and of the baselines that do not see the video, see `baseline_points`."""
+    """Return accuracies of chance and of the baselines that do not see the video, see
+    `baseline_points`.
+    """
     docs = [
-        {"video_id": item.moment[0], "task_goal": item.goal.text, "choices": item.choices, "answer": item.answer}
+        {
+            "video_id": item.moment[0],
+            "task_goal": item.goal.text,
+            "choices": item.choices,
+            "answer": item.answer,
+        }
         | {"past_actions": [{"narration_text": action.text} for action in item.past]}
         for item in questions
     ]
     means = {name: round(fmean(points), 4) for name, points in baseline_points(docs).items()}
-    return {"n": len(questions), "chance": fmean(1 / len(item.choices) for item in questions)} | means
+    return {
+        "n": len(questions),
+        "chance": fmean(1 / len(item.choices) for item in questions),
+    } | means

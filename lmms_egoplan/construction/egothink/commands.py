@@ -8,8 +8,20 @@ import typer
 
 from lmms_egoplan.benchmarks.egothink.commands import print_dimensions
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
-from lmms_egoplan.construction.egothink.frames import BAD_VIDEO, EVERY, MIN_SHARPNESS, REJECTIONS, build_frames
-from lmms_egoplan.construction.egothink.layout import LAYOUT, STATISTICS, read_questions, statistics, write_layout
+from lmms_egoplan.construction.egothink.frames import (
+    BAD_VIDEO,
+    EVERY,
+    MIN_SHARPNESS,
+    REJECTIONS,
+    build_frames,
+)
+from lmms_egoplan.construction.egothink.layout import (
+    LAYOUT,
+    STATISTICS,
+    read_questions,
+    statistics,
+    write_layout,
+)
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import counted
@@ -22,14 +34,19 @@ def build(
     videos: Annotated[Path, typer.Argument(metavar="VIDEOS", help=_TEXTS["videos"])],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     every: Annotated[int, typer.Option(min=1, help=_TEXTS["every"])] = EVERY,
-    min_sharpness: Annotated[float, typer.Option(min=0, help=_TEXTS["min_sharpness"])] = MIN_SHARPNESS,
-    questions: Annotated[Path | None, typer.Option(metavar="LABELS", help=_TEXTS["questions"])] = None,
+    min_sharpness: Annotated[
+        float, typer.Option(min=0, help=_TEXTS["min_sharpness"])
+    ] = MIN_SHARPNESS,
+    questions: Annotated[
+        Path | None, typer.Option(metavar="LABELS", help=_TEXTS["questions"])
+    ] = None,
 ) -> None:
     """Build questions in EgoThink's format from first-person videos, following the paper.
 
-    First, the command samples frames, and keeps at most two clear ones of each video that are not alike. People then
-    write and review questions with `annotate egothink-questions`. With their export, the command writes the benchmark
-    in the layout of the release, and its statistics (Table 4, Fig. 3).
+    First, the command samples frames, and keeps at most two clear ones of each video that are not
+    alike. People then write and review questions with `annotate egothink-questions`. With their
+    export, the command writes the benchmark in the layout of the release, and its statistics (Table
+    4, Fig. 3).
 
     To resume an interrupted run, repeat the command.
 
@@ -51,8 +68,12 @@ def build(
     result = statistics([question for question, _ in written])
     write_whole(out / STATISTICS, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     print_dimensions(result["dimensions"])
-    typer.echo(f"Scenes: {', '.join(f'{scene}: {count}' for scene, count in result['scenes'].items())}")
+    typer.echo(
+        f"Scenes: {', '.join(f'{scene}: {count}' for scene, count in result['scenes'].items())}"
+    )
     typer.echo(_TEXTS["statistics"].format(**result))
-    missing = sorted({*DIMENSION_NAMES} - {dimension["split"] for dimension in result["dimensions"]})
+    missing = sorted(
+        {*DIMENSION_NAMES} - {dimension["split"] for dimension in result["dimensions"]}
+    )
     typer.echo(_TEXTS["missing"].format(missing=join_list(missing) or "none"))
     typer.echo(_TEXTS["written"].format(**result, out=out / LAYOUT))

@@ -1,7 +1,7 @@
 """Choose clear and different frames of videos as candidates for questions (sec. 3.2).
 
-The paper samples a frame "every few dozen frames", excludes images that "lack clarity" and keeps "at most two images
-per video". All other numbers are this project's.
+The paper samples a frame "every few dozen frames", excludes images that "lack clarity" and keeps
+"at most two images per video". All other numbers are this project's.
 """
 
 import json
@@ -28,14 +28,19 @@ FRAMES, REJECTIONS, IMAGE = "frames.jsonl", "rejections.jsonl", "frames/{video}_
 EVERY, MIN_SHARPNESS = 30, 50.0
 # Sec. 3.2. The two frames of a video are at least a third of its length from each other.
 _PER_VIDEO, _DISTANCE = 2, 1 / 3
-# Frames are measured with this longer side, as in the release. Of its 700 images, 98 % are sharper than
-# `MIN_SHARPNESS`, and all but one have at least this mean and standard deviation of grey values, from 0 to 255.
+# Frames are measured with this longer side, as in the release. Of its 700 images, 98 % are sharper
+# than `MIN_SHARPNESS`, and all but one have at least this mean and standard deviation of grey
+# values, from 0 to 255.
 _LONGER_SIDE, _BRIGHTNESS, _CONTRAST, _QUALITY = 512, 30, 20, 95
-# Two frames are alike if at most this many of their 64 bits differ; see `difference_hash`. So are 28 of the 244,650
-# pairs of released images, 18 of them copies.
+# Two frames are alike if at most this many of their 64 bits differ; see `difference_hash`. So are
+# 28 of the 244,650 pairs of released images, 18 of them copies.
 _ALIKE = 10
 
-DARK, BLURRED, ALIKE = "dark or blank frame", "blurred frame", "frame like one that is already chosen"
+DARK, BLURRED, ALIKE = (
+    "dark or blank frame",
+    "blurred frame",
+    "frame like one that is already chosen",
+)
 SURPLUS = "frame too close to a sharper one, or of a video that has two"
 BAD_VIDEO, BAD_FRAME = "video that cannot be read", "damaged frame"
 
@@ -45,12 +50,14 @@ folder), ``frame`` (from 0), ``seconds`` (None for an image), ``sharpness``, ``b
 standard deviation of the grey values, 0 to 255), and ``hash`` (`difference_hash`)."""
 
 
-def build_frames(folder: Path, out: Path, every: int, min_sharpness: float) -> tuple[list[Frame], list[Rejection]]:
+def build_frames(
+    folder: Path, out: Path, every: int, min_sharpness: float
+) -> tuple[list[Frame], list[Rejection]]:
     """Sample, choose and write frames.
 
-    Measurements of each video are stored in ``out/sampled``, so an interrupted run resumes with the next video.
-    ``frames.jsonl`` lists the chosen frames. Images of earlier runs with other settings stay in ``out/frames``, since
-    people may have labelled them.
+    Measurements of each video are stored in ``out/sampled``, so an interrupted run resumes with the
+    next video. ``frames.jsonl`` lists the chosen frames. Images of earlier runs with other settings
+    stay in ``out/frames``, since people may have labelled them.
 
     Args:
         folder: See `find_videos`.
@@ -61,25 +68,34 @@ def build_frames(folder: Path, out: Path, every: int, min_sharpness: float) -> t
         The lines of ``frames.jsonl``, and the rejected videos and frames.
 
     Raises:
-        LmmsEgoplanError: The folder has no videos or images, no frame is left, or another process uses `out`.
+        LmmsEgoplanError: The folder has no videos or images, no frame is left, or another process
+            uses `out`.
     """
     videos = find_videos(folder.resolve(), out.resolve())
     with only_process(out, "builds"):
-        jobs = (delayed(_sample)(name, files, every, out) for name, files in track(videos.items(), "Sampling videos"))
+        jobs = (
+            delayed(_sample)(name, files, every, out)
+            for name, files in track(videos.items(), "Sampling videos")
+        )
         sampled = Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
         frames, rejections = choose([video for video, _ in sampled], min_sharpness)
         rejections = [Rejection(**line) for _, damaged in sampled for line in damaged] + rejections
         write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, rejections))))
         if not frames:
             raise LmmsEgoplanError(f"{folder}: no frames left. {none_left(rejections)}")
-        jobs = (delayed(_write)(videos[frame["video"]], frame, out) for frame in track(frames, "Writing frames"))
+        jobs = (
+            delayed(_write)(videos[frame["video"]], frame, out)
+            for frame in track(frames, "Writing frames")
+        )
         Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
         write_whole(out / FRAMES, clean_text(json_lines(frames)))
     return frames, rejections
 
 
 def find_videos(folder: Path, out: Path) -> dict[str, list[Path]]:
-    """Find videos, and folders of images, at any depth. Images directly in `folder` count as a video each.
+    """Find videos, and folders of images, at any depth.
+
+    Images directly in `folder` count as a video each.
 
     Args:
         out: Output folder, which is skipped.
@@ -97,12 +113,17 @@ def find_videos(folder: Path, out: Path) -> dict[str, list[Path]]:
             is_whole = is_video(path) or path.parent == folder
             videos.setdefault((name if is_whole else name.parent).as_posix(), []).append(path)
     if not videos:
-        raise LmmsEgoplanError(f"{folder}: expected a folder with videos ({', '.join(VIDEOS)}) or images")
+        raise LmmsEgoplanError(
+            f"{folder}: expected a folder with videos ({', '.join(VIDEOS)}) or images"
+        )
     return videos
 
 
-def choose(videos: Sequence[Sequence[Frame]], min_sharpness: float) -> tuple[list[Frame], list[Rejection]]:
-    """Choose at most two frames of each video, sharpest first, which are not alike any chosen frame of any video.
+def choose(
+    videos: Sequence[Sequence[Frame]], min_sharpness: float
+) -> tuple[list[Frame], list[Rejection]]:
+    """Choose at most two frames of each video, sharpest first, which are not alike any chosen frame
+    of any video.
 
     Args:
         videos: Sampled frames of each video, in order.
@@ -118,25 +139,39 @@ def choose(videos: Sequence[Sequence[Frame]], min_sharpness: float) -> tuple[lis
                 reason = DARK
             elif frame["sharpness"] < min_sharpness:
                 reason = BLURRED
-            elif len(distances) == _PER_VIDEO or any(n < _DISTANCE * frames[-1]["frame"] for n in distances):
+            elif len(distances) == _PER_VIDEO or any(
+                n < _DISTANCE * frames[-1]["frame"] for n in distances
+            ):
                 reason = SURPLUS
-            elif any((int(frame["hash"], 16) ^ int(other["hash"], 16)).bit_count() <= _ALIKE for other in chosen):
+            elif any(
+                (int(frame["hash"], 16) ^ int(other["hash"], 16)).bit_count() <= _ALIKE
+                for other in chosen
+            ):
                 reason = ALIKE
             else:
                 chosen.append(frame)
                 continue
-            rejections.append(Rejection("frame", reason, f"{frame['video']}, frame {frame['frame']}"))
+            rejections.append(
+                Rejection("frame", reason, f"{frame['video']}, frame {frame['frame']}")
+            )
     return chosen, rejections
 
 
 def difference_hash(image: Image.Image) -> str:
-    """Return 64 bits, in hexadecimal, that are similar for similar images: which of two neighbours is brighter."""
+    """Return 64 bits, in hexadecimal, that are similar for similar images: which of two neighbours
+    is brighter.
+    """
     grey = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX))
     return np.packbits(grey[:, 1:] > grey[:, :-1]).tobytes().hex()
 
 
-def _sample(name: str, files: Sequence[Path], every: int, out: Path) -> tuple[list[Frame], list[dict[str, str]]]:
-    """Sample a video, or read what an earlier run stored. Returns the intact frames, and rejections."""
+def _sample(
+    name: str, files: Sequence[Path], every: int, out: Path
+) -> tuple[list[Frame], list[dict[str, str]]]:
+    """Sample a video, or read what an earlier run stored.
+
+    Returns the intact frames, and rejections.
+    """
     mark = [every, *(f"{path.name} {file_version(path.stat())}" for path in files)]
     stored_path = out / "sampled" / f"{name}.json"
     with suppress(OSError, ValueError):  # not sampled yet
@@ -160,8 +195,17 @@ def _sample(name: str, files: Sequence[Path], every: int, out: Path) -> tuple[li
 def _measure(video: str, number: int, seconds: float | None, image: Image.Image) -> Frame:
     image.thumbnail((_LONGER_SIDE, _LONGER_SIDE))
     grey = np.asarray(image.convert("L"))
-    values = {"sharpness": sharpness(image), "brightness": float(grey.mean()), "contrast": float(grey.std())}
-    where = {"image": IMAGE.format(video=video, frame=number), "video": video, "frame": number, "seconds": seconds}
+    values = {
+        "sharpness": sharpness(image),
+        "brightness": float(grey.mean()),
+        "contrast": float(grey.std()),
+    }
+    where = {
+        "image": IMAGE.format(video=video, frame=number),
+        "video": video,
+        "frame": number,
+        "seconds": seconds,
+    }
     return where | values | {"hash": difference_hash(image)}
 
 

@@ -1,4 +1,6 @@
-"""Write people's questions in the layout of EgoThink's release, and count them (sec. 3.2, Table 4, Fig. 3)."""
+"""Write people's questions in the layout of EgoThink's release, and count them (sec.
+3.2, Table 4, Fig. 3).
+"""
 
 import json
 from collections import Counter
@@ -21,24 +23,32 @@ def read_questions(labels: Path, frames: Path) -> list[tuple[WrittenQuestion, by
     """Read the questions of an export, each with its image from the folder of frames.
 
     Raises:
-        LmmsEgoplanError: The export is missing, invalid or empty, or an image is missing or has changed since people
-            saw it. The message names the line.
+        LmmsEgoplanError: The export is missing, invalid or empty, or an image is missing or has
+            changed since people saw it. The message names the line.
     """
     questions: list[tuple[WrittenQuestion, bytes]] = []
-    for where, question in read_export("--questions", labels, QUESTIONS, "EgoThink's questions", WrittenQuestion):
+    for where, question in read_export(
+        "--questions", labels, QUESTIONS, "EgoThink's questions", WrittenQuestion
+    ):
         image = read_image(where, frames, question.image)
         if sha256(image).hexdigest() != question.digest:
-            raise LmmsEgoplanError(f"{where}: image: {question.image} has changed since people saw it; restore it")
+            raise LmmsEgoplanError(
+                f"{where}: image: {question.image} has changed since people saw it; restore it"
+            )
         questions.append((question, image))
     if not questions:
-        raise LmmsEgoplanError(f"--questions {labels}: {QUESTIONS} is empty; export the labels again")
+        raise LmmsEgoplanError(
+            f"--questions {labels}: {QUESTIONS} is empty; export the labels again"
+        )
     return questions
 
 
 def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) -> None:
-    """Write ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on atomically.
+    """Write ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on
+    atomically.
 
-    Each record has the release's fields and those of the export. Dimensions without a question get no folder.
+    Each record has the release's fields and those of the export. Dimensions without a question get
+    no folder.
 
     Raises:
         OSError: The folder cannot be written.
@@ -55,17 +65,21 @@ def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) 
                 records.append(source | question.model_dump(exclude={"image", "digest"}))
             if records:
                 text = clean_text(json.dumps(records, indent=4, ensure_ascii=False))
-                (root / dimension.folder / "annotations.json").write_text(text + "\n", encoding="utf-8")
+                (root / dimension.folder / "annotations.json").write_text(
+                    text + "\n", encoding="utf-8"
+                )
 
 
 def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
-    """Count the rows of Table 4, and the scenes of Fig. 3. Concepts and scenes are compared without regard to case.
+    """Count the rows of Table 4, and the scenes of Fig.
+    3. Concepts and scenes are compared without regard to case.
 
     Returns:
-        ``dimensions``, with ``split`` (the name) and ``counts`` (see `compare_with_table_4`) of each dimension that has
-        questions; ``questions``, ``by_lead`` (those accepted by the lead, not by all reviewers) and ``videos``, their
-        numbers; ``scenes``, the number of questions by scene, most frequent first, without those below one percent; and
-        ``other_scenes`` and ``other_questions``, the numbers of these scenes and of their questions.
+        ``dimensions``, with ``split`` (the name) and ``counts`` (see `compare_with_table_4`) of
+        each dimension that has questions; ``questions``, ``by_lead`` (those accepted by the lead,
+        not by all reviewers) and ``videos``, their numbers; ``scenes``, the number of questions by
+        scene, most frequent first, without those below one percent; and ``other_scenes`` and
+        ``other_questions``, the numbers of these scenes and of their questions.
 
     >>> values = {"image": "a.jpg", "digest": "0", "video": "a", "frame": 0, "unanimous": True}
     >>> values |= {"question": "Where am I?", "answer": "bar", "dimension": "location"}
@@ -86,7 +100,9 @@ def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
             )
             dimensions.append({"split": dimension.name, "counts": counts})
     scenes = Counter(question.scene.casefold() for question in questions)
-    common = {scene: count for scene, count in scenes.most_common() if count / len(questions) >= 0.01}
+    common = {
+        scene: count for scene, count in scenes.most_common() if count / len(questions) >= 0.01
+    }
     return {
         "dimensions": dimensions,
         "questions": len(questions),

@@ -1,1 +1,3 @@
-"""The adapter to lm-eval, and the only modules that import it: base classes of tasks, images, and model classes."""
+"""The adapter to lm-eval, and the only modules that import it: base classes of tasks, images, and
+model classes.
+"""

@@ -12,7 +12,12 @@ from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
-from lmms_egoplan.harnesses.lm_eval.task import Answered, PreparedTask, RankedTask, TogetherScoredTask
+from lmms_egoplan.harnesses.lm_eval.task import (
+    Answered,
+    PreparedTask,
+    RankedTask,
+    TogetherScoredTask,
+)
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.run import read_task_file
 
@@ -20,7 +25,8 @@ from lmms_egoplan.report.run import read_task_file
 class _OnFrames(PreparedTask):
     """Show ``num_frames`` frames or, with ``fps``, frames at this rate, up to ``max_frames``.
 
-    With ``num_clips``, show ``frames_per_clip`` frames of each of the last actions, and the observation.
+    With ``num_clips``, show ``frames_per_clip`` frames of each of the last actions, and the
+    observation.
     """
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -28,7 +34,10 @@ class _OnFrames(PreparedTask):
         names = tuple(name for name in ("as_published", "shortcut") if name in metadata)
         if metadata.get("fps") is not None:
             return ("fps", *names), ("max_frames",)
-        return names, ("num_frames",) if metadata.get("num_clips") is None else ("num_clips", "frames_per_clip")
+        return names, ("num_frames",) if metadata.get("num_clips") is None else (
+            "num_clips",
+            "frames_per_clip",
+        )
 
     def documents(self, rows: Dataset) -> Dataset:
         """Return the questions that the task's shortcut asks."""
@@ -40,7 +49,11 @@ class _OnFrames(PreparedTask):
         Raises:
             LmmsEgoplanError: ``--metadata`` changes the shortcut.
         """
-        self._check_fixed(metadata, ["shortcut"], "the task's name states its shortcut; use the task with that name")
+        self._check_fixed(
+            metadata,
+            ["shortcut"],
+            "the task's name states its shortcut; use the task with that name",
+        )
         if metadata.get("fps") is None:
             return metadata
         by_rate = {"max_frames": MOST_FRAMES} | metadata
@@ -48,7 +61,9 @@ class _OnFrames(PreparedTask):
 
     def _check_fixed(self, metadata: Mapping[str, Any], names: Sequence[str], why: str) -> None:
         fixed = read_task_file(Path(metadata["config_source"]))["metadata"]
-        if changed := [f"{name}={metadata[name]}" for name in names if metadata.get(name) != fixed.get(name)]:
+        if changed := [
+            f"{name}={metadata[name]}" for name in names if metadata.get(name) != fixed.get(name)
+        ]:
             raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
 
     def prepare_scoring(self) -> None:
@@ -74,10 +89,22 @@ class Letters(_OnFrames, TogetherScoredTask):
 
 
 class PresetLetters(Letters):
-    """Ask and read letters as a published pipeline does. Its metadata name the preset and all visual settings."""
+    """Ask and read letters as a published pipeline does.
+
+    Its metadata name the preset and all visual settings.
+    """
 
     _NAMES = (
-        *("preset", "media", "num_frames", "as_published", "without_end", "fps", "min_frames", "max_frames"),
+        *(
+            "preset",
+            "media",
+            "num_frames",
+            "as_published",
+            "without_end",
+            "fps",
+            "min_frames",
+            "max_frames",
+        ),
         *("size", "needs_actions", "observation"),
     )
 
@@ -87,7 +114,9 @@ class PresetLetters(Letters):
         Raises:
             LmmsEgoplanError: A setting differs from the task's YAML file.
         """
-        self._check_fixed(metadata, self._NAMES, "its preset fixes this setting; remove it, or use another task")
+        self._check_fixed(
+            metadata, self._NAMES, "its preset fixes this setting; remove it, or use another task"
+        )
         return metadata
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -99,13 +128,15 @@ class PresetLetters(Letters):
         return [instance.resps[0] or "" for instance in self.instances]
 
 
-def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc) -> LazyImages:
+def frames(
+    title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc
+) -> LazyImages:
     """Return the frames that the document's settings select, ending with the observation.
 
     Args:
         title: Title of the benchmark.
-        visual_input: Reads a question's visual input: images, if the media are frames. Must be picklable: a function
-            of a module, or a method.
+        visual_input: Reads a question's visual input: images, if the media are frames. Must be
+            picklable: a function of a module, or a method.
         doc: The document.
     """
     settings = {"media": "clip_frames" if "num_clips" in doc["shown"] else "frames", **doc["shown"]}

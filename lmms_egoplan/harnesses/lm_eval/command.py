@@ -25,18 +25,27 @@ def _check_chat(model: str, pretrained: str = "", **arguments: Any) -> None:
     """
     from lmms_egoplan.harnesses.checkpoints import check_chat, load_config
 
-    loading = {name: arguments[name] for name in ("revision", "trust_remote_code") if name in arguments}
-    check_chat(model, pretrained, *load_config(model, pretrained, **loading), loading.get("revision") or "main")
+    loading = {
+        name: arguments[name] for name in ("revision", "trust_remote_code") if name in arguments
+    }
+    check_chat(
+        model,
+        pretrained,
+        *load_config(model, pretrained, **loading),
+        loading.get("revision") or "main",
+    )
 
 
 def lm_eval(context: typer.Context) -> None:
-    """Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
+    """Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations
+    after images.
 
-    All arguments are passed to lm-eval unchanged. lm-eval finds tasks by itself, but model classes must be registered
-    before it starts.
+    All arguments are passed to lm-eval unchanged. lm-eval finds tasks by itself, but model classes
+    must be registered before it starts.
 
-    Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val
-    --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
+    Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval)
+    --tasks egoplan_val --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct
+    --apply_chat_template`
     """
     if not context.args or {"-h", "--help"}.intersection(context.args):
         typer.echo(module_yaml(__file__)["before_its_own_help"].format(task=BENCHMARKS[0].tasks[0]))

@@ -1,4 +1,6 @@
-"""Read images on use, because lm-eval collects the images of all requests before the first one runs."""
+"""Read images on use, because lm-eval collects the images of all requests before the first one
+runs.
+"""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +20,16 @@ IMAGE_PLACEHOLDER = "<image>"
 class LazyImages(str):
     """The images of one request, read from disk on each iteration and never stored.
 
-    lm-eval's model classes read a request's images in one iteration over ``request.args[2]["visual"]``. Before that,
-    lm-eval hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``).
-    For these purposes, this object is a text that describes the images.
+    lm-eval's model classes read a request's images in one iteration over
+    ``request.args[2]["visual"]``. Before that, lm-eval hashes requests (``--use_cache``), pickles
+    them (``--cache_requests``) and logs them (``--log_samples``). For these purposes, this object
+    is a text that describes the images.
 
     Args:
         description: Text that differs for different images.
         load: Reads the images, or a `Clip`. Must be picklable: a partial of a function of a module.
-        is_clip: Whether the images are a `Clip`, which model classes that accept videos may show as a video.
+        is_clip: Whether the images are a `Clip`, which model classes that accept videos may show as
+            a video.
     """
 
     load: Callable[[], Sequence[Image.Image]]
@@ -53,7 +57,8 @@ class LazyImages(str):
         selection = images[index]
         if isinstance(index, slice) and len(selection) < len(images):
             raise ValueError(
-                f"{self}: only {len(selection)} of {len(images)} images would be sent; add --model_args "
+                f"{self}: only {len(selection)} of {len(images)} images would be sent; add "
+                "--model_args "
                 f"max_images={len(images)}"
             )
         return selection
@@ -72,7 +77,9 @@ def load_images(request: Instance) -> Sequence[Image.Image]:
 
 
 def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
-    """Describe the images of a document. The text changes with the data and with the version of the task.
+    """Describe the images of a document.
+
+    The text changes with the data and with the version of the task.
 
     lm-eval's ``--use_cache`` serves an earlier response if this text and the prompt are equal.
 
@@ -84,7 +91,9 @@ def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
     return f"{benchmark} {doc['data']}, version {doc['version'].partition(',')[0]}, {what}"
 
 
-def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:
+def stored_images(
+    prepared: PreparedData, split: str, data: str, row: int, column: str
+) -> list[Image.Image]:
     """Read only the RGB images in one row of a prepared split.
 
     Args:
@@ -107,6 +116,7 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
 def _column(prepared: PreparedData, split: str, data: str, column: str) -> Dataset:
     if prepared.fingerprint(split) != data:
         raise LmmsEgoplanError(
-            f"{prepared.folder(split)}: prepared again after the requests were built; repeat the command"
+            f"{prepared.folder(split)}: prepared again after the requests were built; "
+            "repeat the command"
         )
     return prepared.load(split).select_columns([column])

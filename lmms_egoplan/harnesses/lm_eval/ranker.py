@@ -1,4 +1,6 @@
-"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after images."""
+"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after
+images.
+"""
 
 import json
 from collections import defaultdict, deque
@@ -41,7 +43,9 @@ BATCHES_STORED = 16
 
 
 class ReplyEnd(NamedTuple):
-    """The number of tokens of a reply, None if unknown, and whether the limit on new tokens ended it."""
+    """The number of tokens of a reply, None if unknown, and whether the limit on new tokens ended
+    it.
+    """
 
     num_tokens: int | None
     truncated: bool
@@ -51,17 +55,20 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     """`HFMultimodalLM` that answers ``loglikelihood`` with `CandidateRanker`.
 
     It accepts the parent's arguments and ``ranking_path`` (`CandidateRanker`'s ``path``). With
-    ``--apply_chat_template``, the model's chat template renders messages, and clips are videos if processor and
-    template accept video. Otherwise, a prompt consists of image placeholders and text.
+    ``--apply_chat_template``, the model's chat template renders messages, and clips are videos if
+    processor and template accept video. Otherwise, a prompt consists of image placeholders and
+    text.
 
-    ``min_pixels``, ``max_pixels``, ``video_min_pixels`` and ``video_max_pixels`` are those of `set_budget`. The first
-    two limit only images, and are refused where the parent class would ignore them.
+    ``min_pixels``, ``max_pixels``, ``video_min_pixels`` and ``video_max_pixels`` are those of
+    `set_budget`. The first two limit only images, and are refused where the parent class would
+    ignore them.
 
-    Generation works as in the parent class; for clips, as in lmms-eval's ``hf_vlm``. A prompt that does not fit is an
-    error and is never truncated. ``--use_cache`` serves responses only for the same weights and arguments.
+    Generation works as in the parent class; for clips, as in lmms-eval's ``hf_vlm``. A prompt that
+    does not fit is an error and is never truncated. ``--use_cache`` serves responses only for the
+    same weights and arguments.
 
-    ``workers`` threads read images and encode questions and batches in advance: by default, one per core of this
-    process, at most 16.
+    ``workers`` threads read images and encode questions and batches in advance: by default, one per
+    core of this process, at most 16.
     """
 
     NAME = "hf-vlm-ranker"
@@ -81,7 +88,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         **kwargs: Any,
     ) -> None:
         check_arguments(self.NAME, kwargs, HFVLMRanker, HFMultimodalLM, HFLM, is_open=True)
-        loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
+        loading = {
+            name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs
+        }
         limits = (min_pixels, max_pixels, video_min_pixels, video_max_pixels)
         budget = dict(zip(PIXEL_ARGUMENTS, limits, strict=True))
         config, processor = load_config(self.NAME, pretrained, **loading)
@@ -92,7 +101,13 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             if hasattr(processor, part):
                 setattr(self.processor, part, getattr(processor, part))
         try:
-            check_chat(self.NAME, str(pretrained), config, self.processor, loading.get("revision") or "main")
+            check_chat(
+                self.NAME,
+                str(pretrained),
+                config,
+                self.processor,
+                loading.get("revision") or "main",
+            )
         except LmmsEgoplanError as error:  # matters only with --apply_chat_template
             self._template_problem = str(error)
         takes_chat = self._template_problem is None
@@ -100,7 +115,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._rankers = {False: ranker(apply_chat_template=False, separate_candidates=False)}
         if takes_chat:
             self._rankers[True] = ranker(apply_chat_template=True)
-        self._generator = AnswerGenerator(self.model, self.processor, apply_chat_template=takes_chat)
+        self._generator = AnswerGenerator(
+            self.model, self.processor, apply_chat_template=takes_chat
+        )
         self._takes_video = self._generator.takes_video
         self._processors = ThreadCopies(self.processor)
         self._next_batch: dict[str, Any] | None = None
@@ -115,10 +132,14 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             for name, value in sorted(kwargs.items())
             if name not in WITHOUT_EFFECT
         }
-        self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings} pixels {json.dumps(pixels)}"
+        self._identity = (
+            f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings} pixels "
+            f"{json.dumps(pixels)}"
+        )
 
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
-        """Generate answers like the parent class, also for clips, and for requests with and without images.
+        """Generate answers like the parent class, also for clips, and for requests with and without
+        images.
 
         With ``--use_cache``, answers are stored as they arrive. They are `ShownAnswer`s.
         """
@@ -126,12 +147,22 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         kinds = [(len(request.args) > 2, self._shows_video(request)) for request in requests]
         with progress_bar(len(requests), "Generating") as bar:
             for kind in sorted(set(kinds)):
-                indices = [index for index, request_kind in enumerate(kinds) if request_kind == kind]
-                generate = self._answer_clips if kind[1] else self._answer_images if kind[0] else self._answer_texts
+                indices = [
+                    index for index, request_kind in enumerate(kinds) if request_kind == kind
+                ]
+                generate = (
+                    self._answer_clips
+                    if kind[1]
+                    else self._answer_images
+                    if kind[0]
+                    else self._answer_texts
+                )
                 with closing(generate([requests[index] for index in indices])) as generated:
                     for position, answer in generated:
                         answers[indices[position]] = answer
-                        self.cache_hook.add_partial("generate_until", requests[indices[position]].args, answer)
+                        self.cache_hook.add_partial(
+                            "generate_until", requests[indices[position]].args, answer
+                        )
                         bar.update()
         return [answers[index] for index in range(len(requests))]
 
@@ -151,7 +182,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         if self._next_batch is not None:
             return on_device(self._next_batch, self.model)
         processor, bos = self.processor, self.tokenizer.bos_token
-        if bos and strings[0].startswith(bos):  # from the template; the tokenizer would prepend another
+        if bos and strings[0].startswith(
+            bos
+        ):  # from the template; the tokenizer would prepend another
             self.processor = partial(processor, add_special_tokens=False)
         try:
             encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
@@ -161,7 +194,11 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         return encoding
 
     def tok_batch_encode(
-        self, strings: list[str], padding_side: str = "left", left_truncate_len: int | None = None, **_: Any
+        self,
+        strings: list[str],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        **_: Any,
     ) -> tuple[Any, Any]:
         """Encode prompts without images; see `tok_batch_multimodal_encode`."""
         ids, mask = super().tok_batch_encode(strings, padding_side)
@@ -170,10 +207,16 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._lengths |= zip(strings, mask.sum(dim=1).tolist(), strict=True)
         return ids, mask
 
-    def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **settings: Any) -> torch.Tensor:
-        """Generate like the parent class, and note how the replies to the prompts without images end."""
+    def _model_generate(
+        self, context: torch.Tensor, max_length: int, stop: list[str], **settings: Any
+    ) -> torch.Tensor:
+        """Generate like the parent class, and note how the replies to the prompts without images
+        end.
+        """
         output = super()._model_generate(context, max_length, stop, **settings)
-        for prompt, end in zip(self._prompts, self._ends(output, context, max_length, stop), strict=True):
+        for prompt, end in zip(
+            self._prompts, self._ends(output, context, max_length, stop), strict=True
+        ):
             self._text_ends[prompt].append(end)
         return output
 
@@ -185,8 +228,13 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._image_ends = self._ends(output, inputs["input_ids"], max_length, stop)
         return output
 
-    def _ends(self, output: torch.Tensor, prompt: torch.Tensor, max_length: int, stop: list[str]) -> list[ReplyEnd]:
-        """Return how each reply of a batch ends. After a stop string, tokens follow until the whole batch has ended."""
+    def _ends(
+        self, output: torch.Tensor, prompt: torch.Tensor, max_length: int, stop: list[str]
+    ) -> list[ReplyEnd]:
+        """Return how each reply of a batch ends.
+
+        After a stop string, tokens follow until the whole batch has ended.
+        """
         limit = max_length - prompt.shape[1]
         return [
             ReplyEnd(None, truncated=False)
@@ -198,12 +246,16 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Yield the index of each request and its answer, as they arrive."""
         for part in self._parts(len(requests)):
-            groups: dict[str, list[int]] = {}  # of equal generation arguments, as in the parent's batches
+            groups: dict[
+                str, list[int]
+            ] = {}  # of equal generation arguments, as in the parent's batches
             for index in part:
                 groups.setdefault(repr(requests[index].args[1]), []).append(index)
             for group in groups.values():
                 self._text_ends.clear()
-                answers = super().generate_until([requests[index] for index in group], disable_tqdm=True)
+                answers = super().generate_until(
+                    [requests[index] for index in group], disable_tqdm=True
+                )
                 for index, answer in zip(group, answers, strict=True):
                     prompt = requests[index].args[0]
                     end = self._text_ends[prompt].popleft()
@@ -220,7 +272,10 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
 
         def encode(batch: list[int]) -> dict[str, Any]:
             size = (self.image_width, self.image_height, self.image_max_side)
-            images = [[resize_image(image, *size) for image in load_images(requests[index])] for index in batch]
+            images = [
+                [resize_image(image, *size) for image in load_images(requests[index])]
+                for index in batch
+            ]
             new_tokens = requests[batch[0]].args[1].get("max_gen_toks", self.max_gen_toks)
             strings = [requests[index].args[0] for index in batch]
             with self._processors.borrow() as processor:
@@ -247,18 +302,32 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                     yield index, _ended(requests[index], answer, IMAGES, end)
 
     def _parts(self, count: int) -> list[range]:
-        """Return the indices of requests to batch together: all, or a few batches at a time with ``--use_cache``."""
-        step = max(1, count) if self.cache_hook.dbdict is None else BATCHES_STORED * int(self.batch_size)
+        """Return the indices of requests to batch together: all, or a few batches at a time with
+        ``--use_cache``.
+        """
+        step = (
+            max(1, count)
+            if self.cache_hook.dbdict is None
+            else BATCHES_STORED * int(self.batch_size)
+        )
         return [range(start, min(start + step, count)) for start in range(0, count, step)]
 
     def _batches(self, arguments: list[tuple[Any, ...]]) -> list[list[int]]:
         """Return the indices of the requests in each of the parent's batches."""
         lengths = [len(self.tok_encode(context)) for context, *_ in arguments]
-        rows = [(context, settings, index) for index, (context, settings, *_) in enumerate(arguments)]
+        rows = [
+            (context, settings, index) for index, (context, settings, *_) in enumerate(arguments)
+        ]
         collator = Collator(
-            rows, lambda row: (-lengths[row[2]], row[0]), group_by="gen_kwargs", group_fn=lambda row: row[1]
+            rows,
+            lambda row: (-lengths[row[2]], row[0]),
+            group_by="gen_kwargs",
+            group_fn=lambda row: row[1],
         )
-        return [[row[2] for row in batch] for batch in collator.get_batched(n=int(self.batch_size), batch_fn=None)]
+        return [
+            [row[2] for row in batch]
+            for batch in collator.get_batched(n=int(self.batch_size), batch_fn=None)
+        ]
 
     def _answer_clips(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with clips."""
@@ -271,7 +340,10 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                 record.note(requests[index], tokens=answer.input_tokens)
                 limit = num_new_tokens({**defaults, **requests[index].args[1]})
                 end = ReplyEnd(answer.output_tokens, truncated=answer.output_tokens >= limit)
-                yield index, _ended(requests[index], answer.text, VIDEO if has_video else IMAGES, end)
+                yield (
+                    index,
+                    _ended(requests[index], answer.text, VIDEO if has_video else IMAGES, end),
+                )
 
 
 def _ended(request: Instance, text: str, media: str, end: ReplyEnd) -> ShownAnswer:
@@ -290,7 +362,8 @@ def _without_images(request: Instance) -> Instance:
 def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
     if limit is not None and length > limit:
         raise ContextTooLongError(
-            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, but only {limit} fit together with the answer. Show "
-            "fewer or smaller images (--metadata num_frames=N or max_frames=N). The prompt is one of: "
-            + " / ".join(repr(prompt[-80:]) for prompt in prompts)
+            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, but only {limit} fit together "
+            "with the answer. Show "
+            "fewer or smaller images (--metadata num_frames=N or max_frames=N). The prompt is one "
+            "of: " + " / ".join(repr(prompt[-80:]) for prompt in prompts)
         )

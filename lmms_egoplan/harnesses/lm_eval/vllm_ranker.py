@@ -1,4 +1,6 @@
-"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after images."""
+"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after
+images.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +11,12 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.checkpoints import check_template, check_vllm_arguments, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import (
+    check_template,
+    check_vllm_arguments,
+    load_config,
+    weights_version,
+)
 from lmms_egoplan.harnesses.generation import num_new_tokens
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
@@ -40,12 +47,13 @@ _PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZE
 
 
 class VLLMVLMRanker(RankingModel, _Parent):
-    """vLLM with the arguments of lm-eval's ``vllm-vlm``: `EngineRanker` ranks, and `VLLMGenerator` writes replies.
+    """vLLM with the arguments of lm-eval's ``vllm-vlm``:
+    `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
-    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``min_pixels``, ``max_pixels``,
-    ``base_url`` and ``server_wait`` as in lmms-eval's ``vllm_ranker``. With ``base_url``, it starts no engine and only
-    ranks. The model's chat template renders messages, so ``--apply_chat_template`` is required. A clip is shown as
-    images.
+    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``min_pixels``,
+    ``max_pixels``, ``base_url`` and ``server_wait`` as in lmms-eval's ``vllm_ranker``. With
+    ``base_url``, it starts no engine and only ranks. The model's chat template renders messages, so
+    ``--apply_chat_template`` is required. A clip is shown as images.
     """
 
     NAME = NAME
@@ -67,9 +75,13 @@ class VLLMVLMRanker(RankingModel, _Parent):
         self._workers = num_workers(workers)
         limits = dict(zip(IMAGE_ARGUMENTS, (min_pixels, max_pixels), strict=True))
         self._base_url = base_url
-        loading = {name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs}
+        loading = {
+            name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs
+        }
         if base_url is None:
-            check_vllm_arguments(NAME, kwargs.keys() - WITHOUT_EFFECT, VLLMVLMRanker, *_Parent.__mro__[:2])
+            check_vllm_arguments(
+                NAME, kwargs.keys() - WITHOUT_EFFECT, VLLMVLMRanker, *_Parent.__mro__[:2]
+            )
         self._config, self.processor = load_config(NAME, pretrained, **loading)
         check_template(NAME, pretrained, self.processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(self._config)
@@ -78,31 +90,51 @@ class VLLMVLMRanker(RankingModel, _Parent):
             pixels, kwargs = set_engine_budget(NAME, self.processor, limits, kwargs)
             super().__init__(pretrained, **ranking_arguments(kwargs))
             if self.data_parallel_size > 1:
-                raise RankingError(f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size")
+                raise RankingError(
+                    f"{NAME}: data_parallel_size must be 1; use tensor_parallel_size"
+                )
             if self.lora_request is not None:
-                raise RankingError(f"{NAME}: remove lora_local_path, and merge the adapter into the checkpoint")
+                raise RankingError(
+                    f"{NAME}: remove lora_local_path, and merge the adapter into the checkpoint"
+                )
             engine = LocalEngine(self.model)
         else:
             pixels = record.NOT_KNOWN
-            self._prepare_prompts(kwargs | {name: value for name, value in limits.items() if value is not None})
+            self._prepare_prompts(
+                kwargs | {name: value for name, value in limits.items() if value is not None}
+            )
             engine = ServedEngine(base_url, pretrained, self.tokenizer, server_wait)
         self.recorded_settings = record.settings_of(self.processor, engine) | {"pixels": pixels}
-        ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
+        ranker = EngineRanker(
+            engine, self.processor, method=method, in_flight=int(in_flight), note=note
+        )
         self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
         self._generator: VLLMGenerator | None = None
         if base_url is None:
             batch_size = int(self.batch_size) if str(self.batch_size).isdecimal() else 1
-            self._generator = VLLMGenerator(NAME, self.model, engine, ranker, max(int(in_flight), batch_size))
-        weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + engine.description
-        settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT)
-        self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings} pixels {json.dumps(pixels)}"
+            self._generator = VLLMGenerator(
+                NAME, self.model, engine, ranker, max(int(in_flight), batch_size)
+            )
+        weights = (
+            weights_version(pretrained, getattr(self._config, "_commit_hash", None))
+            + engine.description
+        )
+        settings = sorted(
+            (name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT
+        )
+        self._identity = (
+            f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings} pixels "
+            f"{json.dumps(pixels)}"
+        )
 
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
         """Set the parent's attributes for prompts and images, for a server."""
         if unsupported := sorted(
             arguments.keys() - _PROMPT_SETTINGS - {"revision", "trust_remote_code"} - WITHOUT_EFFECT
         ):
-            raise RankingError(f"{NAME}: with base_url, remove {', '.join(unsupported)}, which the server sets")
+            raise RankingError(
+                f"{NAME}: with base_url, remove {', '.join(unsupported)}, which the server sets"
+            )
         TemplateLM.__init__(self)
         for name, default in _PROMPT_SETTINGS.items():
             setattr(self, name, arguments.get(name, default))
@@ -110,15 +142,19 @@ class VLLMVLMRanker(RankingModel, _Parent):
         self.tokenizer = self.processor.tokenizer
 
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
-        """Generate an answer to each request, with the task's limit on new tokens. Answers are `ShownAnswer`s.
+        """Generate an answer to each request, with the task's limit on new tokens.
+
+        Answers are `ShownAnswer`s.
 
         Raises:
-            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the task's limit.
+            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the
+                task's limit.
             RankingError: A server only ranks, or ``--apply_chat_template`` is missing.
         """
         if self._generator is None:
             raise RankingError(
-                f"{NAME}: with base_url it only ranks. Use --model local-chat-completions to generate answers"
+                f"{NAME}: with base_url it only ranks. Use --model "
+                "local-chat-completions to generate answers"
             )
         for request in requests:
             self._ranker_of(request)
@@ -131,6 +167,8 @@ class VLLMVLMRanker(RankingModel, _Parent):
                 limit = num_new_tokens({**defaults, **request.args[1]})
                 counts = record.known(request.task_name, request.doc_id)
                 is_truncated = answer.output_tokens >= limit
-                answers[index] = ShownAnswer(answer.text, IMAGES, truncated=is_truncated, counts=counts)
+                answers[index] = ShownAnswer(
+                    answer.text, IMAGES, truncated=is_truncated, counts=counts
+                )
                 self.cache_hook.add_partial("generate_until", request.args, answers[index])
         return [answers[index] for index in range(len(requests))]

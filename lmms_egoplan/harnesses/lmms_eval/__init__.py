@@ -1,1 +1,3 @@
-"""The adapter to lmms-eval, and the only modules that import it: the plugin, model classes and filters."""
+"""The adapter to lmms-eval, and the only modules that import it: the plugin, model classes and
+filters.
+"""

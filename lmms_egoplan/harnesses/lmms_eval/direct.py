@@ -36,43 +36,73 @@ class Request(NamedTuple):
 
 def load_model(backend: str, arguments: Mapping[str, str]) -> Any:
     """Load a model as lmms-eval does, with ``--model`` and ``--model_args``."""
-    return get_model(backend).create_from_arg_string(",".join(f"{name}={value}" for name, value in arguments.items()))
+    return get_model(backend).create_from_arg_string(
+        ",".join(f"{name}={value}" for name, value in arguments.items())
+    )
 
 
 def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, Any, bool | None]]:
-    """Yield each request's position, its reply, and whether the token limit ended it, rankings last.
+    """Yield each request's position, its reply, and whether the token limit ended it, rankings
+    last.
 
     Yields:
-        The reply as generated. For choices, a tuple with the mean loss in nats and the number of tokens of each one;
-        None if unknown. An `LmmsEgoplanError` if the server sent no reply. The last value is None for rankings, and if
-        the backend counts no tokens.
+        The reply as generated. For choices, a tuple with the mean loss in nats and the number of
+        tokens of each one; None if unknown. An `LmmsEgoplanError` if the server sent no reply. The
+        last value is None for rankings, and if the backend counts no tokens.
     """
-    model.task_dict["sensitivity"] = {"sample": [{"sample_id": request.sample_id} for request in requests]}
+    model.task_dict["sensitivity"] = {
+        "sample": [{"sample_id": request.sample_id} for request in requests]
+    }
     if isinstance(client := getattr(model, "client", None), AsyncOpenAI):
         # Its open connections belong to the event loop of the previous call.
         model.client = client.copy(http_client=DefaultAsyncHttpxClient())
     for ask, is_ranking in ((model.generate_until, False), (model.loglikelihood, True)):
-        asked = [(number, request) for number, request in enumerate(requests) if bool(request.choices) == is_ranking]
-        instances = [_instance(model, *pair, choice) for pair in asked for choice in pair[1].choices or ("",)]
-        answers = (unwrap_generation_output(answer) for answer in (ask(instances) if instances else ()))
+        asked = [
+            (number, request)
+            for number, request in enumerate(requests)
+            if bool(request.choices) == is_ranking
+        ]
+        instances = [
+            _instance(model, *pair, choice) for pair in asked for choice in pair[1].choices or ("",)
+        ]
+        answers = (
+            unwrap_generation_output(answer) for answer in (ask(instances) if instances else ())
+        )
         for number, request in asked:
             texts, counts = zip(*islice(answers, len(request.choices) or 1), strict=True)
             if is_ranking:
-                yield number, tuple((score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts)), None
+                yield (
+                    number,
+                    tuple(
+                        (score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts)
+                    ),
+                    None,
+                )
             elif texts[0].startswith(_FAILED):
                 yield number, LmmsEgoplanError(f"sample_id {request.sample_id}: {texts[0]}"), None
             else:
                 tokens = None if counts[0] is None else counts[0].output_tokens
-                is_truncated = None if tokens is None else tokens >= request.arguments["max_new_tokens"]
+                is_truncated = (
+                    None if tokens is None else tokens >= request.arguments["max_new_tokens"]
+                )
                 yield number, texts[0], is_truncated
 
 
 def _instance(model: Any, number: int, request: Request, choice: str) -> Instance:
     arguments = {**request.arguments}  # some backends change it
-    media = [{"type": "video" if isinstance(item, str) else "image", "url": item} for item in request.visuals]
+    media = [
+        {"type": "video" if isinstance(item, str) else "image", "url": item}
+        for item in request.visuals
+    ]
     messages = [{"role": "user", "content": [*media, {"type": "text", "text": request.text}]}]
     is_chat = not (request.choices or model.is_simple)
-    middle = (lambda _: messages, arguments) if is_chat else (choice or arguments, lambda _: [*request.visuals])
+    middle = (
+        (lambda _: messages, arguments)
+        if is_chat
+        else (choice or arguments, lambda _: [*request.visuals])
+    )
     kind: Any = "loglikelihood" if request.choices else "generate_until"
     metadata = {"task": "sensitivity", "doc_id": number, "repeats": 1}
-    return Instance(kind, (request.text, *middle, number, "sensitivity", "sample"), number, metadata)
+    return Instance(
+        kind, (request.text, *middle, number, "sensitivity", "sample"), number, metadata
+    )

@@ -1,8 +1,9 @@
 """lmms-eval filters that know the document of each response.
 
-The harness passes a filter this rank's responses and the whole dataset. With ``--limit``, ``--offset`` or several
-ranks, the filter cannot match responses with documents, and it never gets token counts. The ensemble that applies
-filters is therefore patched to pass them the requests first.
+The harness passes a filter this rank's responses and the whole dataset. With ``--limit``,
+``--offset`` or several ranks, the filter cannot match responses with documents, and it never gets
+token counts. The ensemble that applies filters is therefore patched to pass them the requests
+first.
 """
 
 import functools
@@ -40,7 +41,8 @@ class Response(NamedTuple):
     Attributes:
         doc_id: Index of its document in the dataset.
         text: The answer, without reasoning and surrounding white space.
-        truncated: Whether the limit on new tokens ended the answer; None if the backend reports no token counts.
+        truncated: Whether the limit on new tokens ended the answer; None if the backend reports no
+            token counts.
     """
 
     doc_id: int
@@ -59,27 +61,35 @@ class RequestFilter(Filter):
     def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
         """Return each request's first response.
 
-        The harness strips reasoning only after the filters, so this method does it, with the harness's tags.
+        The harness strips reasoning only after the filters, so this method does it, with the
+        harness's tags.
 
         Raises:
             RuntimeError: The harness did not pass the requests.
         """
         task = self._task()
         configured = parse_reasoning_tags_config(
-            cli_value=_REASONING_TAGS if task.args is None else getattr(task.args, "reasoning_tags", None),
+            cli_value=_REASONING_TAGS
+            if task.args is None
+            else getattr(task.args, "reasoning_tags", None),
             task_value=task.config.reasoning_tags,
         )
         return [
             Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), truncated)
-            for request, texts, truncated in zip(self.requests, resps, self.truncated(), strict=True)
+            for request, texts, truncated in zip(
+                self.requests, resps, self.truncated(), strict=True
+            )
         ]
 
     def truncated(self) -> list[bool | None]:
-        """Return for each request whether the limit on new tokens ended its answer; warn if that is unknown."""
+        """Return for each request whether the limit on new tokens ended its answer; warn if that is
+        unknown.
+        """
         flags = [_truncated(request) for request in self.requests]
         if unknown := flags.count(None):
             logger.warning(
-                f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token count; the fraction of "
+                f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token "
+                "count; the fraction of "
                 "truncated answers excludes them"
             )
         return flags
@@ -93,14 +103,19 @@ class RequestFilter(Filter):
         return loaded_model(str(self._task().model_name))
 
     def asks_in_messages(self) -> bool:
-        """Return whether the backend gets the task's chat messages, like the harness's chat backends."""
+        """Return whether the backend gets the task's chat messages, like the harness's chat
+        backends.
+        """
         return callable(self._task().config.doc_to_messages) and not any(
-            inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
+            inspect.ismethod(value) and value.__name__ == "doc_to_visual"
+            for value in self.requests[0].args
         )
 
     def _task(self) -> Any:
         if not self.requests:
-            raise RuntimeError("this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)")
+            raise RuntimeError(
+                "this lmms-eval does not apply filters with FilterEnsemble.apply(instances, docs)"
+            )
         return next(value.__self__ for value in self.requests[0].args if inspect.ismethod(value))
 
 
@@ -128,7 +143,9 @@ class JudgedFilter(RequestFilter):
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE, self.PROBE_FORM)
 
     def judge(self) -> JudgeSettings | None:
-        """Return the configured judge, with this process's share of the concurrency; None with ``--predict_only``."""
+        """Return the configured judge, with this process's share of the concurrency; None with
+        ``--predict_only``.
+        """
         settings = judge_settings(self.DEFAULT_JUDGE)
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
@@ -139,10 +156,14 @@ class Unchanged(RequestFilter):
     """A filter that does not change replies, except to make them writable for the log."""
 
     def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[GeneratedReply]:
-        """Return the first reply to each request; also log the visual settings and the maximum length of a reply."""
+        """Return the first reply to each request; also log the visual settings and the maximum
+        length of a reply.
+        """
         if self.requests:
             settings = ", ".join(
-                f"{name}: {value}" for name, value in self.settings().items() if name in _LOGGED_SETTINGS
+                f"{name}: {value}"
+                for name, value in self.settings().items()
+                if name in _LOGGED_SETTINGS
             )
             most = _most_tokens(self.requests[0])
             length = "" if most is None else f", up to {most:,} new tokens"
@@ -154,7 +175,9 @@ class Unchanged(RequestFilter):
 
 
 def _most_tokens(request: Instance) -> int | None:
-    return next((value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None)
+    return next(
+        (value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None
+    )
 
 
 def _truncated(request: Instance) -> bool | None:
@@ -169,16 +192,23 @@ def _show_requests_to_filters() -> None:
     apply = FilterEnsemble.apply
 
     @functools.wraps(apply)
-    def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
+    def show_and_apply(
+        self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any
+    ) -> None:
         for instance in instances:
             record.note(instance)
-        request_filters = [filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)]
+        request_filters = [
+            filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)
+        ]
         for filter_ in request_filters:
             filter_.requests = instances
         if request_filters:
-            # The harness logs replies next to the filters' output; one unwritable reply would lose the whole file.
+            # The harness logs replies next to the filters' output; one unwritable reply would lose
+            # the whole file.
             for instance in instances:
-                instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
+                instance.resps = [
+                    clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps
+                ]
         apply(self, instances, *args, **kwargs)
 
     FilterEnsemble.apply = show_and_apply
@@ -190,9 +220,13 @@ def _announce_judge_requests() -> None:
     @functools.wraps(build)
     def build_and_announce(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        for filter_ in (filter_ for ensemble in getattr(self, "_filters", ()) for filter_ in ensemble.filters):
+        for filter_ in (
+            filter_ for ensemble in getattr(self, "_filters", ()) for filter_ in ensemble.filters
+        ):
             if isinstance(filter_, JudgedFilter) and not getattr(self.args, "predict_only", False):
-                announce_requests(self.task_name, filter_.REQUESTS * len(self.instances), filter_.DEFAULT_JUDGE)
+                announce_requests(
+                    self.task_name, filter_.REQUESTS * len(self.instances), filter_.DEFAULT_JUDGE
+                )
 
     Task.build_all_requests = build_and_announce
 
@@ -203,7 +237,11 @@ def _keep_generated_replies() -> None:
     @functools.wraps(strip)
     def strip_and_keep(text: str, tag_pairs: Any) -> str:
         stripped = strip(text, tag_pairs)
-        return GeneratedReply(stripped, text.truncated) if isinstance(text, GeneratedReply) else stripped
+        return (
+            GeneratedReply(stripped, text.truncated)
+            if isinstance(text, GeneratedReply)
+            else stripped
+        )
 
     evaluator.strip_reasoning_tags = strip_and_keep
 

@@ -1,4 +1,6 @@
-"""``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including likelihoods."""
+"""``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including
+likelihoods.
+"""
 
 import atexit
 import json
@@ -18,7 +20,12 @@ from lmms_egoplan import process_group
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
-from lmms_egoplan.harnesses.checkpoints import check_arguments, check_template, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import (
+    check_arguments,
+    check_template,
+    load_config,
+    weights_version,
+)
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
@@ -43,21 +50,22 @@ class Arguments:
         device_map: As in transformers; ``auto`` spreads a model over several devices.
         attn_implementation: As in transformers; ``sdpa`` and ``eager`` allow the fastest ranking.
         max_frames_num: Maximum number of frames from a video file.
-        min_pixels, max_pixels, video_min_pixels, video_max_pixels: Limits on an image and on each frame of a video
+        min_pixels, max_pixels, video_min_pixels, video_max_pixels: Limits on an image and on each
+        frame of a video
             (`set_budget`); by default, the processor's own.
-        batch_size: Number of questions per ``generate`` call. Ranking processes one question, with all candidates, at a
-            time.
+        batch_size: Number of questions per ``generate`` call. Ranking processes one question, with
+            all candidates, at a time.
         max_batch_size: Ignored; the harness passes it to every model.
         revision: The checkpoint's revision.
         trust_remote_code: Run code that comes with the checkpoint.
         score_eos: Append the end-of-turn token to every candidate.
-        ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or ``full``
-            (`CandidateRanker`).
-        chat_template: ``none`` asks in plain text, without the checkpoint's chat template. By default, a checkpoint
-            needs one, unless its family never had one (`may_lack_template`).
+        ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or
+            ``full`` (`CandidateRanker`).
+        chat_template: ``none`` asks in plain text, without the checkpoint's chat template. By
+            default, a checkpoint needs one, unless its family never had one (`may_lack_template`).
         peft: Folder of an adapter for the checkpoint, as written by `save_adapter`.
-        workers: Number of threads that decode frames and encode questions in advance; by default, one per core of this
-            process, at most 16.
+        workers: Number of threads that decode frames and encode questions in advance; by default,
+            one per core of this process, at most 16.
     """
 
     dtype: str = "auto"
@@ -100,13 +108,17 @@ class HFVLM(RankingBackend):
         is_applied = has_template and chosen.chat_template is None
         if chosen.chat_template not in (None, NONE):
             raise LmmsEgoplanError(
-                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit it to use the "
+                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit "
+                "it to use the "
                 "checkpoint's chat template"
             )
         if is_applied:
             check_template(self.NAME, pretrained, processor, IN_PLAIN_TEXT, chosen.revision)
         elif has_template:
-            logger.warning(f"{self.NAME}: no chat template: the questions are image placeholders and plain text")
+            logger.warning(
+                f"{self.NAME}: no chat template: the questions are image placeholders "
+                "and plain text"
+            )
         super().__init__()
         self.accelerator = Accelerator()
         atexit.register(process_group.leave)
@@ -115,7 +127,9 @@ class HFVLM(RankingBackend):
         device = chosen.device if self._world_size == 1 else None
         self.device = torch.device(device) if device else self.accelerator.device
         if not str(chosen.batch_size).isdecimal() or int(chosen.batch_size) < 1:
-            raise LmmsEgoplanError(f"hf_vlm: batch_size must be an integer of at least 1, got {chosen.batch_size!r}")
+            raise LmmsEgoplanError(
+                f"hf_vlm: batch_size must be an integer of at least 1, got {chosen.batch_size!r}"
+            )
         self.batch_size = int(chosen.batch_size)
         self._workers = num_workers(chosen.workers)
         self._model = AutoModelForImageTextToText.from_pretrained(
@@ -134,19 +148,34 @@ class HFVLM(RankingBackend):
             apply_chat_template=is_applied,
             path=chosen.ranking_path,
         )
-        self._generator = generator = AnswerGenerator(self._model, processor, apply_chat_template=is_applied)
+        self._generator = generator = AnswerGenerator(
+            self._model, processor, apply_chat_template=is_applied
+        )
         if self.batch_size == 1:
             self._ordered = ("loglikelihood", "generate_until")
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
         self.recorded_settings = record.settings_of(processor, self._model) | {"pixels": pixels}
         self.plain_text = record.plain_text(is_applied=is_applied, exists=has_template)
-        remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
+        remember(
+            LoadedModel(
+                self.NAME, config.model_type, generator.takes_video, generator.has_system_turn
+            )
+        )
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
         self._identity = f"{weights}{adapter} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
-        self._ledger_identity = f"{self._identity} {self._model.dtype} {config._attn_implementation}"
-        names = ("dtype", "attn_implementation", "max_frames_num", "score_eos", "ranking_path", "chat_template")
+        self._ledger_identity = (
+            f"{self._identity} {self._model.dtype} {config._attn_implementation}"
+        )
+        names = (
+            "dtype",
+            "attn_implementation",
+            "max_frames_num",
+            "score_eos",
+            "ranking_path",
+            "chat_template",
+        )
         settings = (getattr(chosen, name) for name in names)
         response_cache.resume("hf_vlm", self._identity, *settings, self._world_size)
         response_cache.bind(self)
@@ -163,7 +192,8 @@ class HFVLM(RankingBackend):
     def generate_until_multi_round(self, _requests: list[Instance]) -> list[str]:
         """Raise: the backend answers only one turn."""
         raise NotImplementedError(
-            "hf_vlm does not support generate_until_multi_round: it answers only one turn; use a backend that supports "
+            "hf_vlm does not support generate_until_multi_round: it answers only one turn; use a "
+            "backend that supports "
             "dialogues"
         )
 
@@ -173,10 +203,19 @@ class HFVLM(RankingBackend):
             self.__dict__.pop(name, None)
         super().clean()
 
-    def _generate_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
-        answers = self._generator.answers(requests, self._load, self._shown_of(), self.batch_size, {}, self._workers)
+    def _generate_all(
+        self, requests: list[Instance]
+    ) -> Generator[tuple[int, GenerationResult], None, None]:
+        answers = self._generator.answers(
+            requests, self._load, self._shown_of(), self.batch_size, {}, self._workers
+        )
         with progress_bar(len(requests), "Generating", "question") as bar, closing(answers):
             for index, answer, _ in answers:
                 bar.update()
                 record.note(requests[index], tokens=answer.input_tokens)
-                yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+                yield (
+                    index,
+                    GenerationResult(
+                        answer.text, TokenCounts(answer.input_tokens, answer.output_tokens)
+                    ),
+                )

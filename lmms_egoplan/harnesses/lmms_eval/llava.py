@@ -1,4 +1,6 @@
-"""``--model llava`` if the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is not installed."""
+"""``--model llava`` if the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is not
+installed.
+"""
 
 from typing import Any
 
@@ -14,14 +16,20 @@ PORTS = {row["original"]: row["port"] for row in module_rows(__file__)}
 
 
 class Llava(HFVLM):
-    """`HFVLM` with LLaVA-1.5-7B as default. Original checkpoint names are mapped to their transformers ports."""
+    """`HFVLM` with LLaVA-1.5-7B as default.
+
+    Original checkpoint names are mapped to their transformers ports.
+    """
 
     NAME = "llava"
 
     def __init__(self, pretrained: str = DEFAULT_CHECKPOINT, **kwargs: Any) -> None:
         checkpoint = PORTS.get(pretrained, pretrained)
         logger.warning(
-            f"llava: the LLaVA-NeXT package is not installed; running {checkpoint} with the hf_vlm backend"
+            (
+                f"llava: the LLaVA-NeXT package is not installed; running {checkpoint} with "
+                "the hf_vlm backend"
+            )
             + (f" (the transformers port of {pretrained})" if checkpoint != pretrained else "")
         )
         super().__init__(pretrained=checkpoint, **kwargs)

@@ -34,18 +34,22 @@ def remember(model: LoadedModel) -> None:
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
-    """Return the model loaded by this backend; None without one, and for the harness's own backends."""
+    """Return the model loaded by this backend; None without one, and for the harness's own
+    backends.
+    """
     return _loaded if _loaded is not None and _loaded.backend == backend else None
 
 
 def check_marks(settings: Mapping[str, Any]) -> None:
-    """Check that the backend shows marks among images if a task's visual settings have ``clip_marks``.
+    """Check that the backend shows marks among images if a task's visual settings have
+    ``clip_marks``.
 
     Raises:
         LmmsEgoplanError: Another backend runs, which would omit the marks or open them as files.
     """
     if settings.get("clip_marks") and not any(map(loaded_model, _MARKING)):
         raise LmmsEgoplanError(
-            f"clip_marks: this backend cannot show marks before clips; use --model {', '.join(_MARKING)}, or a task "
+            "clip_marks: this backend cannot show marks before clips; use --model "
+            f"{', '.join(_MARKING)}, or a task "
             "without marks"
         )

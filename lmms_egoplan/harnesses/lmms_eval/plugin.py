@@ -1,7 +1,9 @@
-"""Register this package's models and tasks with lmms-eval; the only module that changes its registries.
+"""Register this package's models and tasks with lmms-eval; the only module that changes its
+registries.
 
-lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` at startup. A harness with the group
-``lmms_eval.tasks`` finds the tasks there (`task_folder`). Otherwise, they are added to its `TaskManager`.
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` at startup. A harness
+with the group ``lmms_eval.tasks`` finds the tasks there (`task_folder`). Otherwise, they are added
+to its `TaskManager`.
 """
 
 import copy
@@ -33,10 +35,12 @@ _PACKAGE_BACKENDS: set[str] = set()
 
 
 def register() -> Iterable[Any]:
-    """Register the tasks; return manifests of the models, including ``llava`` if upstream's cannot run.
+    """Register the tasks; return manifests of the models, including ``llava`` if upstream's cannot
+    run.
 
-    ``lmms_eval.tasks`` loads torch, so it is not imported here: the tasks are added when the harness imports it.
-    Incompatible changes in a newer harness never raise, since other tasks and models must continue to work.
+    ``lmms_eval.tasks`` loads torch, so it is not imported here: the tasks are added when the
+    harness imports it. Incompatible changes in a newer harness never raise, since other tasks and
+    models must continue to work.
     """
     if tasks := sys.modules.get(_TASKS_MODULE):
         _change_task_manager(tasks)
@@ -48,10 +52,15 @@ def register() -> Iterable[Any]:
 
     classes = {"hf_vlm": "HFVLM", "scripted": "Scripted", "vllm_ranker": "VLLMRanker"}
     llava = importlib.util.find_spec("llava")
-    if llava is None or llava.origin is None:  # LLaVA-NeXT, which lmms-eval's own backend needs, is not installed
+    if (
+        llava is None or llava.origin is None
+    ):  # LLaVA-NeXT, which lmms-eval's own backend needs, is not installed
         classes["llava"] = "Llava"
     folder = "lmms_egoplan.harnesses.lmms_eval"
-    manifests = [ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}") for name, kind in classes.items()]
+    manifests = [
+        ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}")
+        for name, kind in classes.items()
+    ]
     if command := sys.modules.get(_COMMAND_MODULE):
         _PACKAGE_BACKENDS.update(manifest.model_id for manifest in manifests)
         command.__class__ = _Command
@@ -59,10 +68,12 @@ def register() -> Iterable[Any]:
 
 
 class _Command(ModuleType):
-    """The module of the harness's command, changed to exit with 1 after a failed run of this package's backends.
+    """The module of the harness's command, changed to exit with 1 after a failed run of this
+    package's backends.
 
-    Plugins are registered while the module is still executing, so its function cannot be replaced yet. A property of
-    the module's class takes precedence over attributes that the module defines later.
+    Plugins are registered while the module is still executing, so its function cannot be replaced
+    yet. A property of the module's class takes precedence over attributes that the module defines
+    later.
     """
 
     @property
@@ -105,7 +116,9 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
 
 @contextmanager
 def _one_index() -> Iterator[None]:
-    """Share the index of tasks among all evaluations of a command: building it reads thousands of files."""
+    """Share the index of tasks among all evaluations of a command: building it reads thousands of
+    files.
+    """
     manager: Any = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
     read: Any = getattr(manager, "initialize_tasks", None)
     indices: dict[str, Any] = {}
@@ -132,13 +145,19 @@ def task_folder() -> Path:
 
 
 class _TasksFinder(MetaPathFinder):
-    """Find ``lmms_eval.tasks`` with the other finders, and run `_change_task_manager` after the import."""
+    """Find ``lmms_eval.tasks`` with the other finders, and run `_change_task_manager` after the
+    import.
+    """
 
-    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != _TASKS_MODULE:
             return None
         finders = (finder for finder in sys.meta_path if not isinstance(finder, _TasksFinder))
-        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None)
+        spec = next(
+            filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None
+        )
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
@@ -159,7 +178,10 @@ def _change_task_manager(tasks: ModuleType) -> None:
 
 
 def _ask_subsets() -> None:
-    """Ask only the questions of a compact run. Their documents keep the numbers that cached responses have."""
+    """Ask only the questions of a compact run.
+
+    Their documents keep the numbers that cached responses have.
+    """
     from lmms_eval import utils
     from lmms_eval.api.task import ConfigurableTask
 
@@ -169,13 +191,22 @@ def _ask_subsets() -> None:
     def download_and_mark(self: Any, *args: Any, **kwargs: Any) -> None:
         download(self, *args, **kwargs)
         for rows in (self.dataset, self.dataset_no_image):
-            rows.update({split: mark(rows[split], *Path("hub", self.config.dataset_path).parts[-2:]) for split in rows})
+            rows.update(
+                {
+                    split: mark(rows[split], *Path("hub", self.config.dataset_path).parts[-2:])
+                    for split in rows
+                }
+            )
 
     def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
-        return create((x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs)
+        return create(
+            (x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs
+        )
 
     ConfigurableTask.download = download_and_mark
-    utils.create_iterator = vars(sys.modules.get("lmms_eval.evaluator", utils))["create_iterator"] = create_iterator
+    utils.create_iterator = vars(sys.modules.get("lmms_eval.evaluator", utils))[
+        "create_iterator"
+    ] = create_iterator
 
 
 def _register_tasks(tasks: ModuleType) -> None:
@@ -189,24 +220,35 @@ def _register_tasks(tasks: ModuleType) -> None:
     except AttributeError as error:
         return _warn_that_tasks_are_not_registered(str(error))
     if not {"include_path", "include_defaults"} <= set(parameters):
-        return _warn_that_tasks_are_not_registered("TaskManager.initialize_tasks has other parameters")
+        return _warn_that_tasks_are_not_registered(
+            "TaskManager.initialize_tasks has other parameters"
+        )
 
     @functools.wraps(initialize_tasks)
     def with_package_tasks(
-        self: Any, include_path: str | list[str] | None = None, *, include_defaults: bool = True, **kwargs: Any
+        self: Any,
+        include_path: str | list[str] | None = None,
+        *,
+        include_defaults: bool = True,
+        **kwargs: Any,
     ) -> Any:
         paths = [include_path] if isinstance(include_path, str) else list(include_path or ())
         package_tasks = str(LMMS_EVAL_TASKS)
         if include_defaults and package_tasks not in paths:
             paths.append(package_tasks)
-        return initialize_tasks(self, include_path=paths or None, include_defaults=include_defaults, **kwargs)
+        return initialize_tasks(
+            self, include_path=paths or None, include_defaults=include_defaults, **kwargs
+        )
 
     manager.initialize_tasks = with_package_tasks
     return None
 
 
 def _test_judges_early(tasks: ModuleType) -> None:
-    """Test judges and other scorers when tasks are selected, before a model loads. Tasks test the remaining ones."""
+    """Test judges and other scorers when tasks are selected, before a model loads.
+
+    Tasks test the remaining ones.
+    """
     try:
         manager = tasks.TaskManager
         match_tasks = manager.match_tasks
@@ -221,7 +263,9 @@ def _test_judges_early(tasks: ModuleType) -> None:
         model = getattr(self, "model_name", None)
         published = [path for path in paths if "closed_choices" in path.read_text(encoding="utf-8")]
         if model and published and _PACKAGE_BACKENDS and model not in _PACKAGE_BACKENDS:
-            raise LmmsEgoplanError(f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm")
+            raise LmmsEgoplanError(
+                f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm"
+            )
         load_scorers(names)
         for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
             announce_judge(*judge)
@@ -242,5 +286,6 @@ def _package_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
 
 def _warn_that_tasks_are_not_registered(reason: str) -> None:
     logger.warning(
-        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run with {INCLUDE_PATH_HINT}"
+        f"lmms-egoplan: this lmms-eval does not let a plugin add tasks ({reason}); run "
+        f"with {INCLUDE_PATH_HINT}"
     )

@@ -1,4 +1,6 @@
-"""Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed responses."""
+"""Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed
+responses.
+"""
 
 import functools
 import inspect
@@ -28,9 +30,9 @@ from lmms_egoplan.sharing import by_question, shown_question
 class StreamedResponses(Sequence):
     """A sequence of responses that are computed on demand, each with its index.
 
-    lmms-eval writes each response to its ``--use_cache`` store before it requests the next one. An interrupted run
-    therefore loses no finished response, since the requests come in the order in which they are computed
-    (`RankingBackend.order`).
+    lmms-eval writes each response to its ``--use_cache`` store before it requests the next one. An
+    interrupted run therefore loses no finished response, since the requests come in the order in
+    which they are computed (`RankingBackend.order`).
     """
 
     def __init__(self, responses: Generator[tuple[int, Any], None, None], count: int) -> None:
@@ -42,7 +44,8 @@ class StreamedResponses(Sequence):
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        # The inherited method would treat an IndexError raised by the model as the end of the responses.
+        # The inherited method would treat an IndexError raised by the model as the end of the
+        # responses.
         for index in range(self._count):
             yield self[index]
 
@@ -59,7 +62,9 @@ class StreamedResponses(Sequence):
 
 
 class RankingBackend(lmms):
-    """A backend that answers ``loglikelihood`` with a ranker. The harness's base classes do everything else.
+    """A backend that answers ``loglikelihood`` with a ranker.
+
+    The harness's base classes do everything else.
 
     Attributes:
         _identity: Identifies the model and the version of the ranking.
@@ -81,34 +86,44 @@ class RankingBackend(lmms):
     _by_question: Mapping[tuple[Any, ...], Sequence[Instance]] = MappingProxyType({})
 
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy flag.
+        """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy
+        flag.
 
-        The requests of one question are ranked together. White space around a continuation is removed, since the chat
-        template separates an answer from its question. Every response is a `LoglikelihoodText`. The harness's own
-        ``multiple_choice`` scoring can unpack it, unless it comes from the response cache.
+        The requests of one question are ranked together. White space around a continuation is
+        removed, since the chat template separates an answer from its question. Every response is a
+        `LoglikelihoodText`. The harness's own ``multiple_choice`` scoring can unpack it, unless it
+        comes from the response cache.
 
         Raises:
             LmmsEgoplanError: The media of a question cannot be loaded.
-            RankingError: A question cannot be ranked, is too long for the model (`ContextTooLongError`), or failed an
-                audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
+            RankingError: A question cannot be ranked, is too long for the model
+                (`ContextTooLongError`), or failed an audit (`PathError`). After a failed audit,
+                ``--use_cache`` no longer serves responses from that path.
         """
         return StreamedResponses(self._rank_all(requests), len(requests))
 
     def open_cache(self, folder: Path) -> str:
-        """Return the identity that binds cached responses to this model; exclude paths that failed in earlier runs."""
+        """Return the identity that binds cached responses to this model; exclude paths that failed
+        in earlier runs.
+        """
         self._ledger = PathLedger(folder, self._ledger_identity)
         return self._ledger.exclude_failed(self._identity, self._ranker.exclude)
 
     def order(self, kind: str, requests: Sequence[Instance]) -> list[int]:
         """Return the indices of requests of one kind in the order in which they are computed.
 
-        The harness removes requests with cached responses later. `loglikelihood` still ranks each question whole.
+        The harness removes requests with cached responses later. `loglikelihood` still ranks each
+        question whole.
         """
         if kind == "loglikelihood":
             groups = itertools.groupby(requests, key=_question_of)
             self._by_question = {question: [*group] for question, group in groups}
         shown_of, indices = self._shown_of(), range(len(requests))
-        blocks = by_question(indices, lambda index: shown_of(requests[index])) if kind in self._ordered else [indices]
+        blocks = (
+            by_question(indices, lambda index: shown_of(requests[index]))
+            if kind in self._ordered
+            else [indices]
+        )
         return [index for block in blocks for index in block]
 
     def _shown_of(self) -> Callable[[Instance], Any]:
@@ -119,22 +134,31 @@ class RankingBackend(lmms):
             docs = self.task_dict[task][split]
             if not isinstance(docs, Dataset):
                 return docs
-            names = [name for name in ("sample_id", "partner") if name in docs.column_names]  # no images
+            names = [
+                name for name in ("sample_id", "partner") if name in docs.column_names
+            ]  # no images
             return docs.select_columns(names).to_list() if names else [{}] * len(docs)
 
-        return lambda request: shown_question(rows(*request.args[4:6])[request.args[3]], request.args[3:6])
+        return lambda request: shown_question(
+            rows(*request.args[4:6])[request.args[3]], request.args[3:6]
+        )
 
     def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:
         """Return the task's messages for chat backends if they have a system message; else None.
 
-        Only for generation. A request's text has no turns, so it cannot separate a system prompt from the question.
+        Only for generation. A request's text has no turns, so it cannot separate a system prompt
+        from the question.
         """
         task = getattr(request.args[2], "__self__", None)
         to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
         if request.request_type != "generate_until" or task is None or not callable(to_messages):
             return None
-        settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
-        # The harness passes the settings under this name, but some tasks name their second parameter differently.
+        settings, parameters = (
+            task.lmms_eval_specific_kwargs,
+            inspect.signature(to_messages).parameters,
+        )
+        # The harness passes the settings under this name, but some tasks name their second
+        # parameter differently.
         has_name = "lmms_eval_specific_kwargs" in parameters or any(
             parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
         )
@@ -144,18 +168,25 @@ class RankingBackend(lmms):
             task_messages = to_messages(doc, settings)
         else:
             task_messages = to_messages(doc)
-        if not any(isinstance(message, dict) and message.get("role") == "system" for message in task_messages or ()):
+        if not any(
+            isinstance(message, dict) and message.get("role") == "system"
+            for message in task_messages or ()
+        ):
             return None
         messages = ChatMessages(messages=task_messages).to_hf_messages()
         for message in messages:
             message["content"] = [
                 loaded
                 for item in message["content"]
-                for loaded in ([item] if item["type"] == "text" else self._media.items(item[item["type"]]))
+                for loaded in (
+                    [item] if item["type"] == "text" else self._media.items(item[item["type"]])
+                )
             ]
         return messages
 
-    def _rank_all(self, requests: list[Instance]) -> Generator[tuple[int, GenerationResult], None, None]:
+    def _rank_all(
+        self, requests: list[Instance]
+    ) -> Generator[tuple[int, GenerationResult], None, None]:
         reader = RequestReader(
             load=self._load,
             question_of=_question_of,
@@ -166,7 +197,9 @@ class RankingBackend(lmms):
         ranked = rank(requests, self._ranker, reader, workers=self._workers, ledger=self._ledger)
         with closing(ranked):
             for index, score in ranked:
-                likelihood = Loglikelihood(score.nll, score.num_tokens, score.is_greedy, use=score.use)
+                likelihood = Loglikelihood(
+                    score.nll, score.num_tokens, score.is_greedy, use=score.use
+                )
                 yield index, GenerationResult(LoglikelihoodText.of(likelihood))
 
     def _load(self, request: Instance) -> Question:

@@ -1,11 +1,14 @@
-"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store what a run reports about each response.
+"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store what a run reports about each
+response.
 
-The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create` therefore gets the identity
-of the backend's model, including failed computation paths, as an additional model argument.
+The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create`
+therefore gets the identity of the backend's model, including failed computation paths, as an
+additional model argument.
 
-The harness stores only the text of a reply. Here, a stored response is an object with the reply, its token counts, from
-which scoring knows whether the limit ended it, and the counts of its question (`record.known`), whatever the backend. A
-resumed run then reports the same figures as an undisturbed one.
+The harness stores only the text of a reply. Here, a stored response is an object with the reply,
+its token counts, from which scoring knows whether the limit ended it, and the counts of its
+question (`record.known`), whatever the backend. A resumed run then reports the same figures as an
+undisturbed one.
 """
 
 import functools
@@ -45,8 +48,9 @@ def bind(backend: CachedBackend) -> None:
 def resume(backend: str, *arguments: Any) -> None:
     """Let the harness's ``--use_cache`` find the responses of an interrupted run of the same model.
 
-    The harness stores the responses of an unfinished run under an ID, and reads them only under the same ID. The ID is
-    random unless the harness's environment variable sets it. An ID set by the user is kept.
+    The harness stores the responses of an unfinished run under an ID, and reads them only under the
+    same ID. The ID is random unless the harness's environment variable sets it. An ID set by the
+    user is kept.
 
     Args:
         backend: The backend's name in the harness.
@@ -65,13 +69,21 @@ def bind_caches() -> None:
 
     @functools.wraps(create)
     def create_bound(
-        cls: type[ResponseCache], cache_root: str, *, model_args: str | Mapping[str, Any] | None = "", **kwargs: Any
+        cls: type[ResponseCache],
+        cache_root: str,
+        *,
+        model_args: str | Mapping[str, Any] | None = "",
+        **kwargs: Any,
     ) -> ResponseCache:
         backend = _backend() if _backend is not None else None
         if backend is not None:
             folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - like the harness, keep symlinks
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
-            arguments = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
+            arguments = (
+                simple_parse_args_string(model_args)
+                if isinstance(model_args, str)
+                else dict(model_args or {})
+            )
             for name in ("workers", "in_flight", "server_wait"):  # they do not affect responses
                 arguments.pop(name, None)
             model_args = arguments | {"weights": identity}
@@ -80,11 +92,16 @@ def bind_caches() -> None:
     execute = ResponseCache.execute
 
     @functools.wraps(execute)
-    def execute_in_order(self: ResponseCache, lm: Any, reqtype: str, requests: list[Any]) -> list[Any]:
+    def execute_in_order(
+        self: ResponseCache, lm: Any, reqtype: str, requests: list[Any]
+    ) -> list[Any]:
         order = lm.order(reqtype, requests) if hasattr(lm, "order") else range(len(requests))
         ordered = [requests[index] for index in order]
         responses = zip(order, execute(self, lm, reqtype, ordered), strict=True)
-        return [_restored(requests[index], response) for index, response in sorted(responses, key=itemgetter(0))]
+        return [
+            _restored(requests[index], response)
+            for index, response in sorted(responses, key=itemgetter(0))
+        ]
 
     extract = ResponseCache._extract_cacheable
 
@@ -96,15 +113,47 @@ def bind_caches() -> None:
 
     @functools.wraps(log)
     def log_with_record(
-        self: ResponseCache, kind: str, task: str, document: Any, index: int, arguments: Any, response: Any, **more: Any
+        self: ResponseCache,
+        kind: str,
+        task: str,
+        document: Any,
+        index: int,
+        arguments: Any,
+        response: Any,
+        **more: Any,
     ) -> None:
-        log(self, kind, task, document, index, arguments, _with_record(task, document, response), **more)
+        log(
+            self,
+            kind,
+            task,
+            document,
+            index,
+            arguments,
+            _with_record(task, document, response),
+            **more,
+        )
 
     @functools.wraps(store)
     def store_with_record(
-        self: ResponseCache, key: str, kind: str, task: str, document: Any, index: int, arguments: Any, response: Any
+        self: ResponseCache,
+        key: str,
+        kind: str,
+        task: str,
+        document: Any,
+        index: int,
+        arguments: Any,
+        response: Any,
     ) -> None:
-        store(self, key, kind, task, document, index, arguments, _with_record(task, document, response))
+        store(
+            self,
+            key,
+            kind,
+            task,
+            document,
+            index,
+            arguments,
+            _with_record(task, document, response),
+        )
 
     ResponseCache.create = classmethod(create_bound)
     ResponseCache._log_to_audit, ResponseCache._store = log_with_record, store_with_record
@@ -117,7 +166,9 @@ def _with_record(task: str, document: Any, response: Any) -> dict[str, Any]:
 
 
 def _restored(request: Any, response: Any) -> Any:
-    """Return a response as the harness knows it; note the counts of its question if it comes from the cache."""
+    """Return a response as the harness knows it; note the counts of its question if it comes from
+    the cache.
+    """
     if not isinstance(response, dict):
         return response
     record.note(request, **response["record"])

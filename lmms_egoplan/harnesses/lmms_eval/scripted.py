@@ -1,4 +1,7 @@
-"""``--model scripted``: return replies from a file for the demo. No model wrote them, so scores are meaningless."""
+"""``--model scripted``: return replies from a file for the demo.
+
+No model wrote them, so scores are meaningless.
+"""
 
 import json
 from pathlib import Path
@@ -19,7 +22,8 @@ class Scripted(lmms):
     """A backend that looks up every reply.
 
     Args:
-        pretrained: Folder with ``replies.json``, which lists replies by task and by the question's ID.
+        pretrained: Folder with ``replies.json``, which lists replies by task and by the question's
+            ID.
         _arguments: Arguments that the harness passes to every model, such as a batch size; ignored.
     """
 
@@ -42,7 +46,9 @@ class Scripted(lmms):
         results = []
         for request in requests:
             is_reply = request.args[1].strip() == self._reply(request)
-            score = Loglikelihood(_CHOSEN if is_reply else _OTHER, len(request.args[1].split()), is_reply)
+            score = Loglikelihood(
+                _CHOSEN if is_reply else _OTHER, len(request.args[1].split()), is_reply
+            )
             results.append(GenerationResult(LoglikelihoodText.of(score)))
         return results
 
@@ -56,5 +62,7 @@ class Scripted(lmms):
         question = next((str(doc[name]) for name in _IDS if name in doc), "")
         reply = self._replies.get(task, {}).get(question)
         if reply is None:
-            raise LmmsEgoplanError(f"scripted: {task} {question} has no reply; only the demo's questions have one")
+            raise LmmsEgoplanError(
+                f"scripted: {task} {question} has no reply; only the demo's questions have one"
+            )
         return reply

@@ -1,4 +1,6 @@
-"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after images and clips."""
+"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after
+images and clips.
+"""
 
 import json
 import os
@@ -12,7 +14,12 @@ from lmms_eval.models.simple.vllm import VLLM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.checkpoints import check_template, check_vllm_arguments, load_config, weights_version
+from lmms_egoplan.harnesses.checkpoints import (
+    check_template,
+    check_vllm_arguments,
+    load_config,
+    weights_version,
+)
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
@@ -41,25 +48,28 @@ _REPLACED = {
 
 
 class VLLMRanker(RankingBackend, VLLM):
-    """vLLM with the arguments of the harness's ``vllm``: `EngineRanker` ranks, and `VLLMGenerator` writes replies.
+    """vLLM with the arguments of the harness's ``vllm``:
+    `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
     Args:
         model: Name or folder of the checkpoint.
-        base_url: URL of a running ``vllm serve`` that ranks instead, such as ``http://127.0.0.1:8000``. This process
-            then reads only the processor and chat template of `model`, not its weights. It cannot generate.
+        base_url: URL of a running ``vllm serve`` that ranks instead, such as
+            ``http://127.0.0.1:8000``. This process then reads only the processor and chat template
+            of `model`, not its weights. It cannot generate.
         method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
         score_eos: Append the end-of-turn token to every candidate.
         max_frames_num: Maximum number of frames from a video file.
-        in_flight: Number of questions ranked concurrently. Replies are written concurrently for as many, or for
-            ``batch_size`` if that is more.
-        workers: Number of threads that decode frames in advance; by default, one per core of this process, at most 16.
+        in_flight: Number of questions ranked concurrently. Replies are written concurrently for as
+            many, or for ``batch_size`` if that is more.
+        workers: Number of threads that decode frames in advance; by default, one per core of this
+            process, at most 16.
         server_wait: Seconds to wait for a server that no longer answers, before the run ends.
-        kwargs: ``min_pixels`` and ``max_pixels``, the limits on images (`set_engine_budget`), and arguments of the
-            harness's ``vllm`` and of vLLM's ``LLM``.
+        kwargs: ``min_pixels`` and ``max_pixels``, the limits on images (`set_engine_budget`), and
+            arguments of the harness's ``vllm`` and of vLLM's ``LLM``.
 
     Raises:
-        LmmsEgoplanError: vLLM is not installed, an argument has no effect, or the command was started as several
-            processes.
+        LmmsEgoplanError: vLLM is not installed, an argument has no effect, or the command was
+            started as several processes.
         RankingError: The server does not answer, rejects the request, or serves another model.
     """
 
@@ -88,7 +98,9 @@ class VLLMRanker(RankingBackend, VLLM):
         if base_url is None:
             check_vllm_arguments(self.NAME, kwargs, VLLMRanker, VLLM)
             for name in _REPLACED.keys() & kwargs.keys():
-                raise LmmsEgoplanError(f"{self.NAME}: --model_args {name} has no effect here: {_REPLACED[name]}")
+                raise LmmsEgoplanError(
+                    f"{self.NAME}: --model_args {name} has no effect here: {_REPLACED[name]}"
+                )
         config, processor = load_config(self.NAME, model, **loading)
         check_template(self.NAME, model, processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(config)
@@ -106,42 +118,70 @@ class VLLMRanker(RankingBackend, VLLM):
             engine = ServedEngine(base_url, model, processor.tokenizer, server_wait)
         self.recorded_settings = record.settings_of(processor, engine) | {"pixels": pixels}
         self._ranker = EngineRanker(
-            engine, processor, score_eos=bool(score_eos), method=method, in_flight=int(in_flight), note=note
+            engine,
+            processor,
+            score_eos=bool(score_eos),
+            method=method,
+            in_flight=int(in_flight),
+            note=note,
         )
         self._generator: VLLMGenerator | None = None
         if base_url is None:
             concurrent = max(int(in_flight), self.batch_size_per_gpu)
-            self._generator = VLLMGenerator(self.NAME, self.client, engine, self._ranker, concurrent)
+            self._generator = VLLMGenerator(
+                self.NAME, self.client, engine, self._ranker, concurrent
+            )
         self._media = MediaLoader(int(max_frames_num), takes_video=self._ranker.takes_video)
         remember(
-            LoadedModel(self.NAME, config.model_type, takes_video=False, has_system_turn=self._ranker.has_system_turn)
+            LoadedModel(
+                self.NAME,
+                config.model_type,
+                takes_video=False,
+                has_system_turn=self._ranker.has_system_turn,
+            )
         )
         weights = weights_version(model, getattr(config, "_commit_hash", None)) + engine.description
-        self._identity = f"{weights} {self.NAME} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
-        settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in _COMMON_ARGUMENTS)
+        self._identity = (
+            f"{weights} {self.NAME} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
+        )
+        settings = sorted(
+            (name, str(value)) for name, value in kwargs.items() if name not in _COMMON_ARGUMENTS
+        )
         self._ledger_identity = f"{self._identity} {settings}"
-        response_cache.resume(self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size)
+        response_cache.resume(
+            self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size
+        )
         response_cache.bind(self)
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Generate an answer to each request, with the task's limit on new tokens and the messages of `HFVLM`.
+        """Generate an answer to each request, with the task's limit on new tokens and the messages
+        of `HFVLM`.
 
         Raises:
-            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the task's limit.
+            ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the
+                task's limit.
             LmmsEgoplanError: A server only ranks.
         """
         if self._generator is None:
             raise LmmsEgoplanError(
-                f"{self.NAME}: with base_url it only ranks. Use --model async_openai to generate answers"
+                f"{self.NAME}: with base_url it only ranks. Use --model async_openai to "
+                "generate answers"
             )
         return StreamedResponses(self._generate_all(requests, self._generator), len(requests))
 
     def _generate_all(
         self, requests: list[Instance], generator: VLLMGenerator
     ) -> Generator[tuple[int, GenerationResult], None, None]:
-        with closing(generator.answers(requests, self._load, self._shown_of(), {}, self._workers)) as answers:
+        with closing(
+            generator.answers(requests, self._load, self._shown_of(), {}, self._workers)
+        ) as answers:
             for index, answer in answers:
-                yield index, GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
+                yield (
+                    index,
+                    GenerationResult(
+                        answer.text, TokenCounts(answer.input_tokens, answer.output_tokens)
+                    ),
+                )
 
     def _start(self, model: str, kwargs: dict[str, Any]) -> Engine[Any]:
         """Start vLLM in this process, or in the processes that it starts."""
@@ -158,8 +198,11 @@ class VLLMRanker(RankingBackend, VLLM):
     def _check_server_arguments(self, unsupported: Collection[str]) -> None:
         if unsupported:
             names = ", ".join(sorted(unsupported))
-            raise LmmsEgoplanError(f"{self.NAME}: remove {names}: with base_url, these are the server's settings")
+            raise LmmsEgoplanError(
+                f"{self.NAME}: remove {names}: with base_url, these are the server's settings"
+            )
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise LmmsEgoplanError(
-                f"{self.NAME}: with base_url, start one process; in_flight sets the number of concurrent questions"
+                f"{self.NAME}: with base_url, start one process; in_flight sets the "
+                "number of concurrent questions"
             )

@@ -1,4 +1,7 @@
-"""Convert ranking requests to chat completions of a vLLM server, and parse its answers. Nothing is sent here."""
+"""Convert ranking requests to chat completions of a vLLM server, and parse its answers.
+
+Nothing is sent here.
+"""
 
 import asyncio
 import base64
@@ -29,14 +32,16 @@ from lmms_egoplan.validation import problems_in
 # Largest effect of rounding on log-probabilities and sums of probabilities.
 _ROUNDING = 1e-3
 
-# Part of the IDs of images. A server silently uses the image stored under a known ID, so IDs must be unguessable.
+# Part of the IDs of images. A server silently uses the image stored under a known ID, so IDs must
+# be unguessable.
 _RUN = secrets.token_bytes(32)
 
 # vLLM's servers write this value for minus infinity, which JSON does not support.
 _LOWEST = -9999.0
 
 _REMEDY = (
-    "Start the server with the checkpoint's own chat template, --chat-template-content-format openai and the "
+    "Start the server with the checkpoint's own chat template, --chat-template-content-format "
+    "openai and the "
     "checkpoint's own settings for images, or rank without base_url"
 )
 
@@ -48,12 +53,13 @@ class ChatQuestion(EngineQuestion):
     Attributes:
         messages: The context, with images as data URLs.
         texts: The candidates.
-        is_closed: Whether the scored text includes the end of the assistant's turn (``score_eos``, `END_OF_ANSWER`).
+        is_closed: Whether the scored text includes the end of the assistant's turn (``score_eos``,
+            `END_OF_ANSWER`).
         adds_special_tokens: Whether the tokenizer adds special tokens before the template's text.
-        surplus: Number of tokens by which the prompt for an answer exceeds the prefix shared by the candidates; may be
-            negative.
-        first_answer: Empty until the first request is sent. Then contains a future, which is done once the server has
-            answered and stored the images.
+        surplus: Number of tokens by which the prompt for an answer exceeds the prefix shared by the
+            candidates; may be negative.
+        first_answer: Empty until the first request is sent. Then contains a future, which is done
+            once the server has answered and stored the images.
     """
 
     messages: tuple[Message, ...] = ()
@@ -66,7 +72,9 @@ class ChatQuestion(EngineQuestion):
     @property
     def image_bytes(self) -> int:
         """Size of the images as sent."""
-        return sum(len(item["image_url"]["url"]) for item in items_of(self.messages) if "image_url" in item)
+        return sum(
+            len(item["image_url"]["url"]) for item in items_of(self.messages) if "image_url" in item
+        )
 
 
 class UnreadableError(EngineError):
@@ -74,11 +82,15 @@ class UnreadableError(EngineError):
 
 
 def chat_question(
-    encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    encoder: QuestionEncoder,
+    messages: Sequence[Message],
+    candidates: Sequence[str],
+    question_id: str,
 ) -> ChatQuestion:
     """Create a question for a server from text and images; raise like `QuestionEncoder.encode`.
 
-    The model's processor also encodes the images: their tokens show whether the server processes them the same way.
+    The model's processor also encodes the images: their tokens show whether the server processes
+    them the same way.
     """
     split = encoder.split(messages, candidates, question_id)
     encoded = encoder.encode(messages, candidates, question_id)
@@ -92,7 +104,8 @@ def chat_question(
         media_of(messages),
         lengths=[encoded.prefix_length],
         can_force=all(
-            (split.prefix + candidate.tokens)[: len(prompt)] == prompt and surplus <= candidate.first
+            (split.prefix + candidate.tokens)[: len(prompt)] == prompt
+            and surplus <= candidate.first
             for candidate in split.candidates
         ),
         messages=tuple(with_items(messages, _with_id)),
@@ -112,8 +125,9 @@ def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
     """Parse the answer to `probe_body`.
 
     Returns:
-        Whether the answer consists of these tokens, with log-probabilities from before they were forced. Also the
-        maximum number of tokens that the server generates; None if it generated all requested ones.
+        Whether the answer consists of these tokens, with log-probabilities from before they were
+        forced. Also the maximum number of tokens that the server generates; None if it generated
+        all requested ones.
 
     Raises:
         UnreadableError: The answer is not a chat completion.
@@ -126,16 +140,21 @@ def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
         highest = max([token.logprob, *tops])
         if highest > _ROUNDING or sum(map(math.exp, tops)) > 1 + _ROUNDING:
             raise EngineError(
-                f"the server returns logits, not log-probabilities ({highest:.4g}); start it without --logprobs-mode"
+                f"the server returns logits, not log-probabilities ({highest:.4g}); "
+                "start it without --logprobs-mode"
             )
     tokens = choice.token_ids or []
     is_forced = (
-        len(tokens) > 1 and tokens == list(forced[: len(tokens)]) and any(token.logprob < 0 for token in content)
+        len(tokens) > 1
+        and tokens == list(forced[: len(tokens)])
+        and any(token.logprob < 0 for token in content)
     )
     return is_forced, len(tokens) if len(tokens) < len(forced) else None
 
 
-def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_stored: bool = False) -> dict[str, Any]:
+def body_of(
+    question: ChatQuestion, request: EngineRequest, model: str, *, is_stored: bool = False
+) -> dict[str, Any]:
     """Return the body of a chat completion.
 
     Args:
@@ -159,14 +178,15 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
 
     Raises:
         UnreadableError: The answer is not a chat completion.
-        EngineError: The server's tokens differ from those of the checkpoint's processor and chat template, or the
-            answer is incomplete.
+        EngineError: The server's tokens differ from those of the checkpoint's processor and chat
+            template, or the answer is incomplete.
     """
     name = f"question {question.question_id}"
     completion = _read(answer, name)
     if completion.prompt_token_ids is None:
         raise EngineError(
-            f"{name}: the server returned no prompt_token_ids; ranking needs vLLM's own server, 0.11 or newer"
+            f"{name}: the server returned no prompt_token_ids; ranking needs vLLM's own "
+            "server, 0.11 or newer"
         )
     (choice, *_) = completion.choices
     if request.takes_prompt_logprobs:
@@ -175,23 +195,32 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
         rows = completion.prompt_logprobs
         if rows is None or len(rows) < len(prompt):
             raise EngineError(
-                f"{name}: the server did not return prompt_logprobs for the whole prompt. vLLM's own server does; "
+                f"{name}: the server did not return prompt_logprobs for the whole prompt. vLLM's "
+                "own server does; "
                 "check whether a proxy drops them"
             )
         tokens = prompt[len(question.prefix) :]
         entries = zip(rows[len(question.prefix) :], tokens, strict=False)
-        return EngineResponse(len(prompt), tokens, [_entry(row, token, name) for row, token in entries])
+        return EngineResponse(
+            len(prompt), tokens, [_entry(row, token, name) for row, token in entries]
+        )
     prompt, forced = _prompt_and_forced(question, request)
     _check_tokens(question, completion.prompt_token_ids, prompt)
     if request.candidate is None:
         return EngineResponse(len(prompt), [], [])
     if choice.token_ids != forced:
-        raise EngineError(f"{name}: the server generated {choice.token_ids} instead of the requested tokens")
+        raise EngineError(
+            f"{name}: the server generated {choice.token_ids} instead of the requested tokens"
+        )
     content = choice.logprobs.content if choice.logprobs else None
     if content is None or len(content) != len(forced):
         raise EngineError(f"{name}: the server returned no logprobs for the generated tokens")
-    scored = [(_finite(token.logprob), _rank(token)) for token in content][max(0, -question.surplus) :]
-    context: list[Token] = [(0.0, 1)] * question.surplus  # tokens of the prompt, which are never scored
+    scored = [(_finite(token.logprob), _rank(token)) for token in content][
+        max(0, -question.surplus) :
+    ]
+    context: list[Token] = [
+        (0.0, 1)
+    ] * question.surplus  # tokens of the prompt, which are never scored
     return EngineResponse(len(prompt), request.forced, context + scored)
 
 
@@ -228,7 +257,9 @@ def _read(answer: str, name: str) -> _Answer:
         completion = _Answer.model_validate_json(answer)
     except ValidationError as error:
         problem = problems_in(error)[0]
-        raise UnreadableError(f"{name}: the server's answer is not a vLLM chat completion: {problem}") from None
+        raise UnreadableError(
+            f"{name}: the server's answer is not a vLLM chat completion: {problem}"
+        ) from None
     if completion.error:
         raise UnreadableError(f"{name}: the server returned an error: {completion.error!s:.300}")
     if not completion.choices:
@@ -250,22 +281,34 @@ def _forced(tokens: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _prompt_and_forced(question: ChatQuestion, request: EngineRequest) -> tuple[list[int], list[int]]:
+def _prompt_and_forced(
+    question: ChatQuestion, request: EngineRequest
+) -> tuple[list[int], list[int]]:
     """Return the tokens of the server's prompt, and the tokens that it must generate after it."""
     tokens = question.prefix + question.candidates[request.candidate or 0].tokens
     start = len(question.prefix) + question.surplus
-    return tokens[:start], tokens[start:] if request.candidate is not None else tokens[start : start + 1]
+    return tokens[:start], tokens[start:] if request.candidate is not None else tokens[
+        start : start + 1
+    ]
 
 
 def _check_tokens(question: ChatQuestion, tokens: list[int], expected: list[int]) -> None:
     if tokens == expected:
         return
     pairs = zip(tokens, expected, strict=False)
-    index = next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(expected)))
+    index = next(
+        (index for index, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(expected))
+    )
     raise EngineError(
-        f"question {question.question_id}: the server's tokens differ from the checkpoint's, starting at token "
-        f"{index + 1}: {tokens[index : index + 3]} instead of {expected[index : index + 3]}. {_REMEDY}"
-        + (", or without score_eos and tasks that score the end of the turn" if question.is_closed else "")
+        f"question {question.question_id}: the server's tokens differ from the checkpoint's, "
+        "starting at token "
+        f"{index + 1}: {tokens[index : index + 3]} instead of {expected[index : index + 3]}. "
+        f"{_REMEDY}"
+        + (
+            ", or without score_eos and tasks that score the end of the turn"
+            if question.is_closed
+            else ""
+        )
     )
 
 
@@ -285,13 +328,21 @@ def _rank(generated: _Generated) -> int:
 
 
 def _with_id(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return an image as sent, with an ID for the server's cache that is derived from its bytes and this run."""
+    """Return an image as sent, with an ID for the server's cache that is derived from its bytes and
+    this run.
+    """
     if item["type"] != "image":
         return [item]
     file = io.BytesIO()
     item["image"].convert("RGB").save(file, "PNG", compress_level=1)  # lossless and fast
     url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    return [{"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}]
+    return [
+        {
+            "type": "image_url",
+            "image_url": {"url": url},
+            "uuid": sha256(_RUN + url.encode()).hexdigest(),
+        }
+    ]
 
 
 def _only_id(item: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,10 +18,12 @@ _MOST = 4096
 class ForcedTokens(AdapterLogitsProcessor):
     """Force the tokens that a request's ``extra_args`` list under `ARGUMENT`, in order.
 
-    An exception in a step would stop the engine for all of its users, so only `validate_params` raises.
+    An exception in a step would stop the engine for all of its users, so only `validate_params`
+    raises.
     """
 
-    # Size of the vocabulary. Unknown without an engine, as in the process of a server that checks requests.
+    # Size of the vocabulary. Unknown without an engine, as in the process of a server that checks
+    # requests.
     _vocabulary: ClassVar[int] = 2**31
 
     def __init__(self, vllm_config: Any, *args: Any) -> None:
@@ -38,7 +40,8 @@ class ForcedTokens(AdapterLogitsProcessor):
         tokens = (sampling_params.extra_args or {}).get(ARGUMENT)
         if tokens is not None and not cls._has_tokens(tokens):
             raise ValueError(
-                f"{ARGUMENT} must be at most {_MOST} token IDs of the model's vocabulary, got {tokens!r:.100}"
+                f"{ARGUMENT} must be at most {_MOST} token IDs of the model's "
+                f"vocabulary, got {tokens!r:.100}"
             )
 
     def is_argmax_invariant(self) -> bool:
@@ -63,4 +66,6 @@ class ForcedTokens(AdapterLogitsProcessor):
     @classmethod
     def _has_tokens(cls, tokens: Any) -> bool:
         is_short = isinstance(tokens, list) and len(tokens) <= _MOST
-        return is_short and all(type(token) is int and 0 <= token < cls._vocabulary for token in tokens)
+        return is_short and all(
+            type(token) is int and 0 <= token < cls._vocabulary for token in tokens
+        )

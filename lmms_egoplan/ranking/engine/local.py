@@ -44,7 +44,8 @@ class LocalEngine:
         config = llm.model_config if hasattr(llm, "model_config") else self._engine.model_config
         if config.logprobs_mode != "raw_logprobs":
             raise RankingError(
-                f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs; remove logprobs_mode"
+                f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs; "
+                "remove logprobs_mode"
             )
         self.limit = config.max_model_len
         self.dtype = str(config.dtype)
@@ -56,7 +57,9 @@ class LocalEngine:
     def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
         """See `Engine`."""
         if request.takes_prompt_logprobs:
-            params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+            params = SamplingParams(
+                temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False
+            )
         else:
             params = SamplingParams(
                 temperature=0.0,
@@ -67,13 +70,16 @@ class LocalEngine:
                 extra_args={ARGUMENT: request.forced},
             )
         self._add(name, question, request.prompt, params)
-        length = 0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
+        length = (
+            0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
+        )
         self._pending[name] = question.question_id, length
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
         """See `Engine`."""
         return [
-            (output.request_id, _response(output, output.outputs[0], length)) for output, length in self._finished()
+            (output.request_id, _response(output, output.outputs[0], length))
+            for output, length in self._finished()
         ]
 
     def replies(
@@ -82,7 +88,8 @@ class LocalEngine:
         """Generate a reply to each context.
 
         Args:
-            contexts: Questions without candidates, whose prefixes end where the reply begins, and how to sample.
+            contexts: Questions without candidates, whose prefixes end where the reply begins, and
+                how to sample.
             in_flight: Maximum number of concurrent contexts.
 
         Yields:
@@ -106,7 +113,9 @@ class LocalEngine:
         finally:
             self.abort(list(self._pending))
 
-    def _add(self, name: str, question: EngineQuestion, tokens: list[int], params: SamplingParams) -> None:
+    def _add(
+        self, name: str, question: EngineQuestion, tokens: list[int], params: SamplingParams
+    ) -> None:
         """Start a request that continues the question's prefix; raise as in `Engine.submit`."""
         prompt: dict[str, Any] = {"prompt_token_ids": tokens}
         if question.media:
@@ -120,10 +129,14 @@ class LocalEngine:
             if match := _TOO_LONG.search(str(error)):
                 extra = len(tokens) - len(question.prefix)
                 check_room(question, int(match[1]) - extra, self.limit)
-            raise RankingError(f"question {question.question_id}: vLLM rejects it: {error}") from error
+            raise RankingError(
+                f"question {question.question_id}: vLLM rejects it: {error}"
+            ) from error
 
     def _finished(self) -> list[tuple[Any, int]]:
-        """Wait for at least one request to end; return vLLM's outputs, each with the length of its candidate."""
+        """Wait for at least one request to end; return vLLM's outputs, each with the length of its
+        candidate.
+        """
         finished: list[tuple[Any, int]] = []
         while not finished:
             with _engine_errors():
@@ -134,7 +147,9 @@ class LocalEngine:
                 question_id, length = self._pending.pop(output.request_id)
                 (completion,) = output.outputs
                 if completion.finish_reason not in ("length", "stop"):
-                    raise EngineError(f"question {question_id}: vLLM ended it early: {completion.finish_reason}")
+                    raise EngineError(
+                        f"question {question_id}: vLLM ended it early: {completion.finish_reason}"
+                    )
                 finished.append((output, length))
         return finished
 
@@ -146,7 +161,9 @@ class LocalEngine:
 
 
 def _watch_engine(client: Any) -> None:
-    """Raise an error in the waiting thread if the engine's process is killed: vLLM 0.32 would wait forever."""
+    """Raise an error in the waiting thread if the engine's process is killed: vLLM 0.32 would wait
+    forever.
+    """
     resources: Any = getattr(client, "resources", None)
     outputs = getattr(client, "outputs_queue", None)
     if not hasattr(resources, "engine_dead") or outputs is None:
@@ -166,7 +183,8 @@ def _engine_errors() -> Iterator[None]:
         yield
     except EngineDeadError as error:
         raise EngineError(
-            "vLLM's engine has died; see its log for the reason. Repeat the command: --use_cache keeps earlier scores"
+            "vLLM's engine has died; see its log for the reason. Repeat the command: "
+            "--use_cache keeps earlier scores"
         ) from error
 
 
@@ -175,5 +193,7 @@ def _response(output: Any, completion: Any, length: int) -> EngineResponse:
     tokens, rows = list(completion.token_ids), completion.logprobs or []
     if output.prompt_logprobs:
         tokens, rows = list(prompt[-length:]), output.prompt_logprobs[-length:]
-    logprobs = [(row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)]
+    logprobs = [
+        (row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)
+    ]
     return EngineResponse(len(prompt), tokens, logprobs)

@@ -25,7 +25,8 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 Question = TypeVar("Question", bound=EngineQuestion)
 
-# Number of concurrent questions. Prefilled contexts must still be cached when their candidates are requested.
+# Number of concurrent questions. Prefilled contexts must still be cached when their candidates are
+# requested.
 IN_FLIGHT = 8
 
 
@@ -37,7 +38,8 @@ class Engine(Protocol[Question]):
         is_float32: Whether the engine computes in float32; False if unknown.
         forces: Whether the engine can generate forced tokens.
         how_to_force: How to enable forced tokens, if the engine cannot generate them.
-        description: Text that distinguishes this engine's responses from those of others with the same weights.
+        description: Text that distinguishes this engine's responses from those of others with the
+            same weights.
     """
 
     limit: int
@@ -47,9 +49,16 @@ class Engine(Protocol[Question]):
     description: str
 
     def to_question(
-        self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+        self,
+        encoder: QuestionEncoder,
+        messages: Sequence[Message],
+        candidates: Sequence[str],
+        question_id: str,
     ) -> Question:
-        """Create a question from text and images. Thread-safe; raises like `QuestionEncoder.encode`."""
+        """Create a question from text and images.
+
+        Thread-safe; raises like `QuestionEncoder.encode`.
+        """
 
     def submit(self, name: str, question: Question, request: EngineRequest) -> None:
         """Start a request.
@@ -81,8 +90,9 @@ class EngineRanker:
         note: Note about the engine for readers of the results.
 
     Attributes:
-        takes_video: Whether the model accepts a clip as a video. This ranker shows its frames as images anyway: vLLM
-            and transformers compute different positions for a video's tokens and the text after them.
+        takes_video: Whether the model accepts a clip as a video. This ranker shows its frames as
+            images anyway: vLLM and transformers compute different positions for a video's tokens
+            and the text after them.
 
     Raises:
         RankingError: The method requires forced tokens, which the engine cannot generate.
@@ -117,11 +127,14 @@ class EngineRanker:
         """The chosen method of each kind of questions."""
         return self._schedule.methods
 
-    def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EngineQuestion:
+    def encode(
+        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    ) -> EngineQuestion:
         """Tokenise a question; the engine processes the images itself. Thread-safe.
 
         Raises:
-            RankingError: As in `QuestionEncoder.split`; also if the content is not text, images or clips.
+            RankingError: As in `QuestionEncoder.split`; also if the content is not text, images or
+                clips.
         """
         converted, has_clips = self._with_images(messages, question_id)
         with self._encoders.borrow() as encoder:
@@ -143,18 +156,25 @@ class EngineRanker:
             tokens, _ = encoder.prompt(converted)
         return EngineQuestion(question_id, tokens, [], media_of(converted), has_clips)
 
-    def _with_images(self, messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
-        """Replace clips by their frames, and warn of the first one; also return whether there are clips."""
+    def _with_images(
+        self, messages: Sequence[Message], question_id: str
+    ) -> tuple[list[Message], bool]:
+        """Replace clips by their frames, and warn of the first one; also return whether there are
+        clips.
+        """
         converted, has_clips = _clips_as_images(messages, question_id)
         if has_clips and not self._has_warned_of_clips.is_set():
             self._has_warned_of_clips.set()
             logger.warning(
-                "Clips are shown as images: vLLM and transformers compute different positions for videos. Compare "
+                "Clips are shown as images: vLLM and transformers compute different positions for "
+                "videos. Compare "
                 "these results only with those of models that see the same images, not videos"
             )
         return converted, has_clips
 
-    def scores(self, questions: Iterable[EngineQuestion]) -> Generator[list[CandidateScore], None, None]:
+    def scores(
+        self, questions: Iterable[EngineQuestion]
+    ) -> Generator[list[CandidateScore], None, None]:
         """Yield the candidates' scores of each question, in order.
 
         Raises:
@@ -177,7 +197,11 @@ class EngineRanker:
 
         try:
             while next_question is not None or number > first:
-                while next_question is not None and number - first < self._in_flight and not _failed(done):
+                while (
+                    next_question is not None
+                    and number - first < self._in_flight
+                    and not _failed(done)
+                ):
                     if not self._schedule.may_open(next_question):
                         break
                     try:
@@ -219,14 +243,19 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
     kinds = {item["type"] for item in items_of(messages)}
     if unknown := kinds - {"image", "text", "video"}:
         raise RankingError(
-            f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine accepts only text, "
+            f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine "
+            "accepts only text, "
             "images and clips"
         )
     return with_items(messages, _frames), "video" in kinds
 
 
 def _frames(item: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"type": "image", "image": frame} for frame in item["video"]] if item["type"] == "video" else [item]
+    return (
+        [{"type": "image", "image": frame} for frame in item["video"]]
+        if item["type"] == "video"
+        else [item]
+    )
 
 
 def _failed(done: dict[int, Any]) -> bool:

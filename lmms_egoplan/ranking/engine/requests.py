@@ -1,4 +1,7 @@
-"""Create an engine's requests for one question, and compute scores from its log-probabilities. Needs no engine."""
+"""Create an engine's requests for one question, and compute scores from its log-probabilities.
+
+Needs no engine.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +28,10 @@ class EngineError(RankingError):
 
 
 class NotForcedError(EngineError):
-    """An engine does not generate the forced tokens. It may still return the log-probabilities of a prompt."""
+    """An engine does not generate the forced tokens.
+
+    It may still return the log-probabilities of a prompt.
+    """
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,14 @@ class EngineQuestion:
 
     Attributes:
         question_id: ID for error messages.
-        prefix: Token IDs of the shared context, with placeholders for the media. For a server, each placeholder is
-            repeated as often as the medium has tokens.
+        prefix: Token IDs of the shared context, with placeholders for the media. For a server, each
+            placeholder is repeated as often as the medium has tokens.
         candidates: The candidates, in the caller's order; none if a reply is generated.
         media: The media of each kind, such as ``image``, in order.
         has_clips: Whether some images are the frames of clips.
         can_force: Whether the engine can generate these candidates.
-        lengths: Length of the context in tokens, with its media, from each answer of the engine, the first one first.
+        lengths: Length of the context in tokens, with its media, from each answer of the engine,
+            the first one first.
     """
 
     question_id: str
@@ -59,11 +66,15 @@ class EngineQuestion:
     @property
     def kind(self) -> str:
         """The media: ``image``, ``image (clips as images)`` or ``text``."""
-        return (" and ".join(sorted(self.media)) or "text") + (" (clips as images)" if self.has_clips else "")
+        return (" and ".join(sorted(self.media)) or "text") + (
+            " (clips as images)" if self.has_clips else ""
+        )
 
     @property
     def longest_candidate(self) -> int:
-        """Length of the longest candidate, in tokens; without candidates 1, the first token of a reply."""
+        """Length of the longest candidate, in tokens; without candidates 1, the first token of a
+        reply.
+        """
         return max((len(candidate.tokens) for candidate in self.candidates), default=1)
 
 
@@ -74,7 +85,8 @@ class EngineRequest(NamedTuple):
         prompt: Token IDs, starting with the question's prefix.
         forced: Tokens to generate; empty if only the prompt is scored.
         candidate: Index of the candidate; None for the context.
-        takes_prompt_logprobs: Whether to return log-probabilities of the prompt instead of the generated tokens.
+        takes_prompt_logprobs: Whether to return log-probabilities of the prompt instead of the
+            generated tokens.
     """
 
     prompt: list[int]
@@ -105,34 +117,56 @@ def ranking_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     if str(arguments.get("enable_prefix_caching", True)).lower() in ("false", "0"):
         raise RankingError(
-            "enable_prefix_caching=False: ranking needs the prefix cache, in which candidates share a context; remove "
+            "enable_prefix_caching=False: ranking needs the prefix cache, in which candidates "
+            "share a context; remove "
             "this argument"
         )
     processors = arguments.get("logits_processors") or []
     user_processors = [processors] if isinstance(processors, str) else [*processors]
-    return {**arguments, "enable_prefix_caching": True, "logits_processors": [*user_processors, PROCESSOR]}
+    return {
+        **arguments,
+        "enable_prefix_caching": True,
+        "logits_processors": [*user_processors, PROCESSOR],
+    }
 
 
 def token_question(
-    encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
+    encoder: QuestionEncoder,
+    messages: Sequence[Message],
+    candidates: Sequence[str],
+    question_id: str,
 ) -> EngineQuestion:
-    """Create a question for an engine that accepts tokens and images; raise like `QuestionEncoder.split`."""
+    """Create a question for an engine that accepts tokens and images; raise like
+    `QuestionEncoder.split`.
+    """
     split = encoder.split(messages, candidates, question_id)
     return EngineQuestion(question_id, split.prefix, split.candidates, media_of(messages))
 
 
 def items_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the content items of a conversation, without messages that are plain text."""
-    return [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
+    return [
+        item
+        for message in messages
+        if not isinstance(message["content"], str)
+        for item in message["content"]
+    ]
 
 
-def with_items(messages: Sequence[Message], convert: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> list[Message]:
-    """Return a conversation with each content item replaced by the items that `convert` returns for it."""
+def with_items(
+    messages: Sequence[Message], convert: Callable[[dict[str, Any]], list[dict[str, Any]]]
+) -> list[Message]:
+    """Return a conversation with each content item replaced by the items that `convert` returns for
+    it.
+    """
 
     def converted(message: Message) -> Message:
         return message | {"content": [new for item in items_of([message]) for new in convert(item)]}
 
-    return [message if isinstance(message["content"], str) else converted(message) for message in messages]
+    return [
+        message if isinstance(message["content"], str) else converted(message)
+        for message in messages
+    ]
 
 
 def media_of(messages: Sequence[Message]) -> dict[str, list[Any]]:
@@ -157,12 +191,16 @@ def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequ
     return [
         EngineRequest(question.prefix, candidate.tokens, index)
         if method == FORCED
-        else EngineRequest(question.prefix + candidate.tokens, [], index, takes_prompt_logprobs=True)
+        else EngineRequest(
+            question.prefix + candidate.tokens, [], index, takes_prompt_logprobs=True
+        )
         for index, candidate in enumerate(question.candidates)
     ]
 
 
-def fold(question: EngineQuestion, request: EngineRequest, response: EngineResponse) -> CandidateScore:
+def fold(
+    question: EngineQuestion, request: EngineRequest, response: EngineResponse
+) -> CandidateScore:
     """Score a request's candidate.
 
     Raises:
@@ -172,21 +210,25 @@ def fold(question: EngineQuestion, request: EngineRequest, response: EngineRespo
     candidate = question.candidates[request.candidate]
     if response.tokens != candidate.tokens or len(response.logprobs) != len(response.tokens):
         raise EngineError(
-            f"question {question.question_id}: for candidate {request.candidate}, the engine scored the tokens "
+            f"question {question.question_id}: for candidate {request.candidate}, the engine "
+            "scored the tokens "
             f"{response.tokens} instead of {candidate.tokens}"
         )
     scored = response.logprobs[candidate.first :]
     if any(logprob > 0 or logprob != logprob for logprob, _ in scored):
         raise EngineError(
-            f"question {question.question_id}: the engine returned impossible log-probabilities: {scored}"
+            f"question {question.question_id}: the engine returned impossible "
+            f"log-probabilities: {scored}"
         )
     return CandidateScore(
-        token_logprobs=tuple(logprob for logprob, _ in scored), is_greedy=all(rank == 1 for _, rank in scored)
+        token_logprobs=tuple(logprob for logprob, _ in scored),
+        is_greedy=all(rank == 1 for _, rank in scored),
     )
 
 
 def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None:
-    """Raise `ContextTooLongError` if the context, media included, and its longest candidate exceed the engine's limit.
+    """Raise `ContextTooLongError` if the context, media included, and its longest candidate exceed
+    the engine's limit.
 
     Args:
         question: The question.
@@ -195,4 +237,6 @@ def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None
     """
     longest = question.longest_candidate
     if prompt_length + longest > limit:
-        raise too_long(question.question_id, prompt_length, longest, f"the engine's max_model_len is {limit}")
+        raise too_long(
+            question.question_id, prompt_length, longest, f"the engine's max_model_len is {limit}"
+        )

@@ -25,7 +25,10 @@ from lmms_egoplan.ranking.scores import CandidateScore, differences, lead
 AUTO = "auto"
 METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
 
-REMEDY = "Repeat the run with --model_args ...,method=prompt_logprobs, which runs a separate prefill per candidate"
+REMEDY = (
+    "Repeat the run with --model_args ...,method=prompt_logprobs, which runs a separate "
+    "prefill per candidate"
+)
 
 
 @dataclass
@@ -59,37 +62,44 @@ class _Open:
 
     def is_complete(self) -> bool:
         """Return whether every method has scored all candidates."""
-        return all(len(self.scores.get(name, ())) == len(self.question.candidates) for name in self.methods)
+        return all(
+            len(self.scores.get(name, ())) == len(self.question.candidates) for name in self.methods
+        )
 
 
 class Schedule:
     """Plan the requests of questions, and choose the method that ranks them.
 
-    With forced tokens, the candidates of a question share its context. With log-probabilities of the prompt, every
-    candidate needs a separate pass over the context. With ``auto``, the first question of each kind of media is ranked
-    by both methods, before any other question of its kind. If the mean losses agree, the whole kind is ranked with
-    forced tokens. Audits then compare both methods on the 2nd, 4th, 8th, ..., 512th question, and on one in 512 after
-    these, selected by a hash. Audits never change scores.
+    With forced tokens, the candidates of a question share its context. With log-probabilities of
+    the prompt, every candidate needs a separate pass over the context. With ``auto``, the first
+    question of each kind of media is ranked by both methods, before any other question of its kind.
+    If the mean losses agree, the whole kind is ranked with forced tokens. Audits then compare both
+    methods on the 2nd, 4th, 8th, ..., 512th question, and on one in 512 after these, selected by a
+    hash. Audits never change scores.
 
     Args:
         method: One of `METHODS`.
         limit: The engine's ``max_model_len``.
         note: Note about the engine for readers of the results.
-        is_float32: Whether the engine is known to compute in float32. If so, mean losses may differ by 1e-4 nats. With
-            ``auto``, a question is then ranked by the prompt's log-probabilities if the two best losses differ by less
-            than twice that. If it is false, mean losses may differ by 1e-2 nats when the method is chosen, and by 2e-2
-            in an audit.
+        is_float32: Whether the engine is known to compute in float32. If so, mean losses may differ
+            by 1e-4 nats. With ``auto``, a question is then ranked by the prompt's log-probabilities
+            if the two best losses differ by less than twice that. If it is false, mean losses may
+            differ by 1e-2 nats when the method is chosen, and by 2e-2 in an audit.
 
     Raises:
         ValueError: The method is unknown.
     """
 
-    def __init__(self, method: str, limit: int, *, note: str | None = None, is_float32: bool = False) -> None:
+    def __init__(
+        self, method: str, limit: int, *, note: str | None = None, is_float32: bool = False
+    ) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method}: must be one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method
         self._limit = limit
-        self._settling_tolerance, self._audit_tolerance = (1e-4, 1e-4) if is_float32 else (1e-2, 2e-2)
+        self._settling_tolerance, self._audit_tolerance = (
+            (1e-4, 1e-4) if is_float32 else (1e-2, 2e-2)
+        )
         self._note, self._is_float32 = note, is_float32
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
@@ -106,7 +116,9 @@ class Schedule:
             self._method = PROMPT_LOGPROBS
 
     def may_open(self, question: EngineQuestion) -> bool:
-        """Return whether the question can start: its kind has a method, or this question will decide it."""
+        """Return whether the question can start: its kind has a method, or this question will
+        decide it.
+        """
         return not self._kind(question).is_settling
 
     def open(self, number: int, question: EngineQuestion) -> list[EngineRequest]:
@@ -121,8 +133,10 @@ class Schedule:
         if not question.can_force:
             if self._method == FORCED:
                 raise RankingError(
-                    f"question {question.question_id}: method=forced: the tokens at the end of the context differ from "
-                    "those before an answer, or the server generates fewer tokens than a candidate has. Remove method, "
+                    f"question {question.question_id}: method=forced: the tokens at the end of "
+                    "the context differ from "
+                    "those before an answer, or the server generates fewer tokens than a "
+                    "candidate has. Remove method, "
                     "or set method=prompt_logprobs"
                 )
             self._open[number] = _Open(question, [PROMPT_LOGPROBS])
@@ -141,7 +155,8 @@ class Schedule:
     def receive(
         self, number: int, request: EngineRequest, response: EngineResponse
     ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
-        """Return the next requests after a response, and the question's scores if it was the last response.
+        """Return the next requests after a response, and the question's scores if it was the last
+        response.
 
         Raises:
             ContextTooLongError, EngineError: As in `check_room` and `fold`.
@@ -151,10 +166,18 @@ class Schedule:
         question = state.question
         if request.candidate is None:
             check_room(question, response.prompt_length, self._limit)
-            return [request for method in state.methods for request in candidate_requests(question, method)], None
+            return [
+                request
+                for method in state.methods
+                for request in candidate_requests(question, method)
+            ], None
         method = PROMPT_LOGPROBS if request.takes_prompt_logprobs else FORCED
         state.scores.setdefault(method, {})[request.candidate] = fold(question, request, response)
-        if state.is_complete() and state.methods == [FORCED] and self._takes_prompts(state.scores[FORCED].values()):
+        if (
+            state.is_complete()
+            and state.methods == [FORCED]
+            and self._takes_prompts(state.scores[FORCED].values())
+        ):
             state.methods.append(PROMPT_LOGPROBS)
             return candidate_requests(question, PROMPT_LOGPROBS), None
         return [], self._finished(number)
@@ -171,7 +194,10 @@ class Schedule:
             raise error
         state = self._open[number]
         if not self._fell_back:
-            logger.warning(f"{error}. Such questions are ranked by prompt_logprobs, with a prefill per candidate")
+            logger.warning(
+                f"{error}. Such questions are ranked by prompt_logprobs, with a prefill "
+                "per candidate"
+            )
         self._fell_back = True
         self._kind(state.question).is_settling = False
         is_planned = request.candidate is not None and PROMPT_LOGPROBS in state.methods
@@ -201,17 +227,22 @@ class Schedule:
             if not difference <= self._settling_tolerance:
                 kind.method = PROMPT_LOGPROBS
                 logger.warning(
-                    f"Forced tokens are not exact for this model ({question.kind}: mean losses differ by "
+                    f"Forced tokens are not exact for this model ({question.kind}: mean losses "
+                    "differ by "
                     f"{difference:.2g} nats), so every candidate gets a separate prefill"
                 )
-                return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
+                return self._with_use(
+                    reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,))
+                )
             kind.method = FORCED
         elif not difference <= self._audit_tolerance:
             self.exclude([FORCED])
             objection = f"mean losses differ by {difference:.2g} nats"
             raise PathError([FORCED], question.kind, objection, question.question_id, REMEDY)
         if self._takes_prompts(forced):
-            return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, audit=difference))
+            return self._with_use(
+                reference, PathUse(PROMPT_LOGPROBS, question.kind, audit=difference)
+            )
         return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
 
     def _takes_prompts(self, forced: Iterable[CandidateScore]) -> bool:

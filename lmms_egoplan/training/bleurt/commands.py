@@ -21,30 +21,39 @@ def train(
     activities: Splits,
     encoder: Annotated[str, typer.Option(help=_TEXTS["train_encoder"])],
     out: Annotated[Path, _OUT],
-    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")] = 70,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")
+    ] = 70,
     learning_rate: Annotated[float | None, typer.Option(help=_TEXTS["train_learning_rate"])] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
-    max_length: Annotated[int, typer.Option(min=8, help="Tokens per pair. The longer plan is cut first.")] = 512,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for weights, pairs, their order and dropout.")] = 0,
+    max_length: Annotated[
+        int, typer.Option(min=8, help="Tokens per pair. The longer plan is cut first.")
+    ] = 512,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed for weights, pairs, their order and dropout.")
+    ] = 0,
     positives: Annotated[Positives, typer.Option(help=_TEXTS["train_positives"])] = "mixed",
     shuffled: Annotated[Shuffled, typer.Option(help=_TEXTS["train_shuffled"])] = "activity",
 ) -> None:
     """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 
-    The output folder contains the classifier, its scores and its model card. Without --out, the classifier is stored
-    with the prepared data, and judges all plans from then on.
+    The output folder contains the classifier, its scores and its model card. Without --out, the
+    classifier is stored with the prepared data, and judges all plans from then on.
 
-    Uses a GPU if available. To resume an interrupted run after its last complete epoch, repeat the command.
+    Uses a GPU if available. To resume an interrupted run after its last complete epoch, repeat the
+    command.
 
-    Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
-    --out classifier`
+    Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder
+    Elron/bleurt-large-512 --out classifier`
     """
     from lmms_egoplan.training.bleurt.training import train_bleurt
 
     if learning_rate is not None and not 0 < learning_rate < 1:
         raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
     recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
-    scores = train_bleurt(plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True))
+    scores = train_bleurt(
+        plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True)
+    )
     typer.echo(_summary(scores))
     typer.echo(f"Written to {out}")
 
@@ -56,4 +65,6 @@ def _summary(scores: dict[str, Any]) -> str:
         for model, values in scores["val"].items()
     ]
     epochs, train = scores["settings"]["epochs"], scores["train"]["accuracy"]
-    return f"Best epoch {scores['best_epoch']} of {epochs}. Train {train:.1%}. Val: {', '.join(parts)}"
+    return (
+        f"Best epoch {scores['best_epoch']} of {epochs}. Train {train:.1%}. Val: {', '.join(parts)}"
+    )

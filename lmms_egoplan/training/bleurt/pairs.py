@@ -29,11 +29,12 @@ class Recipe:
         batch_size: Pairs per update.
         max_length: Tokens per pair; no more than the encoder's positions.
         seed: Random seed for the head's weights, the pairs, their order and dropout.
-        positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to
-            form positive sentence pairs". ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan".
-            Sec. 4.2.2 has both sentences.
-        shuffled: Source of the gold plans that are shuffled for negative pairs: all training instances of the same
-            ``activity`` ("randomly shuffled gold plan with same activity"), or only the same ``instance``.
+        positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct
+            plans are mixed to form positive sentence pairs". ``gold-first`` puts a gold plan first,
+            since "x is a sentence for gold plan". Sec. 4.2.2 has both sentences.
+        shuffled: Source of the gold plans that are shuffled for negative pairs: all training
+            instances of the same ``activity`` ("randomly shuffled gold plan with same activity"),
+            or only the same ``instance``.
     """
 
     epochs: int = 70
@@ -48,29 +49,37 @@ class Recipe:
 class TrainingPairs:
     """Training instances. Each gives one pair per epoch (sec. 4.2.2).
 
-    - With probability 0.3: a positive pair of two different plans. They come from the gold plans and both models'
-      correct plans. With `Recipe.positives` ``gold-first``, the first is a gold plan.
+    - With probability 0.3: a positive pair of two different plans. They come from the gold plans
+      and both models' correct plans. With `Recipe.positives` ``gold-first``, the first is a gold
+      plan.
     - With probability 0.5: a gold plan with a wrong plan.
-    - Otherwise: a gold plan with a shuffled one. Its steps are those of a gold plan of the same activity or instance
-      (`Recipe.shuffled`). Their order differs from all of these gold plans and from the instance's correct plans.
+    - Otherwise: a gold plan with a shuffled one. Its steps are those of a gold plan of the same
+      activity or instance (`Recipe.shuffled`). Their order differs from all of these gold plans and
+      from the instance's correct plans.
 
-    If an instance lacks a kind, the first available one of wrong, shuffled and positive replaces it. Equal plans count
-    once. A draw depends on the seed, the epoch and the instance. Plans shuffled within an activity also depend on the
-    activity's other instances.
+    If an instance lacks a kind, the first available one of wrong, shuffled and positive replaces
+    it. Equal plans count once. A draw depends on the seed, the epoch and the instance. Plans
+    shuffled within an activity also depend on the activity's other instances.
 
-    An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
+    An activity is a name and a setting: the paper's 153 activities are 100 normal and 53
+    counterfactual ones.
 
     Attributes:
-        without_pair: IDs of the skipped instances, which allow no pair: they have one plan, whose steps are all equal.
+        without_pair: IDs of the skipped instances, which allow no pair: they have one plan, whose
+            steps are all equal.
     """
 
     def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
         pools: dict[Hashable, list[_Steps]] = {}
         for instance in instances:
             pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, instance.golds))
-        if recipe.shuffled == "activity":  # Make the draws independent of the order of instances in the file.
+        if (
+            recipe.shuffled == "activity"
+        ):  # Make the draws independent of the order of instances in the file.
             pools = {key: sorted(set(pool)) for key, pool in pools.items()}
-        sources = [_Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances]
+        sources = [
+            _Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances
+        ]
         self._sources = [source for source in sources if source.kinds]
         self._seed = recipe.seed
         self.without_pair = [source.id for source in sources if not source.kinds]
@@ -80,7 +89,10 @@ class TrainingPairs:
 
     def epoch(self, epoch: int) -> list[PlanPair]:
         """Return an epoch's pairs in the order of the instances. Epochs are counted from 0."""
-        return [source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}")) for source in self._sources]
+        return [
+            source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}"))
+            for source in self._sources
+        ]
 
 
 class _Plans:
@@ -101,12 +113,16 @@ class _Plans:
         self._in_order = {*pool, *map(_steps, correct)}
         self._sequences = [steps for steps in pool if self._can_be_shuffled(steps)]
         is_available = (len(self._correct) > 1, bool(self._wrong), bool(self._sequences))
-        self.kinds = {kind for kind, available in zip(_KINDS, is_available, strict=True) if available}
+        self.kinds = {
+            kind for kind, available in zip(_KINDS, is_available, strict=True) if available
+        }
 
     def draw(self, generator: random.Random) -> PlanPair:
         number = generator.random()
         first = 0 if number < POSITIVE_SHARE else 1 if number < POSITIVE_SHARE + WRONG_SHARE else 2
-        kind = next(kind for kind in (_KINDS[first], "wrong", "shuffled", "positive") if kind in self.kinds)
+        kind = next(
+            kind for kind in (_KINDS[first], "wrong", "shuffled", "positive") if kind in self.kinds
+        )
         if kind == "positive":
             gold, candidate = self._positive(generator)
         elif kind == "wrong":
@@ -136,7 +152,11 @@ class _Plans:
 
 def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:
     """Return the key of the instances that share gold plans for shuffling."""
-    return (instance.id.activity, instance.id.setting) if recipe.shuffled == "activity" else instance.id
+    return (
+        (instance.id.activity, instance.id.setting)
+        if recipe.shuffled == "activity"
+        else instance.id
+    )
 
 
 def _steps(plan: str) -> _Steps:

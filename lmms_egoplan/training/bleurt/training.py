@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers import (
+    EvalPrediction,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
+)
 
 from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
@@ -26,17 +32,23 @@ ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "wal
 _HEAD = {"plan_head.weight", "plan_head.bias"}
 
 
-def new_model(encoder: str, max_length: int, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
-    """Add a head to an encoder, and an embedding for each of `ACTION_TOKENS`. Their weights depend on the seed.
+def new_model(
+    encoder: str, max_length: int, seed: int
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
+    """Add a head to an encoder, and an embedding for each of `ACTION_TOKENS`.
+
+    Their weights depend on the seed.
 
     Args:
-        encoder: Name on the hub, such as ``Elron/bleurt-base-128``, or folder of a BERT-type checkpoint.
+        encoder: Name on the hub, such as ``Elron/bleurt-base-128``, or folder of a BERT-type
+            checkpoint.
         max_length: Maximum number of tokens per pair.
         seed: Random seed for the new weights.
 
     Returns:
-        The encoder with its untrained head, whose config has ``max_pair_length``: the requested number, limited by the
-        encoder's positions. Also its tokenizer, and a digest of the encoder's weights and tokenizer.
+        The encoder with its untrained head, whose config has ``max_pair_length``: the requested
+        number, limited by the encoder's positions. Also its tokenizer, and a digest of the
+        encoder's weights and tokenizer.
 
     Raises:
         LmmsEgoplanError: The checkpoint is missing, incomplete or of another type.
@@ -44,7 +56,9 @@ def new_model(encoder: str, max_length: int, seed: int) -> tuple[PreTrainedModel
     try:
         config = transformers.AutoConfig.from_pretrained(encoder)
         if config.model_type != "bert":
-            raise LmmsEgoplanError(f"{encoder}: expected an encoder of the type bert, found {config.model_type}")
+            raise LmmsEgoplanError(
+                f"{encoder}: expected an encoder of the type bert, found {config.model_type}"
+            )
         config.max_pair_length = min(max_length, config.max_position_embeddings)
         tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
         transformers.set_seed(seed)
@@ -53,16 +67,25 @@ def new_model(encoder: str, max_length: int, seed: int) -> tuple[PreTrainedModel
         raise
     except Exception as error:  # raised by the loaders of many file formats
         raise LmmsEgoplanError(
-            f"{encoder}: cannot load a BERT-type checkpoint: {error}\nWithout a network, download it elsewhere "
+            f"{encoder}: cannot load a BERT-type checkpoint: {error}\nWithout a network, download "
+            "it elsewhere "
             "(`hf download NAME --local-dir DIR`) and pass the folder: --encoder DIR"
         ) from error
     if lacking != _HEAD:
-        flaw = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is already a plan classifier"
-        raise LmmsEgoplanError(f"{encoder}: {flaw}; use a checkpoint with exactly the weights of a BERT encoder")
+        flaw = (
+            f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}"
+            if lacking
+            else "is already a plan classifier"
+        )
+        raise LmmsEgoplanError(
+            f"{encoder}: {flaw}; use a checkpoint with exactly the weights of a BERT encoder"
+        )
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     for name, weights in sorted(model.bert.state_dict().items()):
         digest.update(name.encode() + weights.numpy().tobytes())
-    tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
+    tokenizer.add_special_tokens(
+        {"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False
+    )
     if len(tokenizer) > config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     return model, tokenizer, digest.hexdigest()
@@ -73,11 +96,17 @@ _LARGE = 1024
 
 
 def train_bleurt(
-    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, notify: Callable[[str], None]
+    plans: Path,
+    activities: Path,
+    encoder: str,
+    out: Path,
+    recipe: Recipe,
+    notify: Callable[[str], None],
 ) -> dict[str, Any]:
     """Train a classifier. Write the epoch that is best on val, with its scores and a model card.
 
-    An interrupted run resumes after its last epoch and gives the same result. A finished run is not repeated.
+    An interrupted run resumes after its last epoch and gives the same result. A finished run is not
+    repeated.
 
     Args:
         plans: File for `read_labelled_plans`.
@@ -96,14 +125,16 @@ def train_bleurt(
         - ``train``: scores on the first epoch's pairs
         - ``val``: scores on val by model
         - ``val_accuracy``: accuracy over both models
-        - ``history``: ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of every epoch
+        - ``history``: ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of
+          every epoch
         - ``seconds``: time of all epochs, without work lost in an interruption
 
         Scores are as in `SourceScores`.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read or is invalid, the encoder or data is unusable, the folder belongs to
-            another run, there is more than one GPU or process, or training diverges.
+        LmmsEgoplanError: A file cannot be read or is invalid, the encoder or data is unusable, the
+            folder belongs to another run, there is more than one GPU or process, or training
+            diverges.
         OSError: The folder cannot be written.
     """
     train, val, counts = _read(plans, activities, recipe)
@@ -114,16 +145,27 @@ def train_bleurt(
     model, tokenizer, digest = new_model(encoder, recipe.max_length, recipe.seed)
     max_length = model.config.max_pair_length
     if max_length < recipe.max_length:
-        notify(f"Pairs are cut to {max_length} tokens instead of {recipe.max_length}, the encoder's maximum")
+        notify(
+            f"Pairs are cut to {max_length} tokens instead of {recipe.max_length}, the "
+            "encoder's maximum"
+        )
     learning_rate = recipe.learning_rate or paper_learning_rate(model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=max_length)
-    contents = {"plans": file_digest(plans), "activities": file_digest(activities), "encoder": digest}
-    folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
+    contents = {
+        "plans": file_digest(plans),
+        "activities": file_digest(activities),
+        "encoder": digest,
+    }
+    folder = RunFolder(
+        out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()}
+    )
     scores = folder.scores()
     if scores is not None:
         notify(f"{out}: this run is already finished")
         return scores
-    model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled, "encoder": _short(encoder)})
+    model.config.update(
+        {"positives": recipe.positives, "shuffled": recipe.shuffled, "encoder": _short(encoder)}
+    )
     last, seconds = folder.last_checkpoint()
     if last is not None:
         notify(f"Resuming from {last}")
@@ -144,7 +186,12 @@ def train_bleurt(
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = bleurt.load_model(folder.checkpoint(best))
     scores = {
-        "settings": {"encoder": encoder, **asdict(recipe), "device": arguments.device.type, "bf16": arguments.bf16},
+        "settings": {
+            "encoder": encoder,
+            **asdict(recipe),
+            "device": arguments.device.type,
+            "bf16": arguments.bf16,
+        },
         "data": counts,
         "best_epoch": best * recipe.epochs // trainer.state.max_steps,
         **_scores(bleurt.PlanClassifier(model, tokenizer), train.epoch(0), val),
@@ -163,14 +210,18 @@ def _short(encoder: str) -> str:
     return "/".join(Path(encoder).absolute().parts[-2:] if Path(encoder).is_dir() else [encoder])
 
 
-def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:
+def _read(
+    plans: Path, activities: Path, recipe: Recipe
+) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:
     """Read the training instances and the labelled pairs of val, and count both."""
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (bleurt.in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), bleurt.labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
-            raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} according to {activities}")
+            raise LmmsEgoplanError(
+                f"{plans}: no usable instances of the split {split} according to {activities}"
+            )
     counts = {
         "train_instances": len(train),
         "without_pair": pairs.without_pair,
@@ -188,13 +239,17 @@ def _scores(
     on_train, on_val = verdicts[: len(train)], verdicts[len(train) :]
     return {
         "train": asdict(bleurt.score_verdicts([pair.correct for pair in train], on_train)),
-        "val": {model: asdict(scores) for model, scores in bleurt.score_by_source(val, on_val).items()},
+        "val": {
+            model: asdict(scores) for model, scores in bleurt.score_by_source(val, on_val).items()
+        },
         "val_accuracy": bleurt.score_verdicts([pair.correct for pair in val], on_val).accuracy,
     }
 
 
 def paper_learning_rate(hidden_size: int) -> float:
-    """Return 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6 (BLEURT-base)."""
+    """Return 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6
+    (BLEURT-base).
+    """
     return 5e-6 if hidden_size >= _LARGE else 1e-6
 
 
@@ -212,14 +267,21 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> TrainingArguments:
         **module_yaml(__file__),
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
-        raise LmmsEgoplanError("training uses one GPU in one process; choose a GPU: CUDA_VISIBLE_DEVICES=0")
+        raise LmmsEgoplanError(
+            "training uses one GPU in one process; choose a GPU: CUDA_VISIBLE_DEVICES=0"
+        )
     return arguments
 
 
 class _Pairs:
-    """A dataset of pairs, encoded on demand. `pairs` may be replaced by the same number of other pairs."""
+    """A dataset of pairs, encoded on demand.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[bleurt.PlanPair]) -> None:
+    `pairs` may be replaced by the same number of other pairs.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[bleurt.PlanPair]
+    ) -> None:
         self.pairs = pairs
         self._tokenizer, self._max_length = tokenizer, max_length
 
@@ -232,12 +294,18 @@ class _Pairs:
         return tokens | {"labels": int(pair.correct)}
 
 
-def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float) -> transformers.TrainerCallback:
+def _epochs(
+    folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float
+) -> transformers.TrainerCallback:
     class Epochs(transformers.TrainerCallback):
-        """Set the pairs of each epoch, derived from the number of updates, and mark checkpoints as complete."""
+        """Set the pairs of each epoch, derived from the number of updates, and mark checkpoints as
+        complete.
+        """
 
         def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
-            dataset.pairs = train.epoch(state.global_step * int(args.num_train_epochs) // state.max_steps)
+            dataset.pairs = train.epoch(
+                state.global_step * int(args.num_train_epochs) // state.max_steps
+            )
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
@@ -247,12 +315,16 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: flo
 
 def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
     if not np.isfinite(prediction.predictions).all():
-        raise LmmsEgoplanError("training has diverged (NaN); delete --out and train with a smaller --learning-rate")
+        raise LmmsEgoplanError(
+            "training has diverged (NaN); delete --out and train with a smaller --learning-rate"
+        )
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
 def _history(trainer: Trainer) -> list[dict[str, float]]:
-    """Merge the Trainer's separate log entries for training and evaluation into one entry per epoch."""
+    """Merge the Trainer's separate log entries for training and evaluation into one entry per
+    epoch.
+    """
     epochs: dict[int, dict[str, float]] = {}
     names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
     for entry in trainer.state.log_history:

@@ -15,7 +15,8 @@ from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
 
-# The first question omits the goal: with it, a trial model guessed from the words and hardly used the images.
+# The first question omits the goal: with it, a trial model guessed from the words and hardly used
+# the images.
 QUESTION = "What was done?"
 PROGRESS_QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
@@ -45,7 +46,10 @@ class Captioned(NamedTuple):
 
 
 def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
-    """Draw at most `num_frames` frames, evenly spaced over all steps so far. The last one shows the moment."""
+    """Draw at most `num_frames` frames, evenly spaced over all steps so far.
+
+    The last one shows the moment.
+    """
     procedure = generator.choice([*procedures()])
     world = vary(procedure, generator, is_other_room=generator.random() < 0.5)
     following = generator.randrange(len(procedure.steps))
@@ -56,13 +60,17 @@ def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
     return Captioned([world.frame(number) for number in numbers], procedure.goal, text)
 
 
-def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int) -> None:
-    """Write a checkpoint with about 300,000 parameters, all trained on captions of random worlds, each seen once.
+def train_on_captions(
+    folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int
+) -> None:
+    """Write a checkpoint with about 300,000 parameters, all trained on captions of random worlds,
+    each seen once.
 
     Args:
         folder: Folder of the checkpoint.
         texts: Texts that the tokenizer learns, in addition to the captions.
-        updates: Number of updates with 64 captions of one frame, then with 16 captions of up to eight frames.
+        updates: Number of updates with 64 captions of one frame, then with 16 captions of up to
+            eight frames.
         seed: Random seed for weights and worlds.
     """
     from transformers import CLIPImageProcessor, Trainer, TrainingArguments, set_seed
@@ -76,11 +84,15 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     images = CLIPImageProcessor(size=size, do_center_crop=False)
     steps = (step for procedure in procedures() for step in procedure.steps)
     words = [QUESTION, PROGRESS_QUESTION, NOTHING, *steps, *texts]
-    processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
+    processor = llava_processor(
+        images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH
+    )
     model = llava(processor, _SIDE, _VISION)
     model.config.vision_feature_layer = -1  # LLaVA-1.5 skips the last of many layers.
     stages = ((64, 3e-3, 1, QUESTION), (16, 1.5e-3, _FRAMES, PROGRESS_QUESTION))
-    for max_steps, (batch_size, learning_rate, most_frames, question) in zip(updates, stages, strict=True):
+    for max_steps, (batch_size, learning_rate, most_frames, question) in zip(
+        updates, stages, strict=True
+    ):
         arguments = TrainingArguments(
             output_dir=str(folder),
             max_steps=max_steps,
@@ -91,19 +103,31 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
             **module_yaml(__file__),
         )
         collate = partial(_collate, processor, question, (1, most_frames), seed)
-        Trainer(model, arguments, train_dataset=range(max_steps * batch_size), data_collator=collate).train()
+        Trainer(
+            model, arguments, train_dataset=range(max_steps * batch_size), data_collator=collate
+        ).train()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
 def _collate(
-    processor: "LlavaProcessor", question: str, num_frames: tuple[int, int], seed: int, indices: list[int]
+    processor: "LlavaProcessor",
+    question: str,
+    num_frames: tuple[int, int],
+    seed: int,
+    indices: list[int],
 ) -> dict[str, Any]:
-    """Create model inputs from captions of random worlds, drawn by their numbers. Only captions enter the loss."""
+    """Create model inputs from captions of random worlds, drawn by their numbers.
+
+    Only captions enter the loss.
+    """
     generators = [random.Random(f"{seed} captions of {num_frames} {index}") for index in indices]
     captions = [draw(generator, generator.randint(*num_frames)) for generator in generators]
     answers = [f" {caption.text}{processor.tokenizer.eos_token}" for caption in captions]
-    rows = [f"{_prompt(processor, question, caption)}{text}" for caption, text in zip(captions, answers, strict=True)]
+    rows = [
+        f"{_prompt(processor, question, caption)}{text}"
+        for caption, text in zip(captions, answers, strict=True)
+    ]
     images = [frame for caption in captions for frame in caption.frames]
     batch = processor(images=images, text=rows, padding=True, return_tensors="pt")
     labels = batch["input_ids"].clone().fill_(-100)
@@ -116,4 +140,6 @@ def _collate(
 def _prompt(processor: "LlavaProcessor", question: str, caption: Captioned) -> str:
     text = {"type": "text", "text": question.format(goal=caption.goal)}
     content = [*({"type": "image"} for _ in caption.frames), text]
-    return processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True)
+    return processor.apply_chat_template(
+        [{"role": "user", "content": content}], add_generation_prompt=True
+    )

@@ -16,34 +16,52 @@ _TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def train(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")
+    ],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=_TEXTS["train_data"])] = None,
     model: Annotated[str | None, typer.Option(help=_TEXTS["train_model"])] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["train_config"])] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_TEXTS["train_assignments"])
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=_TEXTS["train_config"])
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in DIR from its last checkpoint.")] = False,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help=_TEXTS["train_assignments"]),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the run in DIR from its last checkpoint.")
+    ] = False,
     no_lora: Annotated[bool, typer.Option("--no-lora", help=_TEXTS["train_no_lora"])] = False,
-    no_contrastive: Annotated[bool, typer.Option("--no-contrastive", help=_TEXTS["train_no_contrastive"])] = False,
-    no_instructions: Annotated[bool, typer.Option("--no-instructions", help=_TEXTS["train_no_instructions"])] = False,
-    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Disable action recognition.")] = False,
+    no_contrastive: Annotated[
+        bool, typer.Option("--no-contrastive", help=_TEXTS["train_no_contrastive"])
+    ] = False,
+    no_instructions: Annotated[
+        bool, typer.Option("--no-instructions", help=_TEXTS["train_no_instructions"])
+    ] = False,
+    no_recognition: Annotated[
+        bool, typer.Option("--no-recognition", help="Disable action recognition.")
+    ] = False,
 ) -> None:
-    """Tune a model on EgoPlan-IT with the paper's contrastive loss. The defaults are the published settings.
+    """Tune a model on EgoPlan-IT with the paper's contrastive loss.
+
+    The defaults are the published settings.
 
     Example: `lmms-egoplan train egoplan EgoPlan_IT.json --model Qwen/Qwen2.5-VL-7B-Instruct
     --set epic_kitchens=EPIC-KITCHENS --out tuned`
 
-    For several GPUs: `torchrun --nproc-per-node 8 -m lmms_egoplan train egoplan` with the same options. To evaluate:
-    `lmms-eval --tasks egoplan_val_clips --model hf_vlm --model_args pretrained=NAME,peft=tuned`.
+    For several GPUs: `torchrun --nproc-per-node 8 -m lmms_egoplan train egoplan` with the same
+    options. To evaluate: `lmms-eval --tasks egoplan_val_clips --model hf_vlm --model_args
+    pretrained=NAME,peft=tuned`.
 
-    The four ablations of the paper's Table 3 are `--no-lora`, `--no-contrastive`, `--no-instructions` and
-    `--no-recognition`.
+    The four ablations of the paper's Table 3 are `--no-lora`, `--no-contrastive`,
+    `--no-instructions` and `--no-recognition`.
     """
     from lmms_egoplan import process_group
     from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 
-    values = {name: value for name, value in (("data", data), ("model", model)) if value is not None}
+    values = {
+        name: value for name, value in (("data", data), ("model", model)) if value is not None
+    }
     ablations: list[tuple[bool, str, Any]] = [
         (no_lora, "lora", None),
         (no_contrastive, "contrastive", False),
@@ -57,9 +75,13 @@ def train(
 
 
 def merge(
-    adapter: Annotated[Path, typer.Argument(metavar="ADAPTER", help="Folder written by `train egoplan`.")],
+    adapter: Annotated[
+        Path, typer.Argument(metavar="ADAPTER", help="Folder written by `train egoplan`.")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the checkpoint.")],
-    model: Annotated[str | None, typer.Option(help="Base model. Default: the one that the adapter names.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Base model. Default: the one that the adapter names.")
+    ] = None,
 ) -> None:
     """Merge an adapter into its base model. Writes a plain checkpoint for vLLM, SGLang and others.
 
@@ -74,26 +96,38 @@ def merge(
 def export(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="`EgoPlan_IT.json`.")],
     format: Annotated[Trainer, typer.Option(help="Trainer to write the data for.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")],
-    epic_kitchens: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["export_epic_kitchens"])] = None,
-    ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for the negative of each record.")] = 42,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")
+    ],
+    epic_kitchens: Annotated[
+        Path | None, typer.Option(metavar="DIR", help=_TEXTS["export_epic_kitchens"])
+    ] = None,
+    ego4d: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed for the negative of each record.")
+    ] = 42,
 ) -> None:
-    """Export EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected action.
+    """Export EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected
+    action.
 
-    Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens EPIC-KITCHENS --out trl`
+    Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens
+    EPIC-KITCHENS --out trl`
     """
     count = export_preferences(data, format, out, epic_kitchens, ego4d, seed)
     typer.echo(f"{count} pairs written to {out}")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["demo_out"])] = Path("lmms-egoplan-training-demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["demo_out"])] = Path(
+        "lmms-egoplan-training-demo"
+    ),
 ) -> None:
     """Watch a tiny model learn to plan in rendered scenes, in 6 minutes.
 
-    The model is trained on captions of rendered scenes, then tuned on right and wrong answers about their next steps.
-    lmms-eval measures it before and after, with and without the video.
+    The model is trained on captions of rendered scenes, then tuned on right and wrong answers about
+    their next steps. lmms-eval measures it before and after, with and without the video.
 
     Example: `lmms-egoplan train demo --out /tmp/demo`
     """

@@ -36,7 +36,10 @@ def _other_than_answer(negative: str, info: ValidationInfo) -> str:
 
 
 class RecognitionRecord(Shown):
-    """A question about the visual input, with its answer. In action recognition: the past actions (sec. 5.1)."""
+    """A question about the visual input, with its answer.
+
+    In action recognition: the past actions (sec. 5.1).
+    """
 
     sample_id: SampleId
     answer: Text
@@ -46,10 +49,13 @@ class InstructionRecord(RecognitionRecord):
     """A record of EgoPlan-IT (sec. 5.1). Its answer is the right action.
 
     Attributes:
-        negative_answers: Other actions of the same goal, at least one, all different from the answer.
+        negative_answers: Other actions of the same goal, at least one, all different from the
+            answer.
     """
 
-    negative_answers: Annotated[list[Annotated[Text, AfterValidator(_other_than_answer)]], MinLen(1)]
+    negative_answers: Annotated[
+        list[Annotated[Text, AfterValidator(_other_than_answer)]], MinLen(1)
+    ]
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:
@@ -62,7 +68,8 @@ def read_instructions(path: str | Path) -> list[InstructionRecord]:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: See `read_records`. Also, a record has no negative answer, or one that equals the answer.
+        LmmsEgoplanError: See `read_records`. Also, a record has no negative answer, or one that
+            equals the answer.
     """
     return read_records(InstructionRecord, Path(path), "EgoPlan_IT", "is it EgoPlan-IT's file?")
 
@@ -76,7 +83,9 @@ def read_recognition(path: str | Path) -> list[RecognitionRecord]:
     Raises:
         LmmsEgoplanError: See `read_records`.
     """
-    return read_records(RecognitionRecord, Path(path), "EgoPlan_IT_action_recognition", "is it action recognition?")
+    return read_records(
+        RecognitionRecord, Path(path), "EgoPlan_IT_action_recognition", "is it action recognition?"
+    )
 
 
 def find_frames(
@@ -94,24 +103,40 @@ def find_frames(
         The footage by sample id.
 
     Raises:
-        LmmsEgoplanError: Frames are missing, or a source's folder is not given. Names the first 20 videos.
+        LmmsEgoplanError: Frames are missing, or a source's folder is not given. Names the first 20
+            videos.
     """
 
     def find(group: Sequence[RecognitionRecord]) -> dict[Id, Footage | str]:
         source = group[0].video_source
         if (root := roots[source]) is None:
-            raise LmmsEgoplanError(f"missing folder of {source}; set it (download: {VIDEO_URLS[source]})")
-        clips = [record.model_copy(update={"past_actions": record.past_actions[-num_clips:]}) for record in group]
+            raise LmmsEgoplanError(
+                f"missing folder of {source}; set it (download: {VIDEO_URLS[source]})"
+            )
+        clips = [
+            record.model_copy(update={"past_actions": record.past_actions[-num_clips:]})
+            for record in group
+        ]
         return find_video(root, clips)
 
     footage, lost = find_footage(records, attrgetter("sample_id"), video_of, find, verify=False)
-    problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
-    refuse(problems, f"{where}: missing frames of ", f"{where}: the frames of {len(problems)} videos are missing:")
+    problems = [
+        f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}"
+        for (_, video), reason, ids in lost
+    ]
+    refuse(
+        problems,
+        f"{where}: missing frames of ",
+        f"{where}: the frames of {len(problems)} videos are missing:",
+    )
     return footage
 
 
 def plan_samples(
-    records: Sequence[InstructionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
+    records: Sequence[InstructionRecord],
+    footage: dict[Id, Footage],
+    visuals: dict[str, Any],
+    where: str,
 ) -> list[Sample]:
     """Create a sample for each record: its question, answer, negatives, clips and observation.
 
@@ -123,17 +148,29 @@ def plan_samples(
 
 
 def recognition_samples(
-    records: Sequence[RecognitionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
+    records: Sequence[RecognitionRecord],
+    footage: dict[Id, Footage],
+    visuals: dict[str, Any],
+    where: str,
 ) -> list[Sample]:
     """Create a sample for each record that has a clip."""
-    return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
+    return [
+        _sample(record, footage, visuals, where, ()) for record in records if record.past_actions
+    ]
 
 
 def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
-    """Derive action recognition on the same clips (sec. 5.1). The answer lists the actions shown, in order."""
-    texts = ([action.narration_text.strip() for action in record.past_actions[-num_clips:]] for record in records)
+    """Derive action recognition on the same clips (sec.
+    5.1). The answer lists the actions shown, in order.
+    """
+    texts = (
+        [action.narration_text.strip() for action in record.past_actions[-num_clips:]]
+        for record in records
+    )
     return [
-        record.model_copy(update={"question": RECOGNITION_QUESTION, "answer": recognition_answer(actions)})
+        record.model_copy(
+            update={"question": RECOGNITION_QUESTION, "answer": recognition_answer(actions)}
+        )
         for record, actions in zip(records, texts, strict=True)
     ]
 
@@ -145,7 +182,8 @@ def hold_out(
 
     Args:
         records: The records.
-        share: Fraction of the records, in [0, 1). Whole videos are held out if they fit; if none fits, the smallest.
+        share: Fraction of the records, in [0, 1). Whole videos are held out if they fit; if none
+            fits, the smallest.
         seed: Random seed for the choice of videos.
 
     Returns:
@@ -161,7 +199,8 @@ def hold_out(
     held_out: set[tuple[str, str]] = set()
     if max_records and len(names) < 2:
         raise LmmsEgoplanError(
-            f"held_out: {share:g}: all records are from one video, so none can be held out; set held_out to 0"
+            f"held_out: {share:g}: all records are from one video, so none can be held "
+            "out; set held_out to 0"
         )
     for name in names:
         num_records = sum(counts[video] for video in held_out) + counts[name]
@@ -176,10 +215,20 @@ def hold_out(
 
 
 def _sample(
-    record: RecognitionRecord, footage: dict[Id, Footage], visuals: dict[str, Any], where: str, negatives: Sequence[str]
+    record: RecognitionRecord,
+    footage: dict[Id, Footage],
+    visuals: dict[str, Any],
+    where: str,
+    negatives: Sequence[str],
 ) -> Sample:
     doc = record.model_dump(
-        include={"sample_id", "video_source", "video_id", "current_observation_frame", "past_actions"}
+        include={
+            "sample_id",
+            "video_source",
+            "video_id",
+            "current_observation_frame",
+            "past_actions",
+        }
     )
     doc["media_path"] = str(footage[record.sample_id].path)
     clips = min(len(record.past_actions), visuals["num_clips"])
@@ -189,7 +238,11 @@ def _sample(
         negatives=tuple(negative.strip() for negative in negatives),
         visuals=partial(_read_visuals, doc, visuals),
         num_visuals=clips * visuals["frames_per_clip"] + 1,
-        fields=("question", "answer", *(f"negative_answers[{index}]" for index in range(len(negatives)))),
+        fields=(
+            "question",
+            "answer",
+            *(f"negative_answers[{index}]" for index in range(len(negatives))),
+        ),
     )
 
 

@@ -1,4 +1,6 @@
-"""Run ``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, measured by lmms-eval."""
+"""Run ``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, measured by
+lmms-eval.
+"""
 
 import random
 import sys
@@ -45,7 +47,10 @@ class LearningDemo:
 
     def train_base(self) -> None:
         """Train a LLaVA on captions."""
-        code = f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed}, {_DEMO['caption_updates']})"
+        code = (
+            f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed}, "
+            f"{_DEMO['caption_updates']})"
+        )
         self.folder.run([sys.executable, "-c", code])
 
     def render(self) -> None:
@@ -59,30 +64,46 @@ class LearningDemo:
         """Prepare the questions."""
         media = ("--epic-kitchens", f"{FOLDER}/epic-kitchens", "--ego4d", f"{FOLDER}/ego4d")
         annotations = f"{FOLDER}/{rendered.ANNOTATIONS}"
-        self.folder.run([*OWN_COMMAND, "data", "prepare", "egoplan", annotations, "--split", "val", *media])
+        self.folder.run(
+            [*OWN_COMMAND, "data", "prepare", "egoplan", annotations, "--split", "val", *media]
+        )
 
     def tune(self, name: str, options: Sequence[str] = ()) -> None:
         """Tune into ``tuned/NAME``, with additional options of ``train egoplan``."""
-        settings = _DEMO["settings"] | {"model": _BASE, "data": f"{FOLDER}/{rendered.TUNING_DATA}", "seed": self._seed}
-        settings |= {"epic_kitchens": f"{FOLDER}/epic-kitchens", "instructions": [f"{FOLDER}/{rendered.CAPTIONS}"]}
+        settings = _DEMO["settings"] | {
+            "model": _BASE,
+            "data": f"{FOLDER}/{rendered.TUNING_DATA}",
+            "seed": self._seed,
+        }
+        settings |= {
+            "epic_kitchens": f"{FOLDER}/epic-kitchens",
+            "instructions": [f"{FOLDER}/{rendered.CAPTIONS}"],
+        }
         config = self.folder.path / "tuned" / f"{name}.yaml"
         config.parent.mkdir(exist_ok=True)
         config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         out = f"tuned/{name}"
-        self.folder.run([*OWN_COMMAND, "train", "egoplan", "--config", f"{out}.yaml", "--out", out, *options])
+        self.folder.run(
+            [*OWN_COMMAND, "train", "egoplan", "--config", f"{out}.yaml", "--out", out, *options]
+        )
 
     def ask(self, name: str | None = None, tasks: Sequence[str] = (TASK,)) -> list[Accuracies]:
         """Measure accuracies in each task, of the base or of the model tuned under `name`."""
         adapter = f",peft=tuned/{name}" if name else ""
         arguments = f"pretrained={_BASE},dtype=float32{adapter}"
         results = f"{RESULTS}/{name or _BASE}"
-        (metrics,) = self.folder.evaluate({arguments: "hf_vlm"}, tasks, results, dict.fromkeys(tasks, "acc"))
+        (metrics,) = self.folder.evaluate(
+            {arguments: "hf_vlm"}, tasks, results, dict.fromkeys(tasks, "acc")
+        )
         names = dict(zip(("id", "od"), SOURCE_METRIC.values(), strict=True)) | {"all": "acc"}
-        return [{key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks]
+        return [
+            {key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks
+        ]
 
 
 def run_learning_demo(out: Path, console: Console) -> None:
-    """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and by chance.
+    """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and
+    by chance.
 
     Raises:
         LmmsEgoplanError: As for `DemoFolder`; or a command failed, with the end of the log.
@@ -105,7 +126,10 @@ def run_learning_demo(out: Path, console: Console) -> None:
         folder.begin_step()
         page = folder.report()
     console.print(accuracies_table(rows, "rendered scenes"))
-    for line in (f"Log of all commands: {folder.path / LOG}", f"Report (open in a browser): {page}"):
+    for line in (
+        f"Log of all commands: {folder.path / LOG}",
+        f"Report (open in a browser): {page}",
+    ):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 

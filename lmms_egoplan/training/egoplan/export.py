@@ -28,22 +28,28 @@ def export_preferences(
 ) -> int:
     """Write one line of JSON per record: its images, question, answer and one negative.
 
-    All clip frames and the observation are images (C.1), written as JPEG into the subfolder ``images``. Paths are
-    relative to the folder for TRL and absolute for ms-swift.
+    All clip frames and the observation are images (C.1), written as JPEG into the subfolder
+    ``images``. Paths are relative to the folder for TRL and absolute for ms-swift.
 
     Returns:
         The number of pairs.
 
     Raises:
-        LmmsEgoplanError: The data is invalid, frames are missing, or `out` contains an export of other data or frames.
+        LmmsEgoplanError: The data is invalid, frames are missing, or `out` contains an export of
+            other data or frames.
     """
     records = read_instructions(data)
-    footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
+    footage = find_frames(
+        records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data)
+    )
     versions = sorted((record, footage[record].version) for record in footage)
     identity = fingerprint([file_digest(data), form, seed, _VISUALS, versions])
-    if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {"identity": identity}:
+    if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {
+        "identity": identity
+    }:
         raise LmmsEgoplanError(
-            f"{out}: contains an export of other data, settings or frames; use another --out, or delete the folder"
+            f"{out}: contains an export of other data, settings or frames; use another "
+            "--out, or delete the folder"
         )
     write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
     rows = []
@@ -68,7 +74,10 @@ def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
 
 
 def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """Create a row in TRL's conversational preference format. Content items mark the positions of the images."""
+    """Create a row in TRL's conversational preference format.
+
+    Content items mark the positions of the images.
+    """
     content = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
     return {
         "images": images,
@@ -79,9 +88,14 @@ def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[s
 
 
 def _ms_swift(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """Create a row in ms-swift's standard format: messages ending with the chosen answer, and the rejected answer."""
+    """Create a row in ms-swift's standard format: messages ending with the chosen answer, and the
+    rejected answer.
+    """
     return {
-        "messages": [{"role": "user", "content": "<image>" * len(images) + question}, _assistant(answer)],
+        "messages": [
+            {"role": "user", "content": "<image>" * len(images) + question},
+            _assistant(answer),
+        ],
         "rejected_response": negative,
         "images": images,
     }

@@ -1,4 +1,6 @@
-"""Render an EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the demo's videos."""
+"""Render an EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the
+demo's videos.
+"""
 
 import json
 import random
@@ -7,12 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, FIRST_FRAME, RENDERED
+from lmms_egoplan.benchmarks.egoplan.records import (
+    CHOICES,
+    EGO4D,
+    EPIC_KITCHENS,
+    FIRST_FRAME,
+    RENDERED,
+)
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.demo.sets import write_frames
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan import captions
-from lmms_egoplan.training.egoplan.worlds import OBSERVATION_LEAD, STEP_FRAMES, Procedure, World, procedures, vary
+from lmms_egoplan.training.egoplan.worlds import (
+    OBSERVATION_LEAD,
+    STEP_FRAMES,
+    Procedure,
+    World,
+    procedures,
+    vary,
+)
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
 # Number of worlds per goal. In EgoPlan-Val, about 3 of 11 questions are Ego4D's.
@@ -37,13 +52,20 @@ def write_tuning_data(root: Path, seed: int) -> None:
     for number in range(_CAPTIONS):
         caption = captions.draw(generator)
         caption.frames[0].save(root / "images" / f"{number:03}.jpg", quality=90)
-        turns = [{"from": "human", "value": f"<image>\n{captions.QUESTION}"}, {"from": "gpt", "value": caption.text}]
-        dialogues.append({"id": f"{number:03}", "image": f"images/{number:03}.jpg", "conversations": turns})
+        turns = [
+            {"from": "human", "value": f"<image>\n{captions.QUESTION}"},
+            {"from": "gpt", "value": caption.text},
+        ]
+        dialogues.append(
+            {"id": f"{number:03}", "image": f"images/{number:03}.jpg", "conversations": turns}
+        )
     _write(root / CAPTIONS, dialogues)
 
 
 def write_questions(root: Path, seed: int) -> None:
-    """Write 180 questions about 36 other worlds: 24 in the rooms of the tuning data, 12 of Ego4D in other rooms."""
+    """Write 180 questions about 36 other worlds:
+    24 in the rooms of the tuning data, 12 of Ego4D in other rooms.
+    """
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []
     for source, count in _ASKED.items():
@@ -58,11 +80,19 @@ def write_questions(root: Path, seed: int) -> None:
     _write(root / ANNOTATIONS, records)
 
 
-def question(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
-    """Return the record that asks for a step after all earlier ones. Three other steps are the wrong choices."""
+def question(
+    sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int
+) -> dict[str, Any]:
+    """Return the record that asks for a step after all earlier ones.
+
+    Three other steps are the wrong choices.
+    """
     answer = procedure.steps[step]
     generator = random.Random(sample_id)
-    choices = [answer, *generator.sample([other for other in procedure.steps if other != answer], 3)]
+    choices = [
+        answer,
+        *generator.sample([other for other in procedure.steps if other != answer], 3),
+    ]
     generator.shuffle(choices)
     return {
         **common_fields(sample_id, source, video_id, procedure, step),
@@ -72,7 +102,9 @@ def question(sample_id: int | str, source: str, video_id: str, procedure: Proced
     }
 
 
-def common_fields(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
+def common_fields(
+    sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int
+) -> dict[str, Any]:
     """Return the fields common to all records about a step: the goal and the visual input."""
     first = FIRST_FRAME[source]
     past = [(procedure.steps[number], procedure.starts[number] + first) for number in range(step)]
@@ -84,16 +116,26 @@ def common_fields(sample_id: int | str, source: str, video_id: str, procedure: P
         "question": QUESTION.format(goal=procedure.goal),
         "current_observation_frame": procedure.starts[step] - OBSERVATION_LEAD + first,
         "task_progress_metadata": [
-            {"narration_text": narration, "start_frame": start, "stop_frame": start + STEP_FRAMES - 1}
+            {
+                "narration_text": narration,
+                "start_frame": start,
+                "stop_frame": start + STEP_FRAMES - 1,
+            }
             for narration, start in past
         ],
     }
 
 
-def _worlds(generator: random.Random, count: int, *, is_other_room: bool = False) -> Iterable[World]:
+def _worlds(
+    generator: random.Random, count: int, *, is_other_room: bool = False
+) -> Iterable[World]:
     """Draw `count` worlds for each goal."""
     goals = procedures()
-    return (vary(procedure, generator, is_other_room=is_other_room) for _ in range(count) for procedure in goals)
+    return (
+        vary(procedure, generator, is_other_room=is_other_room)
+        for _ in range(count)
+        for procedure in goals
+    )
 
 
 def _write(path: Path, content: Any) -> None:

@@ -26,10 +26,11 @@ class EgoPlanTuning(TuningSettings, frozen=True):
         ego4d: Folder with Ego4D's videos, as for preparing the benchmark.
         num_clips: Number of past actions to show (C.1).
         frames_per_clip: Number of frames per action (C.1).
-        clip_marks: Whether to mark clips and observation in the prompt (C.1), as in ``egoplan_val_clips_marked``.
+        clip_marks: Whether to mark clips and observation in the prompt (C.1), as in
+            ``egoplan_val_clips_marked``.
         recognition: Whether to add action recognition on the same clips.
-        recognition_data: File of action recognition, as written by ``data build egoplan``; None to derive the records
-            from `data`.
+        recognition_data: File of action recognition, as written by ``data build egoplan``; None to
+            derive the records from `data`.
         instructions: Files of instruction data, for `read_instructions`.
         instruction_media: Folder with the images and videos of the instruction data.
         proportions: Proportions of the mix by part (see `parts`).
@@ -58,18 +59,31 @@ class EgoPlanTuning(TuningSettings, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """The parts of the mix: ``egoplan``, ``recognition``, and the instruction files' names without suffix."""
-        return [PLAN, *([RECOGNITION] if self.recognition else []), *(path.stem for path in self.instructions)]
+        """The parts of the mix:
+        ``egoplan``, ``recognition``, and the instruction files' names without suffix.
+        """
+        return [
+            PLAN,
+            *([RECOGNITION] if self.recognition else []),
+            *(path.stem for path in self.instructions),
+        ]
 
     def changed(self, changes: Mapping[str, Any]) -> "EgoPlanTuning":
-        """Return a copy with some settings changed. Parts that are removed also lose their proportions."""
+        """Return a copy with some settings changed.
+
+        Parts that are removed also lose their proportions.
+        """
         changed = self.model_copy(update=changes)
         removed = {*self.parts} - {*changed.parts}
-        shares = self.proportions and {name: share for name, share in self.proportions.items() if name not in removed}
+        shares = self.proportions and {
+            name: share for name, share in self.proportions.items() if name not in removed
+        }
         return changed.model_copy(update={"proportions": shares})
 
 
-def read_settings(path: Path | None, values: Mapping[str, Any], assignments: Iterable[str] = ()) -> EgoPlanTuning:
+def read_settings(
+    path: Path | None, values: Mapping[str, Any], assignments: Iterable[str] = ()
+) -> EgoPlanTuning:
     """Read settings from a YAML file.
 
     Args:
@@ -82,7 +96,9 @@ def read_settings(path: Path | None, values: Mapping[str, Any], assignments: Ite
     """
     stored = {} if path is None else _yaml(str(path), read_text(path, "configuration")) or {}
     if not isinstance(stored, dict):
-        raise LmmsEgoplanError(f"{path}: expected a mapping of settings, found {type(stored).__name__}")
+        raise LmmsEgoplanError(
+            f"{path}: expected a mapping of settings, found {type(stored).__name__}"
+        )
     assigned = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")

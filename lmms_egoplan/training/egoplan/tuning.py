@@ -25,7 +25,8 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
 
     Args:
         settings: Settings of the run.
-        out: Folder for the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
+        out: Folder for the adapter, ``config.yaml`` with all settings, ``history.json`` and a model
+            card.
         resume: As for `tune`.
 
     Returns:
@@ -41,20 +42,32 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     trained, withheld = data.hold_out(records, settings.held_out, settings.seed)
     if withheld:
         share = len(withheld) / len(records)
-        notify(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
+        notify(
+            f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos"
+        )
     parts = {PLAN: data.plan_samples(trained, footage, settings.visuals, where)}
     recorded = settings.recognition_data
     if settings.recognition and recorded is None:
         clips = data.recognition_of(trained, settings.num_clips)
-        parts[RECOGNITION] = data.recognition_samples(clips, footage, settings.visuals, f"{where}, recognition")
+        parts[RECOGNITION] = data.recognition_samples(
+            clips, footage, settings.visuals, f"{where}, recognition"
+        )
     elif settings.recognition and recorded is not None:
         withheld_videos = {*map(data.video_of, withheld)}
-        clips = [record for record in data.read_recognition(recorded) if data.video_of(record) not in withheld_videos]
+        clips = [
+            record
+            for record in data.read_recognition(recorded)
+            if data.video_of(record) not in withheld_videos
+        ]
         frames = data.find_frames(clips, roots, settings.num_clips, str(recorded))
-        parts[RECOGNITION] = data.recognition_samples(clips, frames, settings.visuals, str(recorded))
+        parts[RECOGNITION] = data.recognition_samples(
+            clips, frames, settings.visuals, str(recorded)
+        )
     for path in settings.instructions:
         if path.stem in parts:
-            raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
+            raise LmmsEgoplanError(
+                f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file"
+            )
         parts[path.stem] = instructions.read_instructions(path, settings.instruction_media)
     held_out = data.plan_samples(withheld, footage, settings.visuals, where)
     mix = Mix(parts, settings.proportions, settings.seed)
@@ -67,13 +80,19 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
         values = {**settings.model_dump(), **summary, "accuracies": accuracies}
         write_whole(out / "README.md", render_card(_CARD, values))
     if accuracies:
-        notify(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
+        notify(
+            f"Accuracy on held-out questions: {accuracies[0]:.1%} before, "
+            f"{accuracies[-1]:.1%} after"
+        )
     notify(f"Written to {out}")
     return summary
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
-    """Return the values that identify a run's data and visual input. Files are identified by their contents."""
+    """Return the values that identify a run's data and visual input.
+
+    Files are identified by their contents.
+    """
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): file_digest(path) for path in paths}
     names = ("num_clips", "frames_per_clip", "clip_marks", "recognition", "held_out")

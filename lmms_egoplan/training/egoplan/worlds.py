@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LIST_KEYS, Record, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D,
+    EPIC_KITCHENS,
+    LIST_KEYS,
+    Record,
+    read_annotations,
+)
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 
@@ -28,7 +34,8 @@ class Procedure(NamedTuple):
     Attributes:
         goal: The goal.
         steps: Descriptions of the steps.
-        starts: First frame of each step, counted from 0. A step takes `STEP_FRAMES`, after a pause of `PAUSE_FRAMES`.
+        starts: First frame of each step, counted from 0. A step takes `STEP_FRAMES`, after a pause
+            of `PAUSE_FRAMES`.
     """
 
     goal: str
@@ -65,7 +72,10 @@ class World(NamedTuple):
 def procedures() -> dict[Procedure, tuple[Path, Path]]:
     """Read the demo's first procedures, each with its video and a video of another room."""
     root, other_room = DATA / "egoplan", DATA / "egoplan-bench2" / "ego4d"
-    last = {record.video_id: record for record in read_annotations(root / f"{LIST_KEYS['val']}.json", "val")}
+    last = {
+        record.video_id: record
+        for record in read_annotations(root / f"{LIST_KEYS['val']}.json", "val")
+    }
     folders = {EPIC_KITCHENS: root / "epic-kitchens", EGO4D: root / "ego4d"}
     return {
         _procedure(record): (

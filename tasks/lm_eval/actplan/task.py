@@ -10,7 +10,12 @@ from lmms_egoplan.benchmarks.actplan.instances import only_counterfactual, only_
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
 from lmms_egoplan.benchmarks.splits import ACTPLAN
-from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
+from lmms_egoplan.harnesses.lm_eval.lazy_images import (
+    IMAGE_PLACEHOLDER,
+    LazyImages,
+    images_name,
+    stored_images,
+)
 from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
 
 

@@ -1,10 +1,17 @@
-"""Provide EgoIntent's tasks for lm-eval: the class and functions that this folder's YAML files name."""
+"""Provide EgoIntent's tasks for lm-eval: the class and functions that this folder's YAML files
+name.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PAPER, RELEASE, RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
+    JUDGE_VERSION,
+    PAPER,
+    RELEASE,
+    RELEASE_JUDGE_VERSION,
+)
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     FIELDS,
     PROMPT_VERSION,
@@ -45,7 +52,9 @@ class Steps(JudgedTask):
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
-            raise LmmsEgoplanError(f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}")
+            raise LmmsEgoplanError(
+                f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}"
+            )
         return metadata
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
@@ -73,7 +82,9 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """Return the step's frames up to its truncation point."""
     settings = doc["shown"]
     condition = f", {doc['shortcut']}" if "shortcut" in doc else ""
-    description = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}{condition}"
+    description = (
+        f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}{condition}"
+    )
     return LazyImages(
         images_name("EgoIntent", doc, description),
         partial(step_images, doc, settings),
@@ -87,5 +98,7 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
 
 
 def doc_to_release_text(doc: Mapping[str, Any]) -> str:
-    """Return the request with the names and definitions of the release of August 2026; see `doc_to_text`."""
+    """Return the request with the names and definitions of the release of August 2026; see
+    `doc_to_text`.
+    """
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + RELEASE_PROMPT

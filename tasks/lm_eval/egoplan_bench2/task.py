@@ -72,5 +72,7 @@ score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
 score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
 score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
 score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")
-score_physbrain_evalkit_thinking = partial(score_preset, "egoplan_bench2", "physbrain-evalkit-thinking")
+score_physbrain_evalkit_thinking = partial(
+    score_preset, "egoplan_bench2", "physbrain-evalkit-thinking"
+)
 score_seed_bench_r1 = partial(score_preset, "egoplan_bench2", "seed-bench-r1")

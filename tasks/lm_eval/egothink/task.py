@@ -1,4 +1,6 @@
-"""Adapt EgoThink to lm-eval, with the classes and functions that the YAML files of this folder name."""
+"""Adapt EgoThink to lm-eval, with the classes and functions that the YAML files of this folder
+name.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,12 +18,28 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
     read_reply,
 )
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade, probe_form
+from lmms_egoplan.benchmarks.egothink.scoring import (
+    DEFAULT_JUDGE,
+    OTHERWISE,
+    Answer,
+    grade,
+    probe_form,
+)
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
-from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
-from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
+from lmms_egoplan.harnesses.lm_eval.lazy_images import (
+    IMAGE_PLACEHOLDER,
+    LazyImages,
+    images_name,
+    stored_images,
+)
+from lmms_egoplan.harnesses.lm_eval.task import (
+    Answered,
+    JudgedTask,
+    SystemPromptTask,
+    without_images,
+)
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
@@ -42,7 +60,8 @@ class General(SystemPromptTask, JudgedTask):
         return self.config.test_split.removesuffix("_marked")
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Check the judge's protocol, and replace the rule for prompts by the name of the prompts that it selects.
+        """Check the judge's protocol, and replace the rule for prompts by the name of the prompts
+        that it selects.
 
         A preset also replaces the generation arguments.
         """
@@ -50,16 +69,22 @@ class General(SystemPromptTask, JudgedTask):
         prompts, preset = metadata.get("prompts"), chosen_preset()
         if preset is not None:
             if prompts != _BY_MODEL_TYPE:
-                raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts} contradicts {preset.name}")
+                raise LmmsEgoplanError(
+                    f"{self.config.task}: --metadata prompts={prompts} contradicts {preset.name}"
+                )
             decoding = preset.of_dimension("decoding", self._dimension)
             names = {"max_new_tokens": "max_gen_toks"}
-            self.config.generation_kwargs |= {names.get(name, name): value for name, value in decoding.items()}
+            self.config.generation_kwargs |= {
+                names.get(name, name): value for name, value in decoding.items()
+            }
             return metadata | {"prompts": f"preset {preset.name}", "asked_as": preset.name}
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(planning=self.PLANNING)):
             choices = ", ".join([*names, _BY_MODEL_TYPE])
-            raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts} is unknown; use one of {choices}")
+            raise LmmsEgoplanError(
+                f"{self.config.task}: --metadata prompts={prompts} is unknown; use one of {choices}"
+            )
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:
@@ -72,7 +97,14 @@ class General(SystemPromptTask, JudgedTask):
         block = _block(self.config.metadata["prompts"], self._dimension)
         prompts = prompts_name(block, is_system_turn=self.used_system_turn)
         replies = [
-            Answer(a.doc["id"], a.doc["question"], a.doc["answer"], read_reply(a.text, block), a.truncated, prompts)
+            Answer(
+                a.doc["id"],
+                a.doc["question"],
+                a.doc["answer"],
+                read_reply(a.text, block),
+                a.truncated,
+                prompts,
+            )
             for a in answers
         ]
         return [judged.to_text() for judged in grade(replies, self.judge())]
@@ -85,9 +117,19 @@ class Planning(General):
 
 
 def doc_to_image(doc: Mapping[str, Any], suffix: str = "") -> LazyImages:
-    """Return the image of the question, or of its partner. The suffix is the end of the split's name."""
+    """Return the image of the question, or of its partner.
+
+    The suffix is the end of the split's name.
+    """
     source = doc.get("partner") or doc
-    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]) + suffix, doc["data"], source["row"], "image")
+    load = partial(
+        stored_images,
+        EGOTHINK,
+        dimension_of(doc["id"]) + suffix,
+        doc["data"],
+        source["row"],
+        "image",
+    )
     return LazyImages(images_name("EgoThink", doc, source["id"]), load)
 
 
@@ -107,11 +149,15 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
     text = prompt_text(doc["question"], block)
     if IMAGE_PLACEHOLDER in prompt_text("", block):
         return text
-    return text + IMAGE_PLACEHOLDER if "after" in block.get("media", "") else IMAGE_PLACEHOLDER + text
+    return (
+        text + IMAGE_PLACEHOLDER if "after" in block.get("media", "") else IMAGE_PLACEHOLDER + text
+    )
 
 
 def marked_text(doc: Mapping[str, Any]) -> str:
-    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the question."""
+    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the
+    question.
+    """
     return doc_to_text(explained(doc))
 
 

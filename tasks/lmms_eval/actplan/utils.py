@@ -6,7 +6,12 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.instances import only_counterfactual, only_normal, prompt_text, views  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.instances import (  # noqa: F401
+    only_counterfactual,
+    only_normal,
+    prompt_text,
+    views,
+)
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
 from lmms_egoplan.benchmarks.splits import ACTPLAN
@@ -14,7 +19,9 @@ from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 
 
 def __getattr__(name: str) -> str:
-    """Return folder and fingerprint of the prepared instances when a task is loaded, not when it is listed."""
+    """Return folder and fingerprint of the prepared instances when a task is loaded, not when it is
+    listed.
+    """
     if name == "TEST":
         return str(ACTPLAN.folder("test"))
     if name == "TEST_DATA":
@@ -42,7 +49,8 @@ class Scored(RequestFilter):
 
     Both scoring models are loaded with the task, to report errors before the evaluated model runs.
 
-    encoder: Name on the hub, or path, of the sentence encoder; LMMS_EGOPLAN_ENCODER takes precedence.
+    encoder: Name on the hub, or path, of the sentence encoder; LMMS_EGOPLAN_ENCODER takes
+    precedence.
     bleurt: Folder of a classifier; LMMS_EGOPLAN_BLEURT takes precedence.
     """
 
@@ -52,7 +60,9 @@ class Scored(RequestFilter):
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         rows = docs.select_columns(["id", "gold_plan_1", "gold_plan_2", "problem"])
         plans = [
-            GeneratedPlan.of_reply(rows[response.doc_id], response.text, truncated=response.truncated)
+            GeneratedPlan.of_reply(
+                rows[response.doc_id], response.text, truncated=response.truncated
+            )
             for response in self.responses(resps)
         ]
         scores = score_plans(plans, self._encoder, self._classifier)

@@ -8,7 +8,11 @@ from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PROTOCOLS, RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
+    JUDGE_VERSION,
+    PROTOCOLS,
+    RELEASE_JUDGE_VERSION,
+)
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     FIELDS,
     PROMPT_VERSION,
@@ -26,7 +30,9 @@ from lmms_egoplan.media.sampling import VisualInput
 
 
 def __getattr__(name: str) -> Any:
-    """Return folders and fingerprints of prepared splits when a task is loaded, and the conditions as functions."""
+    """Return folders and fingerprints of prepared splits when a task is loaded, and the conditions
+    as functions.
+    """
     if name in ("TEST", "LEAKAGE"):
         return str(EGOINTENT.folder(name.lower()))
     if name in ("TEST_DATA", "LEAKAGE_DATA"):
@@ -36,7 +42,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> VisualInput:
+def doc_to_visual(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]
+) -> VisualInput:
     """Return the step up to its truncation point, in the form that the model's settings select."""
     return visual_input(doc, lmms_eval_specific_kwargs)
 
@@ -46,12 +54,18 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc)
 
 
-def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """Return the request with the names and definitions of the release of August 2026; see `doc_to_text`."""
+def doc_to_release_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]
+) -> str:
+    """Return the request with the names and definitions of the release of August 2026; see
+    `doc_to_text`.
+    """
     return RELEASE_PROMPT
 
 
-def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs: Dataset) -> list[Prediction]:
+def _predictions(
+    task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs: Dataset
+) -> list[Prediction]:
     settings, model = task_filter.settings(), task_filter.model()
     frames = {"media": "frames", "max_frames": settings.get("max_frames")}
     predictions = []

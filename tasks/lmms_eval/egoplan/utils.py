@@ -11,9 +11,18 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_preset, score_test_ranking  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
+    num_predictions,
+    score_preset,
+    score_test_ranking,
+)
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import REASONED, THINKING, closed_choices, lettered_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
+    REASONED,
+    THINKING,
+    closed_choices,
+    lettered_question,
+)
 from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
@@ -31,13 +40,17 @@ _SPLITS = {
 
 
 def __getattr__(name: str) -> str:
-    """Look up folders and fingerprints of the prepared splits when a task is loaded, not when it is listed."""
+    """Look up folders and fingerprints of the prepared splits when a task is loaded, not when it is
+    listed.
+    """
     if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return str(_SPLITS[name]())
 
 
-def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+def doc_to_visual(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> VisualInput:
     """Return images, clips or a video file, depending on the model's settings."""
     check_marks(lmms_eval_specific_kwargs or {})
     return visuals.EGOPLAN.visual_input(doc, lmms_eval_specific_kwargs or {})
@@ -51,7 +64,9 @@ def no_visual(doc: Mapping[str, Any]) -> VisualInput:
 def _under(shortcut: str) -> Callable[..., VisualInput]:
     """Return a function like `doc_to_visual` that adds a shortcut to the model's settings."""
 
-    def visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+    def visual(
+        doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+    ) -> VisualInput:
         return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
 
     return visual
@@ -60,23 +75,31 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
 last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
 shuffled, reversed_frames = _under("shuffled"), _under("reversed")
 same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
-last_1_action, last_2_actions, last_4_actions = map(_under, ("last_1_action", "last_2_actions", "last_4_actions"))
+last_1_action, last_2_actions, last_4_actions = map(
+    _under, ("last_1_action", "last_2_actions", "last_4_actions")
+)
 ask_without_goal = partial(asked_questions, shortcut="without_goal")
 ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
 ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
-def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+def doc_to_lettered_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
     """Return the question with lettered choices. The settings only affect the visual input."""
     return lettered_question(doc)
 
 
-def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+def doc_to_thinking_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
     """Return the question with lettered choices for a model that thinks first."""
     return lettered_question(doc, THINKING)
 
 
-def doc_to_reasoned_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+def doc_to_reasoned_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
     """Return the question with lettered choices, to be answered after a summary and a description."""
     return lettered_question(doc, REASONED)
 
@@ -87,7 +110,10 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
 
 
 def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
-    """Score a question of `seed-bench-r1`. Only hf_vlm shows its frames as a video, if the checkpoint takes videos."""
+    """Score a question of `seed-bench-r1`.
+
+    Only hf_vlm shows its frames as a video, if the checkpoint takes videos.
+    """
     model = loaded_model("hf_vlm")
     media = "timed_frames" if model is not None and model.takes_video else "frames"
     return score_preset("egoplan", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies)
@@ -98,9 +124,13 @@ score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:
-    """Write the file that ``lmms-egoplan submit egoplan`` reads, and return the number of predictions."""
+    """Write the file that ``lmms-egoplan submit egoplan`` reads, and return the number of
+    predictions.
+    """
     time = datetime.now().strftime("%Y%m%d_%H%M%S")
     path = generate_submission_file(f"{time}_egoplan_test_predictions.jsonl", args)
     write_predictions(path, values)
-    logger.info(f"Predictions: {path}. Next: lmms-egoplan submit egoplan {path} --out submission.json")
+    logger.info(
+        f"Predictions: {path}. Next: lmms-egoplan submit egoplan {path} --out submission.json"
+    )
     return num_predictions(values)

@@ -7,7 +7,11 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
+from lmms_egoplan.benchmarks.egoplan.protocol import (
+    BENCH2_THINKING,
+    bench2_prompt,
+    bench2_published_prompt,
+)
 from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
@@ -21,13 +25,17 @@ _SPLITS = {
 
 
 def __getattr__(name: str) -> str:
-    """Look up folder and fingerprint of the prepared split when a task is loaded, not when it is listed."""
+    """Look up folder and fingerprint of the prepared split when a task is loaded, not when it is
+    listed.
+    """
     if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return str(_SPLITS[name]())
 
 
-def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+def doc_to_visual(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> VisualInput:
     """Return images or a video file, depending on the model's settings."""
     check_marks(lmms_eval_specific_kwargs or {})
     return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
@@ -41,7 +49,9 @@ def no_visual(doc: Mapping[str, Any]) -> VisualInput:
 def _under(shortcut: str) -> Callable[..., VisualInput]:
     """Return a function like `doc_to_visual` that adds a shortcut to the model's settings."""
 
-    def visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
+    def visual(
+        doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+    ) -> VisualInput:
         return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
 
     return visual
@@ -50,18 +60,24 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
 last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
 shuffled, reversed_frames = _under("shuffled"), _under("reversed")
 same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
-last_1_action, last_2_actions, last_4_actions = map(_under, ("last_1_action", "last_2_actions", "last_4_actions"))
+last_1_action, last_2_actions, last_4_actions = map(
+    _under, ("last_1_action", "last_2_actions", "last_4_actions")
+)
 ask_without_goal = partial(asked_questions, shortcut="without_goal")
 ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
 ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
-def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+def doc_to_lettered_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
     """Return the published prompt. The settings only affect the visual input."""
     return bench2_published_prompt(doc)
 
 
-def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+def doc_to_thinking_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> str:
     """Return the prompt for a model that thinks first."""
     return bench2_prompt(doc, BENCH2_THINKING)
 
@@ -72,10 +88,15 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
 
 
 def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
-    """Score a question of `seed-bench-r1`. Only hf_vlm shows its frames as a video, if the checkpoint takes videos."""
+    """Score a question of `seed-bench-r1`.
+
+    Only hf_vlm shows its frames as a video, if the checkpoint takes videos.
+    """
     model = loaded_model("hf_vlm")
     media = "timed_frames" if model is not None and model.takes_video else "frames"
-    return score_preset("egoplan_bench2", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies)
+    return score_preset(
+        "egoplan_bench2", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies
+    )
 
 
 score_official = partial(score_preset, "egoplan_bench2", "official")
@@ -83,4 +104,6 @@ score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
 score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
 score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
 score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")
-score_physbrain_evalkit_thinking = partial(score_preset, "egoplan_bench2", "physbrain-evalkit-thinking")
+score_physbrain_evalkit_thinking = partial(
+    score_preset, "egoplan_bench2", "physbrain-evalkit-thinking"
+)

@@ -19,7 +19,13 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
     read_reply,
 )
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade, probe_form
+from lmms_egoplan.benchmarks.egothink.scoring import (
+    DEFAULT_JUDGE,
+    OTHERWISE,
+    Answer,
+    grade,
+    probe_form,
+)
 from lmms_egoplan.benchmarks.egothink.shortcuts import shown_image
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
@@ -83,9 +89,15 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
     return prompt_text(doc["question"], _prompts(lmms_eval_specific_kwargs))
 
 
-def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the model's prompt as messages, for chat backends, and for this package's with a system prompt."""
-    return prompt_messages(doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs))
+def doc_to_messages(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the model's prompt as messages, for chat backends, and for this package's with a
+    system prompt.
+    """
+    return prompt_messages(
+        doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs)
+    )
 
 
 def blind_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
@@ -93,19 +105,30 @@ def blind_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, A
     return doc_to_text(doc, lmms_eval_specific_kwargs).replace("<image>", "")
 
 
-def blind_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+def blind_messages(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Return the messages of `doc_to_messages` without an image."""
     messages = prompt_messages(doc["question"], None, _prompts(lmms_eval_specific_kwargs))
-    return [turn | {"content": [part for part in turn["content"] if part["type"] == "text"]} for turn in messages]
+    return [
+        turn | {"content": [part for part in turn["content"] if part["type"] == "text"]}
+        for turn in messages
+    ]
 
 
 def marked_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the question."""
+    """Return the prompt of `doc_to_text` with a sentence that explains the marks before the
+    question.
+    """
     return doc_to_text(explained(doc), lmms_eval_specific_kwargs)
 
 
-def marked_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of `doc_to_messages` with a sentence that explains the marks before the question."""
+def marked_messages(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the messages of `doc_to_messages` with a sentence that explains the marks before the
+    question.
+    """
     return doc_to_messages(explained(doc), lmms_eval_specific_kwargs)
 
 
@@ -132,6 +155,8 @@ class Judged(JudgedFilter):
         for response in self.responses(resps):
             doc = texts[response.doc_id]
             question = (doc["id"], doc["question"], doc["answer"])
-            answers.append(Answer(*question, read_reply(response.text, settings), response.truncated, prompts))
+            answers.append(
+                Answer(*question, read_reply(response.text, settings), response.truncated, prompts)
+            )
         judged = grade(answers, self.judge())
         return [answer.to_text() for answer in judged]

@@ -4,13 +4,18 @@ import json
 
 from shared_data import DATA
 
-PLANS, ACTIVITIES = (DATA / "actplan" / name for name in ("plans_train_val.jsonl", "activities.txt"))
+PLANS, ACTIVITIES = (
+    DATA / "actplan" / name for name in ("plans_train_val.jsonl", "activities.txt")
+)
 
 
 def record(number=0, **fields):
     """Return the object of a line: an instance with two gold plans, a wrong and a correct plan."""
     activity = f"filling_a_box_{number}"
-    golds = [f"walk_to(thing{number}) grab(thing{number}) place_inside(box, thing{number})", "grab(cup) open(box)"]
+    golds = [
+        f"walk_to(thing{number}) grab(thing{number}) place_inside(box, thing{number})",
+        "grab(cup) open(box)",
+    ]
     return {
         "path": f"../annotation/Scene_int/{activity}/0/sample_0",
         "activity": activity,
@@ -24,10 +29,16 @@ def record(number=0, **fields):
 
 
 def write_plans(folder, records, splits):
-    """Write both files, with a split (or None) for the activity of each record, and return their paths."""
+    """Write both files, with a split (or None) for the activity of each record, and return their
+    paths.
+    """
     plans, activities = folder / "plans.jsonl", folder / "activities.txt"
     plans.write_text("".join(json.dumps(row) + "\n" for row in records), encoding="utf-8")
-    lines = {f"{row['activity']}\t{split}\n": None for row, split in zip(records, splits, strict=True) if split}
+    lines = {
+        f"{row['activity']}\t{split}\n": None
+        for row, split in zip(records, splits, strict=True)
+        if split
+    }
     activities.write_text("".join(lines), encoding="utf-8")
     return plans, activities
 
@@ -41,12 +52,19 @@ def shortest(count, split):
 
 
 def _longest_pair(row):
-    lengths = sorted(len(plan) for plans in row.values() if isinstance(plans, list) for plan in plans)
+    lengths = sorted(
+        len(plan) for plans in row.values() if isinstance(plans, list) for plan in plans
+    )
     return sum(lengths[-2:])
 
 
 def write_overfit(folder, count):
-    """Write both files: the shortest real train instances, repeated as val instances under other activities."""
+    """Write both files: the shortest real train instances, repeated as val instances under other
+    activities.
+    """
     train = shortest(count, "train")
-    val = [json.loads(json.dumps(row).replace(row["activity"], f"{row['activity']}_again")) for row in train]
+    val = [
+        json.loads(json.dumps(row).replace(row["activity"], f"{row['activity']}_again"))
+        for row in train
+    ]
     return write_plans(folder, train + val, ["train"] * count + ["val"] * count)

@@ -1,4 +1,6 @@
-"""A small version of ActPlan-1K's release: the same layout, with generated images, task descriptions and plans."""
+"""A small version of ActPlan-1K's release: the same layout, with generated images, task
+descriptions and plans.
+"""
 
 import random
 from pathlib import Path
@@ -19,7 +21,8 @@ ACTIVITIES = (
     "sorting_mail", "unpacking_suitcase",
 )  # fmt: skip
 ENDING = (
-    "Generate admissible procedural plans using the planning steps described with action(object). The available "
+    "Generate admissible procedural plans using the planning steps described with action(object). "
+    "The available "
     "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
 )
 
@@ -33,8 +36,29 @@ PROBLEM = """(define (problem {}_0)
 )
 """
 
-_OBJECTS = ("cookie", "candle", "plate", "towel", "bottle", "apple", "notebook", "cup", "soap", "box_1", "box_2")
-_PLACES = ("table", "countertop", "cabinet", "electric_refrigerator", "sink", "basket_1", "basket_2", "floor")
+_OBJECTS = (
+    "cookie",
+    "candle",
+    "plate",
+    "towel",
+    "bottle",
+    "apple",
+    "notebook",
+    "cup",
+    "soap",
+    "box_1",
+    "box_2",
+)
+_PLACES = (
+    "table",
+    "countertop",
+    "cabinet",
+    "electric_refrigerator",
+    "sink",
+    "basket_1",
+    "basket_2",
+    "floor",
+)
 
 
 def instance_ids(instances):
@@ -43,14 +67,16 @@ def instance_ids(instances):
         rounds, activity = divmod(number, len(ACTIVITIES))
         turn, description = divmod(rounds, 2)
         sample, shift = divmod(turn, len(SCENES))
-        yield InstanceId(SCENES[(shift + activity) % len(SCENES)], ACTIVITIES[activity], description, sample)
+        yield InstanceId(
+            SCENES[(shift + activity) % len(SCENES)], ACTIVITIES[activity], description, sample
+        )
 
 
 def write_release(folder: Path, instances=60, seed=0) -> Path:
     """Write a release with this many instances; every tenth has no gold plan 2.
 
-    Gold plan 1 of the instance at position i has 3 + 7 i mod 58 steps. Its two to five images show 5 i, 5 i + 1 and so
-    on (`media.read_number`). Equal arguments produce equal files.
+    Gold plan 1 of the instance at position i has 3 + 7 i mod 58 steps. Its two to five images show
+    5 i, 5 i + 1 and so on (`media.read_number`). Equal arguments produce equal files.
     """
     chance = random.Random(seed)
     for number, instance in enumerate(instance_ids(instances)):
@@ -66,17 +92,27 @@ def write_release(folder: Path, instances=60, seed=0) -> Path:
     return folder
 
 
-def write_instance(folder: Path, instance: InstanceId, images, gold_1, gold_2, suffix=".png") -> Path:
-    """Write one instance's folder, with the task description one folder above; a gold plan that is None is omitted."""
+def write_instance(
+    folder: Path, instance: InstanceId, images, gold_1, gold_2, suffix=".png"
+) -> Path:
+    """Write one instance's folder, with the task description one folder above; a gold plan that is
+    None is omitted.
+    """
     instance_folder = folder / str(instance)
     instance_folder.mkdir(parents=True)
-    (instance_folder.parent / f"task_description_{instance.description}.txt").write_text(task_description(instance))
-    (instance_folder.parent / f"problem{instance.description}.bddl").write_text(PROBLEM.format(instance.activity))
+    (instance_folder.parent / f"task_description_{instance.description}.txt").write_text(
+        task_description(instance)
+    )
+    (instance_folder.parent / f"problem{instance.description}.bddl").write_text(
+        PROBLEM.format(instance.activity)
+    )
     for position, image in enumerate(images):
         image.save(instance_folder / f"{14 + 41 * position:05}{suffix}")
     for name, steps in (("gold_1", gold_1), ("gold_2", gold_2), ("gpt-4v", gold_1 and gold_1[:-1])):
         if steps is not None:
-            (instance_folder / f"plan_{name}.txt").write_text("".join(f"{step}\n" for step in steps))
+            (instance_folder / f"plan_{name}.txt").write_text(
+                "".join(f"{step}\n" for step in steps)
+            )
     return instance_folder
 
 
@@ -93,7 +129,11 @@ def plan(chance: random.Random, length: int) -> list[str]:
     while len(steps) < length:
         thing, start, end = chance.choice(_OBJECTS), *chance.sample(_PLACES, 2)
         steps += [f"walk_to({start})", f"grab({thing})", f"walk_to({end})"]
-        steps.append(chance.choice((f"place_inside({end}, {thing})", f"place_on_top({end}, {thing})", f"open({end})")))
+        steps.append(
+            chance.choice(
+                (f"place_inside({end}, {thing})", f"place_on_top({end}, {thing})", f"open({end})")
+            )
+        )
     return steps[:length]
 
 

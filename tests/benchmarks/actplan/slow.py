@@ -31,7 +31,9 @@ def lcs(first, second):
     table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
     for i, step in enumerate(first):
         for j, other in enumerate(second):
-            table[i + 1][j + 1] = table[i][j] + 1 if similar(step, other) else max(table[i][j + 1], table[i + 1][j])
+            table[i + 1][j + 1] = (
+                table[i][j] + 1 if similar(step, other) else max(table[i][j + 1], table[i + 1][j])
+            )
     return table[-1][-1]
 
 
@@ -46,4 +48,6 @@ def normalised(length, first, second):
 def is_call(step):
     """Check the form `action(object[, object])` by hand."""
     match = re.fullmatch(r"([A-Za-z_-]+)\((.+)\)", step.strip())
-    return bool(match) and all(part.strip() and not set("()") & set(part) for part in match[2].split(","))
+    return bool(match) and all(
+        part.strip() and not set("()") & set(part) for part in match[2].split(",")
+    )

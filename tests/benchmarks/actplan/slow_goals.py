@@ -40,6 +40,12 @@ def _pairs(problem, formula, facts, bound):
         return one != two and naive(problem, formula.parts[0], facts, bound | pair)
 
     table = {pair: together(*pair) for pair in product(firsts, seconds)}
-    rows = any(all(any(table[x, y] for y in seconds) for x in part) for part in combinations(firsts, required))
-    columns = any(all(any(table[x, y] for x in firsts) for y in part) for part in combinations(seconds, required))
+    rows = any(
+        all(any(table[x, y] for y in seconds) for x in part)
+        for part in combinations(firsts, required)
+    )
+    columns = any(
+        all(any(table[x, y] for x in firsts) for y in part)
+        for part in combinations(seconds, required)
+    )
     return rows and columns

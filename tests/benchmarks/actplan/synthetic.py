@@ -3,7 +3,14 @@
 import random
 from pathlib import Path
 
-from benchmarks.actplan.release import PROBLEM, instance_ids, plan, task_description, variant, write_release
+from benchmarks.actplan.release import (
+    PROBLEM,
+    instance_ids,
+    plan,
+    task_description,
+    variant,
+    write_release,
+)
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.instances import activity_type
@@ -41,7 +48,8 @@ def actplan_docs(count):
 
 
 def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False):
-    """Return gold plans 1 in which each step is kept with probability `skill`, and else omitted or put into words.
+    """Return gold plans 1 in which each step is kept with probability `skill`, and else omitted or
+    put into words.
 
     bleurt: Probability that the classifier calls a plan correct; None without one.
     goal: True for plans with a goal check, as in data with problems.
@@ -49,8 +57,12 @@ def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False
     problem = parse_problem(PROBLEM.format("made"), "problem")
     chance, docs, responses = random.Random(seed), actplan_docs(count), []
     for doc in docs:
-        draws = ((step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"])
-        steps = [step if keep else "have a look around" for step, keep, drop in draws if keep or not drop]
+        draws = (
+            (step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"]
+        )
+        steps = [
+            step if keep else "have a look around" for step, keep, drop in draws if keep or not drop
+        ]
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
         lengths = [_lcs(steps, gold) if gold else None for gold in golds]
         score = PlanScore(

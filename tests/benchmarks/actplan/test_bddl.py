@@ -29,7 +29,10 @@ def test_the_whole_grammar_is_parsed():
     assert (problem.name, problem.domain) == ("tea_0", "igibson")
     assert problem.of_type("cup.n.01") == ["cup.n.01_1", "cup.n.01_2"]
     is_open = bddl.Formula("open", arguments=("box.n.01_1",))
-    assert problem.init[:2] == (bddl.Formula("dusty", arguments=("cup.n.01_1",)), bddl.Formula("not", (is_open,)))
+    assert problem.init[:2] == (
+        bddl.Formula("dusty", arguments=("cup.n.01_1",)),
+        bddl.Formula("not", (is_open,)),
+    )
     cup, box = bddl.Variable("cup.n.01", "cup.n.01"), bddl.Variable("box.n.01", "box.n.01")
     in_one_box = bddl.Formula("inside", arguments=("cup.n.01", "box.n.01_1"))
     in_a_box = bddl.Formula("inside", arguments=("cup.n.01", "box.n.01"))
@@ -116,7 +119,9 @@ def plain(facts):
 
 @st.composite
 def situations(draw):
-    """Draw a problem and half of the facts about its objects, so some conditions hold and others do not."""
+    """Draw a problem and half of the facts about its objects, so some conditions hold and others do
+    not.
+    """
     problem = draw(problems())
     names = [thing.name for thing in problem.objects]
     possible = [
@@ -137,15 +142,20 @@ def test_goals_equal_the_slow_check(situation):
     result = bddl.holds(problem, goal, plain(facts))
     assert result == naive(problem, goal, facts)
     conditions = bddl.grounded(problem)
-    assert result == all(bddl.holds(problem, goal_condition, plain(facts)) for goal_condition in conditions)
+    assert result == all(
+        bddl.holds(problem, goal_condition, plain(facts)) for goal_condition in conditions
+    )
     assert (bddl.degree(problem, goal, plain(facts)) == 1) == result
     assert 0 <= bddl.degree(problem, goal, plain(facts)) <= 1
     assert all(bddl.is_checkable(problem, goal_condition, ALL) for goal_condition in conditions)
 
 
-def goal(text, objects="cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 box.n.01_2 box.n.01_3 - box.n.01"):
+def goal(
+    text, objects="cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 box.n.01_2 box.n.01_3 - box.n.01"
+):
     return bddl.parse_problem(
-        f"(define (problem x_0) (:domain igibson) (:objects {objects}) (:init) (:goal {text}))", "p.bddl"
+        f"(define (problem x_0) (:domain igibson) (:objects {objects}) (:init) (:goal {text}))",
+        "p.bddl",
     )
 
 
@@ -169,14 +179,23 @@ def test_pairs_need_partners_on_both_sides(pairs, expected):
 
 
 def test_grounding_replaces_the_variables_of_quantifiers():
-    conditions = bddl.grounded(goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))"))
+    conditions = bddl.grounded(
+        goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))")
+    )
     assert list(map(str, conditions)) == [
         f"(or (open ?cup.n.01_{number}) (dusty ?cup.n.01_{number}))" for number in (1, 2)
     ]
 
 
 def test_duplicate_conditions_count_once():
-    assert len(bddl.grounded(goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))"))) == 2
+    assert (
+        len(
+            bddl.grounded(
+                goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))")
+            )
+        )
+        == 2
+    )
 
 
 @pytest.mark.parametrize(

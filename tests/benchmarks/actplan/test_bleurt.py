@@ -85,11 +85,17 @@ def test_a_folder_without_a_valid_classifier_raises_an_error(tmp_path, encoder, 
     advice = "`lmms-egoplan train actplan-bleurt`"
     with pytest.raises(LmmsEgoplanError, match=f"none: .*{advice}"):
         bleurt.load_classifier(tmp_path / "none")
-    with pytest.raises(LmmsEgoplanError, match=f"config.json, model.safetensors, tokenizer.json.*{advice}"):
+    with pytest.raises(
+        LmmsEgoplanError, match=f"config.json, model.safetensors, tokenizer.json.*{advice}"
+    ):
         bleurt.load_classifier(tmp_path)
     with pytest.raises(LmmsEgoplanError, match=f"BertModel.*{advice}"):
         bleurt.load_classifier(encoder)
-    for name, content in (("model.safetensors", b"half"), ("tokenizer.json", b"{"), ("config.json", b"{")):
+    for name, content in (
+        ("model.safetensors", b"half"),
+        ("tokenizer.json", b"{"),
+        ("config.json", b"{"),
+    ):
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / name).write_bytes(content)
         with pytest.raises(LmmsEgoplanError, match=f"{name}: .*damaged.*{advice}"):
@@ -102,13 +108,16 @@ def test_a_folder_without_a_valid_classifier_raises_an_error(tmp_path, encoder, 
         bleurt.load_classifier(tmp_path / "headless")
 
 
-@pytest.mark.parametrize(("name", "value"), [("positives", "sorted"), ("shuffled", 3), ("shuffled", ["activity"])])
+@pytest.mark.parametrize(
+    ("name", "value"), [("positives", "sorted"), ("shuffled", 3), ("shuffled", ["activity"])]
+)
 def test_an_unknown_kind_of_pairs_raises_an_error(tmp_path, folder, name, value):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text()) | {name: value}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        LmmsEgoplanError, match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train actplan-bleurt"
+        LmmsEgoplanError,
+        match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train actplan-bleurt",
     ):
         bleurt.load_classifier(tmp_path)
 
@@ -155,7 +164,9 @@ def test_pairs_are_truncated_like_the_tokenizer_does(tokenizer, first, second, l
 def test_published_plans_are_truncated_like_the_tokenizer_does(tokenizer):
     for instance in read_labelled_plans(PLANS)[::20]:
         gold, candidate = map(bleurt.joined, (instance.golds[0], instance.plans[0].text))
-        assert tokenizer.tokenize(" ".join(one_per_line(instance.golds[0]).split("\n"))) == tokenizer.tokenize(gold)
+        assert tokenizer.tokenize(
+            " ".join(one_per_line(instance.golds[0]).split("\n"))
+        ) == tokenizer.tokenize(gold)
         for length in (64, 511, 512):
             tokens, is_truncated = bleurt.encode_pair(tokenizer, length, gold, candidate)
             expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
@@ -166,7 +177,9 @@ def test_published_plans_are_truncated_like_the_tokenizer_does(tokenizer):
 @pytest.mark.nightly
 def test_a_megabyte_is_truncated_quickly(tokenizer):
     with processor_time_below(30):
-        tokens, is_truncated = bleurt.encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
+        tokens, is_truncated = bleurt.encode_pair(
+            tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000
+        )
     assert len(tokens["input_ids"]) == 512
     assert is_truncated
 
@@ -180,12 +193,19 @@ def verdict(correct, truncated=False):
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_scores_equal_manual_counts(cases):
-    scores = bleurt.score_verdicts([label for label, _, _ in cases], [verdict(called, cut) for _, called, cut in cases])
+    scores = bleurt.score_verdicts(
+        [label for label, _, _ in cases], [verdict(called, cut) for _, called, cut in cases]
+    )
     tp, fp, fn, tn = (
         sum((label, called) == cell for label, called, _ in cases)
         for cell in ((True, True), (False, True), (True, False), (False, False))
     )
-    assert (scores.true_correct, scores.false_correct, scores.false_wrong, scores.true_wrong) == (tp, fp, fn, tn)
+    assert (scores.true_correct, scores.false_correct, scores.false_wrong, scores.true_wrong) == (
+        tp,
+        fp,
+        fn,
+        tn,
+    )
     assert scores.plans == len(cases) == tp + fp + fn + tn
     assert scores.accuracy == pytest.approx((tp + tn) / len(cases))
     assert scores.majority == pytest.approx(max(tp + fn, fp + tn) / len(cases))
@@ -200,13 +220,23 @@ def test_scores_equal_manual_counts(cases):
 def test_a_split_is_evaluated_by_model(tmp_path):
     encoder = write_encoder(tmp_path / "encoder")
     classifier = bleurt.load_classifier(write_classifier(tmp_path / "classifier", encoder))
-    records = [record(0), record(1), record(2, neg_gpt=[], gold_gpt=["grab(cup) " * 300]), record(3)]
+    records = [
+        record(0),
+        record(1),
+        record(2, neg_gpt=[], gold_gpt=["grab(cup) " * 300]),
+        record(3),
+    ]
     plans, activities = write_plans(tmp_path, records, ["val", "train", "val", None])
     by_model, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, "val")
     assert unknown == {"filling_a_box_3": 1}
     assert list(by_model) == ["GPT-4V", "Gemini-Pro-1.5"]
     gpt, gemini = by_model.values()
-    assert (gpt.plans, gpt.false_correct + gpt.true_wrong, gpt.majority, gpt.truncated) == (1, 1, 1.0, 0)
+    assert (gpt.plans, gpt.false_correct + gpt.true_wrong, gpt.majority, gpt.truncated) == (
+        1,
+        1,
+        1.0,
+        0,
+    )
     assert (gemini.plans, gemini.true_correct + gemini.false_wrong, gemini.truncated) == (2, 2, 1)
     with pytest.raises(LmmsEgoplanError, match=r"split test.* train, val"):
         bleurt.evaluate_bleurt(classifier, plans, activities, "test")
@@ -217,7 +247,9 @@ def test_labelled_plans_are_paired_with_the_gold_plan_of_the_other_model(tmp_pat
     plans, activities = write_plans(tmp_path, records, ["train", None, "val"])
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     assert bleurt.unknown_activities(instances, splits) == {"filling_a_box_2": 1}
-    assert [instance.id.activity for instance in bleurt.in_split(instances, splits, "val")] == ["filling_a_box_3"]
+    assert [instance.id.activity for instance in bleurt.in_split(instances, splits, "val")] == [
+        "filling_a_box_3"
+    ]
     first, second, _ = instances
     pairs = bleurt.labelled_pairs(instances[:2])
     assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in pairs] == [
@@ -230,12 +262,36 @@ def test_labelled_plans_are_paired_with_the_gold_plan_of_the_other_model(tmp_pat
 
 
 def test_equal_to_a_gold_plan_is_a_rule_without_a_classifier(tmp_path):
-    """The rule sees every gold plan. With the pair's gold plan alone, it misses a plan that equals the other one."""
+    """The rule sees every gold plan.
+
+    With the pair's gold plan alone, it misses a plan that equals the other one.
+    """
     golds = {"gold_gpt": ["open(a) grab(b)"], "gold_gemini": ["walk_to(b) grab(b)"]}
     records = [
-        record(0, **golds, pos_gpt=["open(a)  grab(b)"], neg_gpt=[], neg_gemini=["walk_to(b) grab(b)"], pos_gemini=[]),
-        record(1, **golds, pos_gpt=["walk_to(b)\n grab(b)"], neg_gpt=[], neg_gemini=["open(a)"], pos_gemini=[]),
-        record(2, **golds, pos_gpt=["grab(b)"], neg_gpt=["close(a)"], neg_gemini=[], pos_gemini=["open(a) grab(b)"]),
+        record(
+            0,
+            **golds,
+            pos_gpt=["open(a)  grab(b)"],
+            neg_gpt=[],
+            neg_gemini=["walk_to(b) grab(b)"],
+            pos_gemini=[],
+        ),
+        record(
+            1,
+            **golds,
+            pos_gpt=["walk_to(b)\n grab(b)"],
+            neg_gpt=[],
+            neg_gemini=["open(a)"],
+            pos_gemini=[],
+        ),
+        record(
+            2,
+            **golds,
+            pos_gpt=["grab(b)"],
+            neg_gpt=["close(a)"],
+            neg_gemini=[],
+            pos_gemini=["open(a) grab(b)"],
+        ),
     ]
     plans, _ = write_plans(tmp_path, records, ["val"] * 3)
     pairs = bleurt.labelled_pairs(read_labelled_plans(plans))
@@ -246,23 +302,32 @@ def test_equal_to_a_gold_plan_is_a_rule_without_a_classifier(tmp_path):
 
 @real_data
 def test_plans_that_equal_a_gold_plan_are_right_more_often_than_the_papers_classifiers():
-    """On val, no plan equals the pair's gold plan, which is the other model's: there the rule is the majority's."""
+    """On val, no plan equals the pair's gold plan, which is the other model's: there the rule is
+    the majority's.
+    """
     instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
     pairs = bleurt.labelled_pairs(instances)
     scores = bleurt.score_by_source(pairs, [verdict(False)] * len(pairs))
-    rules = {model: (f"{of.equal_to_gold:.1%}", of.equal_to_paired_gold) for model, of in scores.items()}
+    rules = {
+        model: (f"{of.equal_to_gold:.1%}", of.equal_to_paired_gold) for model, of in scores.items()
+    }
     assert rules == {
         "GPT-4V": ("85.2%", scores["GPT-4V"].majority),
         "Gemini-Pro-1.5": ("81.5%", scores["Gemini-Pro-1.5"].majority),
     }
-    assert scores["GPT-4V"].equal_to_gold > max(float(rows["GPT-4V"]["val_acc"]) for rows in TABLE_5.values()) / 100
+    assert (
+        scores["GPT-4V"].equal_to_gold
+        > max(float(rows["GPT-4V"]["val_acc"]) for rows in TABLE_5.values()) / 100
+    )
 
 
 @real_data
 @pytest.mark.parametrize("classifier", TABLE_5)
 @pytest.mark.parametrize("model", ["GPT-4V", "Gemini-Pro-1.5"])
 def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, model):
-    """Only one set of verdict counts on the val plans gives both the printed accuracy and the printed MCC."""
+    """Only one set of verdict counts on the val plans gives both the printed accuracy and the
+    printed MCC.
+    """
     instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
     labels = [pair.correct for pair in bleurt.labelled_pairs(instances) if pair.source == model]
     correct, wrong = labels.count(True), labels.count(False)
@@ -274,8 +339,12 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
             right = true_correct + wrong - false_correct
             if f"{right / len(labels):.1%}" != f"{TABLE_5[classifier][model]['val_acc']}%":
                 continue
-            scores = bleurt.score_verdicts(sorted(labels, reverse=True), [verdict(is_correct) for is_correct in called])
-            matching_scores += [scores] * (f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model]['mcc']:.3f}")
+            scores = bleurt.score_verdicts(
+                sorted(labels, reverse=True), [verdict(is_correct) for is_correct in called]
+            )
+            matching_scores += [scores] * (
+                f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model]['mcc']:.3f}"
+            )
     (scores,) = matching_scores
     assert scores.plans == 81
     assert f"{scores.majority:.1%}" == {"GPT-4V": "77.8%", "Gemini-Pro-1.5": "71.6%"}[model]
@@ -283,9 +352,15 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
 
 def test_the_papers_table():
     assert {(name, model) for name, rows in TABLE_5.items() for model in rows} == {
-        (name, model) for name in ("BLEURT", "BLEURT-base") for model in ("GPT-4V", "Gemini-Pro-1.5")
+        (name, model)
+        for name in ("BLEURT", "BLEURT-base")
+        for model in ("GPT-4V", "Gemini-Pro-1.5")
     }
-    assert [TABLE_5["BLEURT"]["Gemini-Pro-1.5"][key] for key in ("mcc", "val_acc", "test_acc")] == [0.321, 75.3, 80.2]
+    assert [TABLE_5["BLEURT"]["Gemini-Pro-1.5"][key] for key in ("mcc", "val_acc", "test_acc")] == [
+        0.321,
+        75.3,
+        80.2,
+    ]
 
 
 @real_data

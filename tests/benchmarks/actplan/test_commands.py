@@ -52,7 +52,9 @@ def record(identifier, candidate, *references, **fields):
 
 
 def test_blank_lines_count_alike_on_both_sides(tmp_path):
-    """Blank lines count in the official reading, as in the authors' code, and not in the parsed one."""
+    """Blank lines count in the official reading, as in the authors' code, and not in the parsed
+    one.
+    """
     spaced = [GOLD[0], "", GOLD[1], "  ", GOLD[2]]
     plain = GOLD[:3]
     scores, _ = scored(
@@ -71,7 +73,9 @@ def test_blank_lines_count_alike_on_both_sides(tmp_path):
 
 
 def test_half_a_surrogate_pair_is_scored(tmp_path):
-    scores, _ = scored(tmp_path, record("a", ["walk_to(table)", "grab(cup \ud83d)"], ["walk_to(table)"]))
+    scores, _ = scored(
+        tmp_path, record("a", ["walk_to(table)", "grab(cup \ud83d)"], ["walk_to(table)"])
+    )
     assert scores["samples"][0]["official"] == ["walk_to(table)", "grab(cup ?)"]
     assert scores["samples"][0]["lcs"] == 1
 
@@ -124,7 +128,10 @@ THOUGHTS = {
     "without opening": ("{}</think>\n{}", None),
     "Kimi": ("◁think▷{}◁/think▷{}", "◁think▷{}"),
     "Magistral": ("[THINK]{}[/THINK]{}", "[THINK]{}"),
-    "GLM": ("\n<think>{}</think>\n<answer><|begin_of_box|>{}<|end_of_box|></answer>", "\n<think>{}"),
+    "GLM": (
+        "\n<think>{}</think>\n<answer><|begin_of_box|>{}<|end_of_box|></answer>",
+        "\n<think>{}",
+    ),
     "Seed": ("<seed:think>{}</seed:think>{}", "<seed:think>{}"),
     "gpt-oss": (
         "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>",
@@ -132,7 +139,10 @@ THOUGHTS = {
     ),
     "gpt-oss without tokens": ("analysis{}assistantfinal{}", "analysis{}"),
     "Gemma": ("<|channel>thought\n{}<channel|>{}", "<|channel>thought\n{}"),
-    "twice": ("<think>{0}</think>grab(plate)\n<think>{0}</think>{1}", "<think>{0}</think>grab(plate)\n<think>{0}"),
+    "twice": (
+        "<think>{0}</think>grab(plate)\n<think>{0}</think>{1}",
+        "<think>{0}</think>grab(plate)\n<think>{0}",
+    ),
 }
 
 
@@ -142,7 +152,13 @@ def test_thinking_is_not_part_of_a_plan(tmp_path):
     records = []
     for form, (whole, _) in THOUGHTS.items():
         records.append({"id": form, "candidate": whole.format(THOUGHT, plan), "references": [plan]})
-        records.append({"id": f"{form}, one line", "candidate": whole.format(THOUGHT, line), "references": [line]})
+        records.append(
+            {
+                "id": f"{form}, one line",
+                "candidate": whole.format(THOUGHT, line),
+                "references": [line],
+            }
+        )
     records += [
         {"id": f"{form}, cut", "candidate": cut.format(THOUGHT), "references": [plan]}
         for form, (_, cut) in THOUGHTS.items()
@@ -150,21 +166,39 @@ def test_thinking_is_not_part_of_a_plan(tmp_path):
     ]
     scores, output = scored(tmp_path, *records)
     samples = {sample["id"]: sample for sample in scores["samples"]}
-    cuts = {name: (samples[name]["official"], samples[name]["parsed"]) for name in samples if name.endswith(", cut")}
+    cuts = {
+        name: (samples[name]["official"], samples[name]["parsed"])
+        for name in samples
+        if name.endswith(", cut")
+    }
     assert {name: readings for name, readings in cuts.items() if readings != ([], [])} == {}
-    assert scores["summary"]["ends_in_thought"] == scores["summary"]["empty"] == len(cuts) == len(THOUGHTS) - 1
+    assert (
+        scores["summary"]["ends_in_thought"]
+        == scores["summary"]["empty"]
+        == len(cuts)
+        == len(THOUGHTS) - 1
+    )
     assert f"inside a thought: {len(cuts)}" in output
     wholes = {name: sample for name, sample in samples.items() if name not in cuts}
-    scores_of_wholes = {name: (sample["parsed"], sample["lcs_norm_parsed"]) for name, sample in wholes.items()}
+    scores_of_wholes = {
+        name: (sample["parsed"], sample["lcs_norm_parsed"]) for name, sample in wholes.items()
+    }
     assert {name: value for name, value in scores_of_wholes.items() if value != (GOLD, 1)} == {}
     thoughts = {"grab(plate)", "1. grab(pillow)", "maybe grab(cup)."}
     assert [name for name, sample in wholes.items() if thoughts & {*sample["official"]}] == []
-    of_replies = score_plans([GeneratedPlan(record["id"], record["candidate"], [GOLD]) for record in records])
-    assert {score.id: score.parsed for score in of_replies} == {name: samples[name]["parsed"] for name in samples}
+    of_replies = score_plans(
+        [GeneratedPlan(record["id"], record["candidate"], [GOLD]) for record in records]
+    )
+    assert {score.id: score.parsed for score in of_replies} == {
+        name: samples[name]["parsed"] for name in samples
+    }
 
 
 def test_a_plan_on_one_line_is_split_if_its_gold_plan_is_on_one_line(tmp_path):
-    """The published file has such plans. If the gold plan has several lines, a plan on one line stays one line."""
+    """The published file has such plans.
+
+    If the gold plan has several lines, a plan on one line stays one line.
+    """
     one_line = {"id": "a", "candidate": " ".join(GOLD[1:]), "references": [" ".join(GOLD)]}
     scores, _ = scored(tmp_path, one_line, record("b", [" ".join(GOLD)], GOLD))
     assert scores["samples"][0]["lengths"] == {"candidate": 3, "references": [4]}
@@ -180,7 +214,10 @@ def test_a_plan_on_one_line_is_split_if_its_gold_plan_is_on_one_line(tmp_path):
         ({"candidate": ["walk"]}, "line 2: candidate: expected the plan as text"),
         ({"references": []}, "line 2: references: expected at least one gold plan"),
         ({"references": "walk_to(a)"}, "line 2: references: expected a list"),
-        ({"references": ["walk_to(a)", "  "]}, "line 2: references[1]: expected a gold plan, found '  '"),
+        (
+            {"references": ["walk_to(a)", "  "]},
+            "line 2: references[1]: expected a gold plan, found '  '",
+        ),
         ({"correct": "yes"}, "line 2: correct: expected true, false, 1, 0 or null, found 'yes'"),
         ({"commonsense": 2}, "line 2: commonsense: expected true, false"),
     ],
@@ -214,9 +251,15 @@ def test_invalid_paths_raise_an_error(tmp_path):
 
 def test_plans_are_scored_with_a_classifier(tmp_path, monkeypatch):
     monkeypatch.setenv(
-        "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
+        "LMMS_EGOPLAN_BLEURT",
+        str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert"))),
     )
-    plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD), record("b", GOLD[:1], GOLD), record("c", [], GOLD))
+    plans = write(
+        tmp_path / "plans.jsonl",
+        record("a", GOLD, GOLD),
+        record("b", GOLD[:1], GOLD),
+        record("c", [], GOLD),
+    )
     assert score(plans, tmp_path / "scores.json").exit_code == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     verdicts = [sample["bleurt"] for sample in scores["samples"]]
@@ -252,7 +295,8 @@ def test_published_plans(tmp_path):
                     norms = []
                     for gold, suffix in (("gold_gpt", ""), ("gold_gemini", "_gold_2")):
                         steps, reference = (
-                            text.replace(") ", ")\n").split("\n") for text in (plan.strip(), *instance[gold])
+                            text.replace(") ", ")\n").split("\n")
+                            for text in (plan.strip(), *instance[gold])
                         )
                         reference = [step for step in reference if step]
                         assert sample[f"lcs{suffix}"] == lcs(steps, reference)
@@ -265,7 +309,9 @@ def test_published_plans(tmp_path):
 
 
 def test_a_missing_gold_plan_1_is_not_replaced_by_gold_plan_2(tmp_path):
-    scores, _ = scored(tmp_path, labelled_record(1, gold_gpt=[], gold_gemini=["grab(thing1) close(box)"]))
+    scores, _ = scored(
+        tmp_path, labelled_record(1, gold_gpt=[], gold_gemini=["grab(thing1) close(box)"])
+    )
     values = {
         sample["model"]: [sample[f"lcs_norm{suffix}"] for suffix in ("", "_gold_2", "_best")]
         for sample in scores["samples"]
@@ -277,7 +323,9 @@ def test_a_missing_gold_plan_1_is_not_replaced_by_gold_plan_2(tmp_path):
 def inputs(tmp_path_factory):
     """Write plans, activities and a classifier of short pairs."""
     folder = tmp_path_factory.mktemp("inputs")
-    plans, activities = write_plans(folder, [labelled_record(number) for number in range(5)], ["val"] * 4 + [None])
+    plans, activities = write_plans(
+        folder, [labelled_record(number) for number in range(5)], ["val"] * 4 + [None]
+    )
     model = write_classifier(folder / "model", write_encoder(folder / "encoder"), max_length=64)
     return [str(plans), str(activities)], str(model)
 
@@ -286,13 +334,23 @@ def test_verdicts_are_printed_next_to_table_5(inputs):
     files, model = inputs
     result = run(*EVALUATE, model, *files, "--split", "val")
     assert result.exit_code == 0, result.output
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in result.stdout.splitlines()
+        if "│" in line
+    ]
     rows = {row[0]: row[1:] for row in rows}
     assert rows["plans"] == ["4", "4"]
     assert rows["majority"] == ["100.0%", "100.0%"]
-    assert rows["right if equal to a gold plan"] == rows["right if equal to the pair's gold plan"] == ["100.0%", "0.0%"]
+    assert (
+        rows["right if equal to a gold plan"]
+        == rows["right if equal to the pair's gold plan"]
+        == ["100.0%", "0.0%"]
+    )
     # An undefined correlation is not 0. The row names the encoder, which is not BLEURT.
-    (name,) = [row.removesuffix(": MCC") for row in rows if row.endswith(": MCC") and "paper" not in row]
+    (name,) = [
+        row.removesuffix(": MCC") for row in rows if row.endswith(": MCC") and "paper" not in row
+    ]
     assert rows[f"{name}: MCC"] == ["n/a", "n/a"]
     assert re.fullmatch(r"unnamed \(\d+ layers of \d+\)", name)
     assert rows["pairs cut"] == ["0", "4"]
@@ -300,7 +358,8 @@ def test_verdicts_are_printed_next_to_table_5(inputs):
     assert rows["paper's BLEURT: accuracy"] == ["81.5%", "75.3%"]
     assert rows["paper's BLEURT: MCC"] == ["0.367", "0.321"]
     assert result.stdout.splitlines()[-1] == (
-        "Trained with positive pairs: two correct plans in any order; shuffled gold plans: of the same instance"
+        "Trained with positive pairs: two correct plans in any order; shuffled gold "
+        "plans: of the same instance"
     )
     assert re.search("1 .*filling_a_box_4", result.stderr)
 

@@ -1,4 +1,6 @@
-"""The metrics for the library evaluate: equal to the tasks' numbers, loaded from their folder without a network."""
+"""The metrics for the library evaluate: equal to the tasks' numbers, loaded from their folder
+without a network.
+"""
 
 import json
 import math
@@ -52,14 +54,22 @@ def test_every_metric_is_described(metric, name):
     assert "su2024actplan" in loaded.citation
     first = loaded.features[0] if isinstance(loaded.features, list) else loaded.features
     assert set(first) == {"predictions", "references"}
-    assert all(part in loaded.inputs_description for part in ("Args:", "Returns:", "Examples:", "predictions (list of"))
+    assert all(
+        part in loaded.inputs_description
+        for part in ("Args:", "Returns:", "Examples:", "predictions (list of")
+    )
 
 
 def test_scores_equal_a_slow_table_of_prefixes(metric):
-    predictions = ["walk_to(the_table)\ngrab(cup1)\n\nopen(box)", "1. grab(cup)\n2. walk_to(kitchen_table)"]
+    predictions = [
+        "walk_to(the_table)\ngrab(cup1)\n\nopen(box)",
+        "1. grab(cup)\n2. walk_to(kitchen_table)",
+    ]
     references = [GOLD, "walk_to(table)\ngrab(cup)\nwalk_to(table)\n"]
     results = metric("actplan_lcs").compute(predictions=predictions, references=references)
-    slow = [lcs(lines(plan), lines(gold)) for plan, gold in zip(predictions, references, strict=True)]
+    slow = [
+        lcs(lines(plan), lines(gold)) for plan, gold in zip(predictions, references, strict=True)
+    ]
     assert min(slow) > 0
     norms = [
         normalised(length, lines(plan), lines(gold))
@@ -77,13 +87,20 @@ def test_several_gold_plans(metric):
         references=[[GOLD, "grab(cup)\nopen(box)"], ["close(box)", "open(box)"]],
     )
     first, second = results["per_plan"]
-    assert (first["lcs_parsed"], second["lcs"], second["lcs_best"], second["lcs_norm_best"]) == (1, 0, 1, 1.0)
+    assert (first["lcs_parsed"], second["lcs"], second["lcs_best"], second["lcs_norm_best"]) == (
+        1,
+        0,
+        1,
+        1.0,
+    )
     assert results["lcs_norm_parsed"] == pytest.approx((1 / 3 + 0) / 2)
     assert results["num_plans_parsed"] == 2
 
 
 def test_means_exclude_plans_without_a_gold_plan(metric):
-    results = metric("actplan_lcs").compute(predictions=[GOLD, GOLD, ""], references=[GOLD, " \n", GOLD])
+    results = metric("actplan_lcs").compute(
+        predictions=[GOLD, GOLD, ""], references=[GOLD, " \n", GOLD]
+    )
     assert (results["num_plans"], results["lcs"], results["lcs_norm"]) == (2, 1.5, 0.5)
     assert results["num_plans_parsed"] == 2
     assert set(results["per_plan"][1].values()) == {None}
@@ -116,13 +133,17 @@ def test_an_empty_list_raises_an_error(metric, name, batch, classifier):
 
 def test_half_a_surrogate_pair_is_scored(metric, classifier):
     broken = "grab(cup \ud83d)"
-    results = metric("actplan_lcs").compute(predictions=[broken, broken], references=[[broken], ("open(\udc00)",)])
+    results = metric("actplan_lcs").compute(
+        predictions=[broken, broken], references=[[broken], ("open(\udc00)",)]
+    )
     assert [row["lcs"] for row in results["per_plan"]] == [1, 0]
     lcs_metric = metric("actplan_lcs")
     lcs_metric.add(prediction=broken, reference=broken)
     lcs_metric.add(prediction="", reference=broken)
     assert lcs_metric.compute()["lcs"] == 0.5
-    results = metric("actplan_classifier").compute(predictions=[broken], references=[broken], classifier=classifier)
+    results = metric("actplan_classifier").compute(
+        predictions=[broken], references=[broken], classifier=classifier
+    )
     assert results["num_plans"] == 1
 
 
@@ -130,8 +151,12 @@ def test_thinking_is_not_part_of_a_plan(metric, classifier):
     plans = [f"<think>grab(plate)\n</think>{GOLD}", "[THINK]grab(plate)"]
     results = metric("actplan_lcs").compute(predictions=plans, references=[GOLD, GOLD])
     assert [row["lcs_norm"] for row in results["per_plan"]] == [1, 0]
-    results = metric("actplan_classifier").compute(predictions=plans, references=[GOLD, GOLD], classifier=classifier)
-    expected = metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD], classifier=classifier)
+    results = metric("actplan_classifier").compute(
+        predictions=plans, references=[GOLD, GOLD], classifier=classifier
+    )
+    expected = metric("actplan_classifier").compute(
+        predictions=[GOLD], references=[GOLD], classifier=classifier
+    )
     assert results["probabilities"] == [*expected["probabilities"], None]
 
 
@@ -139,8 +164,13 @@ def test_arguments_take_precedence_over_the_environment(metric, classifier, monk
     encoder = os.environ["LMMS_EGOPLAN_ENCODER"]
     for variable in ("LMMS_EGOPLAN_ENCODER", "LMMS_EGOPLAN_BLEURT"):
         monkeypatch.setenv(variable, "/no/such/folder")
-    assert metric("actplan_lcs").compute(predictions=[GOLD], references=[GOLD], encoder=encoder)["lcs"] == 3
-    results = metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD], classifier=classifier)
+    assert (
+        metric("actplan_lcs").compute(predictions=[GOLD], references=[GOLD], encoder=encoder)["lcs"]
+        == 3
+    )
+    results = metric("actplan_classifier").compute(
+        predictions=[GOLD], references=[GOLD], classifier=classifier
+    )
     assert results["num_plans"] == 1
     with pytest.raises(LmmsEgoplanError, match="/no/such/folder"):
         metric("actplan_lcs").compute(predictions=[GOLD], references=[GOLD])
@@ -152,7 +182,9 @@ def test_the_classifiers_verdicts(metric, classifier):
         predictions=predictions, references=[GOLD, GOLD, GOLD, ""], classifier=classifier
     )
     gold = " ".join(GOLD.splitlines())
-    expected = load_classifier(classifier).judge([(gold, "grab(cup)"), (gold, "open(box) close(box)")])
+    expected = load_classifier(classifier).judge(
+        [(gold, "grab(cup)"), (gold, "open(box) close(box)")]
+    )
     assert results["verdicts"] == [*(verdict.correct for verdict in expected), False, None]
     assert results["probabilities"] == [*(verdict.probability for verdict in expected), None, None]
     assert results["num_plans"] == 3
@@ -161,7 +193,9 @@ def test_the_classifiers_verdicts(metric, classifier):
 
 
 def test_a_missing_classifier_raises_an_error_with_advice(metric):
-    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT.*`lmms-egoplan train actplan-bleurt`"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT.*`lmms-egoplan train actplan-bleurt`"
+    ):
         metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD])
 
 
@@ -173,8 +207,16 @@ def test_the_command_prints_the_folder_of_the_metrics():
 def test_the_readmes_example_works(tmp_path):
     """A new process knows only the folder that the command prints."""
     environment = os.environ | {"HF_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()", "metrics-path", "actplan"]
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        "from lmms_egoplan.cli import app; app()",
+        "metrics-path",
+        "actplan",
+    ]
+    printed = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True
+    )
     code = (
         "import evaluate, json, sys\n"
         "metric = evaluate.load(sys.argv[1] + '/actplan_lcs')\n"
@@ -183,7 +225,13 @@ def test_the_readmes_example_works(tmp_path):
     )
     command = [sys.executable, "-c", code, printed.stdout.strip()]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=FOREVER_S, check=False
+        command,
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=FOREVER_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["lcs"] == 3

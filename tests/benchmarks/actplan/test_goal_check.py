@@ -43,7 +43,10 @@ def check(goal, plan):
 
 INSIDE = "(inside ?plate.n.04_1 ?cabinet.n.01_1)"
 ALL_INSIDE = "(forall (?plate.n.04 - plate.n.04) (inside ?plate.n.04 ?cabinet.n.01_1))"
-PAIRS = "(forpairs (?plate.n.04 - plate.n.04) (?basket.n.01 - basket.n.01) (inside ?plate.n.04 ?basket.n.01))"
+PAIRS = (
+    "(forpairs (?plate.n.04 - plate.n.04) (?basket.n.01 - basket.n.01) (inside ?plate.n.04 "
+    "?basket.n.01))"
+)
 
 
 @pytest.mark.parametrize(
@@ -52,45 +55,87 @@ PAIRS = "(forpairs (?plate.n.04 - plate.n.04) (?basket.n.01 - basket.n.01) (insi
         (INSIDE, "walk_to(table); grab(plate_1); walk_to(cabinet); place_inside(cabinet, plate_1)"),
         (INSIDE, "walk_to(table); grab(plate_1); walk_to(cabinet); place_inside(plate_1, cabinet)"),
         (INSIDE, "walk_to(table); grab(stained_plate); walk_to(cabinet); place_inside(cabinet)"),
-        (INSIDE, "Walk to (table); **grab**(plate_1); go-to(kitchen_cabinet); put_inside(kitchen_cabinet, plate_1)"),
-        (ALL_INSIDE, "walk_to(table); grab(plates_on_table); walk_to(cabinet); place_inside(cabinet, plates)"),
+        (
+            INSIDE,
+            (
+                "Walk to (table); **grab**(plate_1); go-to(kitchen_cabinet); "
+                "put_inside(kitchen_cabinet, plate_1)"
+            ),
+        ),
         (
             ALL_INSIDE,
-            "walk_to(table); grab(plate); walk_to(cabinet); place_inside(cabinet, plate); walk_to(table); grab(plate); "
+            (
+                "walk_to(table); grab(plates_on_table); walk_to(cabinet); "
+                "place_inside(cabinet, plates)"
+            ),
+        ),
+        (
+            ALL_INSIDE,
+            "walk_to(table); grab(plate); walk_to(cabinet); place_inside(cabinet, plate); "
+            "walk_to(table); grab(plate); "
             "walk_to(cabinet); place_inside(cabinet, plate)",
         ),
         (
             PAIRS,
-            "walk_to(table); grab(plate_A); walk_to(basket_1); place_inside(basket_1, plate_A); walk_to(table); "
+            "walk_to(table); grab(plate_A); walk_to(basket_1); place_inside(basket_1, plate_A); "
+            "walk_to(table); "
             "grab(plate_B); walk_to(basket_2); place_inside(basket_2, plate_B)",
         ),
         # No basket is named by number, so the check chooses the one that brings the goal nearest.
-        (PAIRS, "grab(plate_1); place_inside(basket, plate_1); grab(plate_2); place_inside(basket, plate_2)"),
+        (
+            PAIRS,
+            (
+                "grab(plate_1); place_inside(basket, plate_1); grab(plate_2); "
+                "place_inside(basket, plate_2)"
+            ),
+        ),
         ("(not (stained ?plate.n.04_1))", "walk_to(table); clean(plate_1, rag)"),
         ("(not (dusty ?rag.n.01_1))", "rinse(rag)"),
         (
             "(soaked ?rag.n.01_1)",
-            "grab(rag); walk_to(sink); switch-on(faucet); place_inside(sink, rag); switch-off(faucet)",
+            (
+                "grab(rag); walk_to(sink); switch-on(faucet); place_inside(sink, rag); "
+                "switch-off(faucet)"
+            ),
         ),
         ("(soaked ?rag.n.01_1)", "grab(rag); walk_to(sink); place_on_top(sink, rag); open(sink)"),
         ("(toggled_on ?lamp.n.02_1)", "walk_to(lamp); switch_on(lamp)"),
         ("(not (toggled_on ?lamp.n.02_1))", "walk_to(lamp); switch_on(lamp); switch_off(lamp)"),
-        ("(and (open ?cabinet.n.01_1) (not (open ?basket.n.01_1)))", "open(cabinet); open(basket1); close(basket1)"),
+        (
+            "(and (open ?cabinet.n.01_1) (not (open ?basket.n.01_1)))",
+            "open(cabinet); open(basket1); close(basket1)",
+        ),
         (
             "(onfloor ?plate.n.04_3 ?floor.n.01_1)",
             "walk_to(cabinet); grab(plate_in_cabinet); place_on_top(kitchen_floor)",
         ),
-        ("(onfloor ?plate.n.04_2 ?floor.n.01_2)", "grab(plate_2); walk_to(living_room); place_on_floor(plate_2)"),
-        ("(under ?lamp.n.02_1 ?table.n.02_1)", "walk_to(table); grab(lamp); place_under(table, lamp)"),
-        ("(under ?lamp.n.02_1 ?table.n.02_1)", "walk_to(table); grab(lamp); place_on_top(under_table, lamp)"),
+        (
+            "(onfloor ?plate.n.04_2 ?floor.n.01_2)",
+            "grab(plate_2); walk_to(living_room); place_on_floor(plate_2)",
+        ),
+        (
+            "(under ?lamp.n.02_1 ?table.n.02_1)",
+            "walk_to(table); grab(lamp); place_under(table, lamp)",
+        ),
+        (
+            "(under ?lamp.n.02_1 ?table.n.02_1)",
+            "walk_to(table); grab(lamp); place_on_top(under_table, lamp)",
+        ),
         # An object moves together with its content.
         (
             "(inside ?plate.n.04_1 ?cabinet.n.01_1)",
-            "walk_to(table); grab(plate_1); walk_to(basket_1); place_inside(basket_1, plate_1); grab(basket_1); "
+            "walk_to(table); grab(plate_1); walk_to(basket_1); place_inside(basket_1, plate_1); "
+            "grab(basket_1); "
             "walk_to(cabinet); place_inside(cabinet, basket_1)",
         ),
         # The plan says on a basket, but in the problem objects are only inside baskets.
-        (PAIRS + " ", "grab(plate_1); place_on_top(basket_1, plate_1); grab(plate_2); place_on_top(basket_2, plate_2)"),
+        (
+            PAIRS + " ",
+            (
+                "grab(plate_1); place_on_top(basket_1, plate_1); grab(plate_2); "
+                "place_on_top(basket_2, plate_2)"
+            ),
+        ),
     ],
 )
 def test_reached(goal, plan):
@@ -108,8 +153,20 @@ def test_reached(goal, plan):
         # The missing action in Table 8: the agent did not walk there.
         (INSIDE, "walk_to(table); grab(plate_1); place_inside(cabinet, plate_1)"),
         (INSIDE, "walk_to(cabinet); grab(plate_1); place_inside(cabinet, plate_1)"),
-        (INSIDE, "walk_to(table); grab(plate_1); walk_to(cabinet); place_inside(cabinet, plate_1); grab(plate_1)"),
-        (PAIRS, "grab(plate_1); place_inside(basket_1, plate_1); grab(plate_2); place_inside(basket_1, plate_2)"),
+        (
+            INSIDE,
+            (
+                "walk_to(table); grab(plate_1); walk_to(cabinet); place_inside(cabinet, "
+                "plate_1); grab(plate_1)"
+            ),
+        ),
+        (
+            PAIRS,
+            (
+                "grab(plate_1); place_inside(basket_1, plate_1); grab(plate_2); "
+                "place_inside(basket_1, plate_2)"
+            ),
+        ),
         ("(not (stained ?plate.n.04_1))", "walk_to(sink); clean(plate_1)"),
         ("(soaked ?rag.n.01_1)", "grab(rag); walk_to(sink); place_inside(sink, rag)"),
         ("(toggled_on ?lamp.n.02_1)", "walk_to(lamp); open(lamp)"),
@@ -123,10 +180,17 @@ def test_missed(goal, plan):
 
 
 def test_unchecked_conditions_are_counted():
-    goal = "(and (nextto ?plate.n.04_1 ?sink.n.01_1) (open ?cabinet.n.01_1) (dusty ?jar.n.01_1) (burnt ?plate.n.04_1))"
+    goal = (
+        "(and (nextto ?plate.n.04_1 ?sink.n.01_1) (open ?cabinet.n.01_1) (dusty ?jar.n.01_1) "
+        "(burnt ?plate.n.04_1))"
+    )
     result = check(goal, "open(cabinet); sing(song); Repeat for all")
     assert result.reached == ("(open ?cabinet.n.01_1)",)
-    assert result.unchecked == ("(nextto ?plate.n.04_1 ?sink.n.01_1)", "(dusty ?jar.n.01_1)", "(burnt ?plate.n.04_1)")
+    assert result.unchecked == (
+        "(nextto ?plate.n.04_1 ?sink.n.01_1)",
+        "(dusty ?jar.n.01_1)",
+        "(burnt ?plate.n.04_1)",
+    )
     assert (result.share, result.coverage) == (1, 0.25)
     assert (result.steps, result.understood) == (3, 1)
 
@@ -157,15 +221,39 @@ def test_a_plan_whose_names_match_nothing_has_no_value(plan, names, named, has_v
 
 def test_only_predicates_that_actions_decide_are_reachable():
     assert {"nextto", "touching", "burnt", "inroom"}.isdisjoint(REACHABLE)
-    assert {"inside", "ontop", "onfloor", "under", "open", "toggled_on", "soaked", "frozen", "cooked"} < REACHABLE
+    assert {
+        "inside",
+        "ontop",
+        "onfloor",
+        "under",
+        "open",
+        "toggled_on",
+        "soaked",
+        "frozen",
+        "cooked",
+    } < REACHABLE
 
 
-_THINGS = ["plate", "plate_1", "plates", "rag", "basket", "basket_2", "sink", "cabinet", "table", "lamp", "floor"]
+_THINGS = [
+    "plate",
+    "plate_1",
+    "plates",
+    "rag",
+    "basket",
+    "basket_2",
+    "sink",
+    "cabinet",
+    "table",
+    "lamp",
+    "floor",
+]
 _WORDS = st.sampled_from([*_THINGS, "kitchen_floor", "next_to_sink", "stained_plate", "moon"])
 _PLACING = ["place_inside", "place_on_top", "place_under", "place_on_floor"]
 _CHANGES = ["open", "close", "switch_on", "clean", "rinse", "soak", "pour", "slice"]
 _ACTIONS = st.sampled_from(["walk_to", "grab", *_PLACING, *_CHANGES])
-_STEPS = st.builds(lambda action, names: f"{action}({', '.join(names)})", _ACTIONS, st.lists(_WORDS, max_size=3))
+_STEPS = st.builds(
+    lambda action, names: f"{action}({', '.join(names)})", _ACTIONS, st.lists(_WORDS, max_size=3)
+)
 
 
 @given(st.lists(_STEPS | st.text(max_size=20), max_size=25))
@@ -180,16 +268,29 @@ def test_an_object_is_in_one_place_after_any_plan(steps):
 
 
 def test_facts_of_another_arity_are_ignored():
-    """The parser accepts them, since it checks only names and parentheses. They must not abort the scoring of a run."""
-    text = KITCHEN.replace("(:init ", "(:init (dusty) (ontop plate.n.04_2) (inside lamp.n.02_1) (perished rag.n.01_1) ")
+    """The parser accepts them, since it checks only names and parentheses.
+
+    They must not abort the scoring of a run.
+    """
+    text = KITCHEN.replace(
+        "(:init ", "(:init (dusty) (ontop plate.n.04_2) (inside lamp.n.02_1) (perished rag.n.01_1) "
+    )
     problem = parse_problem(text.format(INSIDE), "p.bddl")
-    steps = ["walk_to(table)", "grab(plate)", "walk_to(cabinet)", "place_inside(cabinet, plate)", "wash(lamp)"]
+    steps = [
+        "walk_to(table)",
+        "grab(plate)",
+        "walk_to(cabinet)",
+        "place_inside(cabinet, plate)",
+        "wash(lamp)",
+    ]
     assert check_goal(problem, steps).share == 1
 
 
 @pytest.mark.parametrize("quantifier", ["exists", "forn (1)"])
 def test_a_condition_of_a_type_without_objects_is_not_checkable(quantifier):
-    check_result = check(f"(and {INSIDE} ({quantifier} (?pig.n.01 - pig.n.01) (dusty ?pig.n.01)))", "grab(plate)")
+    check_result = check(
+        f"(and {INSIDE} ({quantifier} (?pig.n.01 - pig.n.01) (dusty ?pig.n.01)))", "grab(plate)"
+    )
     assert (len(check_result.unchecked), len(check_result.missed)) == (1, 1)
 
 
@@ -204,7 +305,9 @@ def test_gold_plans_reach_more_than_their_beginnings():
         for plan in record["gold_gpt"]:
             steps = parsed_steps(one_per_line(plan))
             for part in range(3):
-                shares[part] += check_goal(problem, steps[: len(steps) * (part + 1) // 3]).share or 0
+                shares[part] += (
+                    check_goal(problem, steps[: len(steps) * (part + 1) // 3]).share or 0
+                )
     assert all(low < high for low, high in pairwise(shares))
 
 
@@ -239,9 +342,13 @@ def test_agreement_equals_manual_counts():
     assert (figures["correct"], figures["reached"]) == (0.5, 0.4)
     assert figures["accuracy"] == pytest.approx(7 / 10)
     true, false_positives, missed, wrong = 3, 1, 2, 4
-    assert figures["mcc"] == pytest.approx((true * wrong - false_positives * missed) / math.sqrt(4 * 5 * 5 * 6))
+    assert figures["mcc"] == pytest.approx(
+        (true * wrong - false_positives * missed) / math.sqrt(4 * 5 * 5 * 6)
+    )
     shares = {True: [1] * 3 + [0.5] * 2, False: [1] + [0] * 4}
-    wins = [(right > other) + (right == other) / 2 for right in shares[True] for other in shares[False]]
+    wins = [
+        (right > other) + (right == other) / 2 for right in shares[True] for other in shares[False]
+    ]
     assert figures["auc"] == pytest.approx(fmean(wins))
     assert figures["always_wrong"] == 0.5
     assert figures["condition_coverage"] == pytest.approx(20 / 25)
@@ -250,7 +357,12 @@ def test_agreement_equals_manual_counts():
 
 def test_agreement_without_plans_that_have_a_value():
     figures = agreement([plan(True, 0, 0, 2)])
-    assert (figures["plans"], figures["checked"], figures["accuracy"], figures["auc"]) == (1, 0, None, None)
+    assert (figures["plans"], figures["checked"], figures["accuracy"], figures["auc"]) == (
+        1,
+        0,
+        None,
+        None,
+    )
     assert figures["condition_coverage"] == 0
     assert agreement([])["step_coverage"] is None
     assert agreement([plan(False, 0, 1)])["auc"] is None
@@ -268,9 +380,15 @@ def test_plans_without_a_problem_are_counted(tmp_path, monkeypatch):
         (False, 0), (True, 1), (False, None), (True, None), (False, None), (True, None),
     ]  # fmt: skip
     monkeypatch.setenv("COLUMNS", "120")
-    result = CliRunner().invoke(app, ["evaluate", "actplan-goal-check", str(plans), "--bddl", str(tmp_path / "bddl")])
+    result = CliRunner().invoke(
+        app, ["evaluate", "actplan-goal-check", str(plans), "--bddl", str(tmp_path / "bddl")]
+    )
     assert result.exit_code == 0, result.output
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in result.stdout.splitlines()
+        if "│" in line
+    ]
     assert dict(row[:2] for row in rows)["accuracy"] == "1.000"
     assert "4 plans: " in result.stdout
 
@@ -292,7 +410,9 @@ def test_the_published_plans():
     assert wrong == []
     figures = agreement(checked)
     assert (figures["plans"], figures["checked"]) == (642, 607)
-    rounded = {name: round(value, 3) for name, value in figures.items() if name not in ("plans", "checked")}
+    rounded = {
+        name: round(value, 3) for name, value in figures.items() if name not in ("plans", "checked")
+    }
     assert rounded == {
         "correct": 0.277,
         "reached": 0.287,

@@ -107,7 +107,11 @@ def test_types_of_the_published_activities():
         pytest.skip(f"{DEFINITIONS} is absent")
     folders = list(DEFINITIONS.glob("*/"))
     for description, expected in ((0, (27, 2, 8, 5, 2, 56)), (1, (16, 2, 5, 3, 1, 26))):
-        names = [folder.name for folder in folders if (folder / f"task_description_{description}.txt").exists()]
+        names = [
+            folder.name
+            for folder in folders
+            if (folder / f"task_description_{description}.txt").exists()
+        ]
         types = Counter(map(activity_type, names))
         assert tuple(types[name] for name in ACTIVITY_TYPES) == expected
 
@@ -148,7 +152,9 @@ STEPS = ["walk_to(cabinet)", "open(cabinet)", "grab(teapot)"]
 
 @pytest.fixture
 def source(tmp_path):
-    write_instance(tmp_path / "annotation", TEA, [number_image(n) for n in range(3)], STEPS, STEPS[:2])
+    write_instance(
+        tmp_path / "annotation", TEA, [number_image(n) for n in range(3)], STEPS, STEPS[:2]
+    )
     return tmp_path / "annotation"
 
 
@@ -162,19 +168,34 @@ def test_all_instances_are_found_in_order(tmp_path):
     assert ids == sorted(instance_ids(60))
     assert wrong_folders == {}
     for sample in (10, 2):
-        write_instance(tmp_path / "release", InstanceId("Rs_int", "making_tea", 1, sample), [], [], [])
+        write_instance(
+            tmp_path / "release", InstanceId("Rs_int", "making_tea", 1, sample), [], [], []
+        )
     ids, _ = find_instances(tmp_path / "release")
-    tea = [instance.sample for instance in ids if (instance.scene, instance.activity) == ("Rs_int", "making_tea")]
+    tea = [
+        instance.sample
+        for instance in ids
+        if (instance.scene, instance.activity) == ("Rs_int", "making_tea")
+    ]
     assert tea[-2:] == [2, 10]
 
 
 def test_files_outside_the_layout_are_ignored(source):
     folder = source / str(TEA)
-    for name in ("README.md", "Rs_int/notes.txt", "Rs_int/making_tea/.DS_Store", "Rs_int/making_tea/0/problem7.bddl"):
+    for name in (
+        "README.md",
+        "Rs_int/notes.txt",
+        "Rs_int/making_tea/.DS_Store",
+        "Rs_int/making_tea/0/problem7.bddl",
+    ):
         (source / name).write_text("x")
     for name in ("plan_gemini.txt", "plan_gold_3.txt", ".DS_Store", "._00014.png", "notes.md"):
         (folder / name).write_bytes(b"\xff")
-    for name in (".git/a/0/sample_0", "__MACOSX/Rs_int/making_tea/0/sample_0", "Rs_int/making_tea/.cache"):
+    for name in (
+        ".git/a/0/sample_0",
+        "__MACOSX/Rs_int/making_tea/0/sample_0",
+        "Rs_int/making_tea/.cache",
+    ):
         (source / name).mkdir(parents=True)
     (folder / "more").mkdir()
     assert find_instances(source) == ([TEA], {})
@@ -184,7 +205,12 @@ def test_files_outside_the_layout_are_ignored(source):
 
 
 def test_folders_that_do_not_fit_the_layout_are_named(source):
-    for name in ("making_tea/2/sample_0", "making_tea/zero/sample_0", "making_tea/0/sample_", "making_tea/0/sample_01"):
+    for name in (
+        "making_tea/2/sample_0",
+        "making_tea/zero/sample_0",
+        "making_tea/0/sample_",
+        "making_tea/0/sample_01",
+    ):
         (source / "Rs_int" / name).mkdir(parents=True)
     (source / "Rs_int/making_tea/1").mkdir()
     (source / "Rs_int/storing_food").mkdir()
@@ -216,7 +242,9 @@ def test_a_source_without_instances_shows_the_layout(tmp_path, source):
         with pytest.raises(LmmsEgoplanError) as caught:
             find_instances(folder)
         message = str(caught.value)
-        assert message.startswith(f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images")
+        assert message.startswith(
+            f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images"
+        )
         assert "https://github.com/HKUST-KnowComp/ActPlan-1K" in message
     with pytest.raises(LmmsEgoplanError, match=f"{tmp_path}: .*: {source}$"):
         find_instances(tmp_path)
@@ -239,12 +267,18 @@ def test_images_of_all_kinds_come_in_the_order_of_their_names(source):
     names = ("00002.JPG", "00010.png", "00009.jpeg", "00001.jpg")
     for number, name in enumerate(names):
         number_image(number).save(folder / name, "PNG" if name.endswith("png") else "JPEG")
-    assert read_instance(source, TEA).images == tuple((folder / name).read_bytes() for name in sorted(names))
+    assert read_instance(source, TEA).images == tuple(
+        (folder / name).read_bytes() for name in sorted(names)
+    )
 
 
 def test_plans_are_read_line_by_line(tmp_path):
     folder = write_instance(tmp_path, TEA, [number_image(1)], STEPS, None)
-    plans = (["wait()"], ["walk_to(table)", "grab( cup, )"], ["a()", "wipe(table_1, , cup)", "b(0)", "wipe(a)"])
+    plans = (
+        ["wait()"],
+        ["walk_to(table)", "grab( cup, )"],
+        ["a()", "wipe(table_1, , cup)", "b(0)", "wipe(a)"],
+    )
     ends = ("\n", "\r\n", "\r", "\n\n", " \t\n", "\n  ")
     wrong = []
     for steps, end, last, encoding in product(plans, ends, (True, False), ("utf-8", "utf-8-sig")):
@@ -281,7 +315,9 @@ def test_one_gold_plan_is_enough(source):
         ("walk_to(table)\n".encode("utf-16"), "0xff in position 0: invalid start byte"),
     ],
 )
-@pytest.mark.parametrize("name", ["plan_gold_1.txt", "plan_gold_2.txt", "../task_description_0.txt"])
+@pytest.mark.parametrize(
+    "name", ["plan_gold_1.txt", "plan_gold_2.txt", "../task_description_0.txt"]
+)
 def test_an_unreadable_text_is_a_problem(source, name, content, reason):
     path = (source / str(TEA) / name).resolve()
     path.write_bytes(content)
@@ -330,5 +366,8 @@ def test_a_name_that_is_not_utf8_is_escaped(source):
     with open(os.fsencode(source / str(TEA)) + b"/caf\xe9.png", "wb"):  # noqa: PTH123
         pass
     assert problems_of(source) == (
-        f"{source / str(TEA)}/caf\\udce9.png: not an image: the file is empty or of an unknown type",
+        (
+            f"{source / str(TEA)}/caf\\udce9.png: not an image: the file is empty or of an "
+            "unknown type"
+        ),
     )

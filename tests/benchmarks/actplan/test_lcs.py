@@ -1,4 +1,6 @@
-"""The LCS of two plans, compared with the reference's procedure and a table of all prefixes, with the real encoder."""
+"""The LCS of two plans, compared with the reference's procedure and a table of all prefixes, with
+the real encoder.
+"""
 
 import json
 import math
@@ -20,8 +22,14 @@ from patience import processor_time_below
 
 MINILM = str(get_model_path())
 STEPS = [
-    "walk_to(table)", "walk_to(the_table)", "walk_to(kitchen_table)", "Walk to the table.", "grab(cup)", "grab(cup1)",
-    "grab(the cup)", "place_inside(sink, cup)", "place_on_top(sink, cup)", "switch-on(stove)", "switch-off(stove)",
+    "walk_to(table)", "walk_to(the_table)", "walk_to(kitchen_table)", (
+        "Walk to the "
+        "table."
+    ), "grab(cup)", "grab(cup1)",
+    (
+        "grab(the "
+        "cup)"
+    ), "place_inside(sink, cup)", "place_on_top(sink, cup)", "switch-on(stove)", "switch-off(stove)",
     "open(fridge)", "close(fridge)", "",
 ]  # fmt: skip
 plans = st.lists(st.sampled_from(STEPS), max_size=9)
@@ -92,7 +100,8 @@ def published_pairs():
         for model in ("gpt", "gemini"):
             for plan in record[f"pos_{model}"] + record[f"neg_{model}"]:
                 pairs += [
-                    (re.split(r"(?<=\)) ", plan), re.split(r"(?<=\)) ", gold)) for gold in record[f"gold_{model}"]
+                    (re.split(r"(?<=\)) ", plan), re.split(r"(?<=\)) ", gold))
+                    for gold in record[f"gold_{model}"]
                 ]
     return pairs
 
@@ -133,8 +142,13 @@ def test_steps_match_at_the_threshold():
 
 
 def test_matching_is_not_transitive():
-    """A step may match two steps that do not match each other; the recurrence chooses the better one."""
-    first, second = ["walk_to(table)", "grab(cup)"], ["walk_to(the_table)", "walk_to(kitchen_table)", "grab(cup1)"]
+    """A step may match two steps that do not match each other; the recurrence chooses the better
+    one.
+    """
+    first, second = (
+        ["walk_to(table)", "grab(cup)"],
+        ["walk_to(the_table)", "walk_to(kitchen_table)", "grab(cup1)"],
+    )
     assert length(first, second) == recursive(first, second) == 2
 
 
@@ -157,7 +171,9 @@ def test_normalised_by_the_longer_plan():
 def test_every_distinct_step_is_embedded_once():
     seen = []
     encoder = load_encoder(MINILM)
-    hook = encoder[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0]["input_ids"])))
+    hook = encoder[0].register_forward_pre_hook(
+        lambda _, inputs: seen.append(len(inputs[0]["input_ids"]))
+    )
     try:
         lengths((STEPS, STEPS), (STEPS[:5] * 9, STEPS[3:]), (["an empty partner's step"], []))
     finally:
@@ -173,7 +189,10 @@ def test_5000_steps():
 
 
 def test_plans_of_thousands_of_steps_with_few_in_the_same_order():
-    assert length(["grab(cup)", "open(fridge)"] * 2500, ["open(fridge)"] * 4000 + ["grab(cup)"] * 5000) == 2500
+    assert (
+        length(["grab(cup)", "open(fridge)"] * 2500, ["open(fridge)"] * 4000 + ["grab(cup)"] * 5000)
+        == 2500
+    )
 
 
 @pytest.mark.parametrize("step", ["\ud83d", "\0", " ", "walk_to(" * 4000])

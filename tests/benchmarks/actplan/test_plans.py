@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId
-from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, LabelledPlan, read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import (
+    LabelledInstance,
+    LabelledPlan,
+    read_activities,
+    read_labelled_plans,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def test_an_instance_is_read(tmp_path):
-    plans, _ = write_plans(tmp_path, [record(3, gold_gemini=[], pos_gpt=["open(a)", "open(b)"])], ["train"])
+    plans, _ = write_plans(
+        tmp_path, [record(3, gold_gemini=[], pos_gpt=["open(a)", "open(b)"])], ["train"]
+    )
     assert read_labelled_plans(plans) == [
         LabelledInstance(
             InstanceId("Scene_int", "filling_a_box_3", 0, 0),
@@ -34,14 +41,23 @@ def test_an_instance_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"path": "making_tea"}, "path: expected <scene>/<activity>/<n>/sample_<k>, found 'making_tea'"),
+        (
+            {"path": "making_tea"},
+            "path: expected <scene>/<activity>/<n>/sample_<k>, found 'making_tea'",
+        ),
         ({"path": None}, "path: expected <scene>/<activity>/<n>/sample_<k>, found nothing"),
-        ({"activity": "making_tea"}, "activity: expected filling_a_box_0, as in path, found 'making_tea'"),
+        (
+            {"activity": "making_tea"},
+            "activity: expected filling_a_box_0, as in path, found 'making_tea'",
+        ),
         (
             {"gold_gpt": ["open(a)", "open(b)"]},
             "gold_gpt: expected at most one gold plan, found ['open(a)', 'open(b)']",
         ),
-        ({"gold_gpt": [], "gold_gemini": []}, "gold_gpt and gold_gemini are both empty; an instance needs a gold plan"),
+        (
+            {"gold_gpt": [], "gold_gemini": []},
+            "gold_gpt and gold_gemini are both empty; an instance needs a gold plan",
+        ),
         ({"neg_gpt": "open(a)"}, "neg_gpt: expected a list, found 'open(a)'"),
         ({"pos_gemini": ["open(a)", " "]}, "pos_gemini[1]: expected a text, found ' '"),
         ({"pos_gpt": [1]}, "pos_gpt[0]: expected a text, found 1"),
@@ -60,7 +76,8 @@ def test_an_error_names_line_and_field(tmp_path, fields, message):
         ("", ": contains no instances; expected JSON lines as in finetuning_data.jsonl"),
         (
             "{",
-            ", line 1: invalid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); "
+            ", line 1: invalid JSON: Expecting property name enclosed in double quotes: line 1 "
+            "column 2 (char 1); "
             "expected a line as in finetuning_data.jsonl",
         ),
         ("\n[]", ", line 2: expected an object, found []"),
@@ -76,7 +93,9 @@ def test_files_of_another_format_raise_an_error(tmp_path, text, message):
 
 def test_a_duplicate_instance_raises_an_error(tmp_path):
     plans, _ = write_plans(tmp_path, [record(), record()], ["train", "train"])
-    with pytest.raises(LmmsEgoplanError, match=r"line 2: path: .*Scene_int/filling_a_box_0/0/sample_0"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"line 2: path: .*Scene_int/filling_a_box_0/0/sample_0"
+    ):
         read_labelled_plans(plans)
 
 
@@ -93,7 +112,10 @@ def test_activities(tmp_path):
     path.write_bytes(b"\xef\xbb\xbfmaking_tea\ttrain\r\n\r\npacking\ttest\r\n")
     assert read_activities(path) == {"making_tea": "train", "packing": "test"}
     for text, message in (
-        ("a\ttrain\nb dev", r"line 2: expected an activity, a tab and train, val or test, found 'b dev'"),
+        (
+            "a\ttrain\nb dev",
+            r"line 2: expected an activity, a tab and train, val or test, found 'b dev'",
+        ),
         ("a\ttrain\na\tval", "line 2: .*activity a"),
         ("\n", "no activities"),
     ):
@@ -104,12 +126,18 @@ def test_activities(tmp_path):
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(record())), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(sorted(record())), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
 
-@given(fields=st.dictionaries(st.sampled_from(sorted(record())), _JSON, max_size=3), cut=st.integers(0, 400))
+@given(
+    fields=st.dictionaries(st.sampled_from(sorted(record())), _JSON, max_size=3),
+    cut=st.integers(0, 400),
+)
 def test_any_line_is_read_or_refused(tmp_path_factory, fields, cut):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_text(json.dumps(record(0, **fields))[: 800 - cut])
@@ -123,8 +151,13 @@ def test_any_line_is_read_or_refused(tmp_path_factory, fields, cut):
 def test_published_files():
     instances, activities = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
     assert Counter(activities.values()) == {"train": 60, "val": 20, "test": 20}
-    assert Counter(activities[instance.id.activity] for instance in instances) == {"train": 240, "val": 81}
-    labels = Counter((plan.model, plan.correct) for instance in instances for plan in instance.plans)
+    assert Counter(activities[instance.id.activity] for instance in instances) == {
+        "train": 240,
+        "val": 81,
+    }
+    labels = Counter(
+        (plan.model, plan.correct) for instance in instances for plan in instance.plans
+    )
     assert labels == {
         ("GPT-4V", True): 76,
         ("GPT-4V", False): 245,

@@ -11,8 +11,20 @@ from statistics import fmean
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.actplan.release import PROBLEM, SCENES, instance_ids, task_description, write_instance, write_release
-from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
+from benchmarks.actplan.release import (
+    PROBLEM,
+    SCENES,
+    instance_ids,
+    task_description,
+    write_instance,
+    write_release,
+)
+from lmms_egoplan.benchmarks.actplan.instances import (
+    ACTIVITY_TYPES,
+    InstanceId,
+    activity_type,
+    parse_id,
+)
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
@@ -71,7 +83,9 @@ def test_every_instance_is_written(prepared, monkeypatch):
     for row in dataset:
         instance, number = parse_id(row["id"]), numbers[row["id"]]
         folder = source / row["id"]
-        assert read_numbers(row["images"]) == [5 * number + image for image in range(2 + number % 4)]
+        assert read_numbers(row["images"]) == [
+            5 * number + image for image in range(2 + number % 4)
+        ]
         assert {name: row[name] for name in COLUMNS if name not in ("id", "images")} == {
             "scene": instance.scene,
             "activity": instance.activity,
@@ -120,7 +134,9 @@ def test_the_summary_compares_with_table_2(prepared):
         "missing": [],
         "images_outside": [],
     }
-    samples = Counter(((instance.activity, instance.description), instance.scene) for instance in ids)
+    samples = Counter(
+        ((instance.activity, instance.description), instance.scene) for instance in ids
+    )
     scenes = Counter(activity for activity, _ in samples)
     for name, number, paper, matches in (
         ("scenes", 15, 15, True),
@@ -129,32 +145,55 @@ def test_the_summary_compares_with_table_2(prepared):
         ("fewest_images", 2, 2, True),
         ("most_images", 5, 5, True),
     ):
-        assert counts[name] == {"prepared": number, "source": number, "paper": paper, "matches": matches}
-    for description, setting, paper in ((0, "normal", (100, 825, 23.95)), (1, "counterfactual", (53, 362, 31.93))):
-        members = [(number, instance) for number, instance in enumerate(ids) if instance.description == description]
+        assert counts[name] == {
+            "prepared": number,
+            "source": number,
+            "paper": paper,
+            "matches": matches,
+        }
+    for description, setting, paper in (
+        (0, "normal", (100, 825, 23.95)),
+        (1, "counterfactual", (53, 362, 31.93)),
+    ):
+        members = [
+            (number, instance)
+            for number, instance in enumerate(ids)
+            if instance.description == description
+        ]
         expected_numbers = (
             len({instance.activity for _, instance in members}),
             len(members),
             round(fmean(3 + 7 * number % 58 for number, _ in members), 2),
         )
-        for name, number, published in zip(("activities", "instances", "steps"), expected_numbers, paper, strict=True):
+        for name, number, published in zip(
+            ("activities", "instances", "steps"), expected_numbers, paper, strict=True
+        ):
             expected = {"prepared": number, "source": number, "paper": published, "matches": False}
             assert counts[f"{setting}_{name}"] == expected
     for name in ACTIVITY_TYPES:
         number = sum(activity_type(instance.activity) == name for instance in ids)
-        assert counts[name] == {"prepared": number, "source": number, "paper": None, "matches": None}
+        assert counts[name] == {
+            "prepared": number,
+            "source": number,
+            "paper": None,
+            "matches": None,
+        }
 
 
 @pytest.mark.nightly
 def test_the_papers_counts_match(tmp_path):
     images = [number_image(1), number_image(2)]
-    template = write_instance(tmp_path / "one", InstanceId("a", "b", 0, 0), images, ["wait()"], None)
+    template = write_instance(
+        tmp_path / "one", InstanceId("a", "b", 0, 0), images, ["wait()"], None
+    )
     for description, activities, instances, mean in ((0, 100, 825, 23.95), (1, 53, 362, 31.93)):
         total = round(mean * instances)
         for number in range(instances):
             rounds, activity = divmod(number, activities)
             scene, sample = divmod(rounds, 3)
-            instance = InstanceId(SCENES[(5 * scene + activity) % 15], f"activity_{activity}", description, sample)
+            instance = InstanceId(
+                SCENES[(5 * scene + activity) % 15], f"activity_{activity}", description, sample
+            )
             folder = tmp_path / "source" / str(instance)
             folder.mkdir(parents=True)
             for path in template.glob("*.png"):
@@ -163,11 +202,23 @@ def test_the_papers_counts_match(tmp_path):
             steps = total // instances + (number < total % instances)
             (folder / "plan_gold_1.txt").write_text("wait()\n" * steps)
     summary = prepare_actplan(tmp_path / "source")
-    matches = {name: count["matches"] for name, count in summary["counts"].items() if count["paper"] is not None}
+    matches = {
+        name: count["matches"]
+        for name, count in summary["counts"].items()
+        if count["paper"] is not None
+    }
     assert set(matches.values()) == {True}
     assert len(matches) == 11
-    assert {*ACTPLAN.load("test")["question_set"]} == {summary["question_set"]} == {"official by counts"}
-    assert (summary["questions"], summary["without_gold_plan_2"], summary["images_outside"]) == (1187, 1187, [])
+    assert (
+        {*ACTPLAN.load("test")["question_set"]}
+        == {summary["question_set"]}
+        == {"official by counts"}
+    )
+    assert (summary["questions"], summary["without_gold_plan_2"], summary["images_outside"]) == (
+        1187,
+        1187,
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +228,9 @@ def test_the_papers_counts_match(tmp_path):
 def test_instances_with_other_numbers_of_images_are_named(tmp_path, numbers, fewest, most):
     for sample, number in enumerate(numbers):
         images = [number_image(image) for image in range(number)]
-        write_instance(tmp_path, InstanceId("Rs_int", "making_tea", 0, sample), images, ["wait()"], None)
+        write_instance(
+            tmp_path, InstanceId("Rs_int", "making_tea", 0, sample), images, ["wait()"], None
+        )
     summary = prepare_actplan(tmp_path)
     prefix = "Rs_int/making_tea/0/sample_"
     assert summary["images_outside"] == [
@@ -190,14 +243,21 @@ def test_instances_with_other_numbers_of_images_are_named(tmp_path, numbers, few
         ("fewest_images", min(numbers), 2, fewest),
         ("most_images", max(numbers), 5, most),
     ):
-        assert counts[name] == {"prepared": number, "source": number, "paper": paper, "matches": matches}
+        assert counts[name] == {
+            "prepared": number,
+            "source": number,
+            "paper": paper,
+            "matches": matches,
+        }
     assert summary["questions"] == len(numbers)
 
 
 def test_the_command_names_instances_with_too_few_or_too_many_images(tmp_path, monkeypatch):
     source = write_release(tmp_path / "release", 20)
     for number, name in enumerate(map(str, instance_ids(7))):
-        first, *other_images = sorted([*(source / name).glob("*.png"), *(source / name).glob("*.jpg")])
+        first, *other_images = sorted(
+            [*(source / name).glob("*.png"), *(source / name).glob("*.jpg")]
+        )
         for path in other_images:
             path.unlink()
         for copy in range(6 if number == 1 else 0):
@@ -216,7 +276,9 @@ def test_the_command_names_instances_with_too_few_or_too_many_images(tmp_path, m
 
 
 def spoil(source):
-    """Damage the first four instances, add a folder with another name, and return the instances' ids."""
+    """Damage the first four instances, add a folder with another name, and return the instances'
+    ids.
+    """
     ids = list(map(str, instance_ids(4)))
     (source / ids[0] / "00014.png").write_bytes(b"no image")
     (source / ids[0] / "plan_gold_2.txt").write_text("\n")
@@ -241,7 +303,10 @@ def test_all_problems_are_listed_and_nothing_is_written(source, data):
         f"{source}/{ids[0]}/00014.png: not an image: the file is empty or of an unknown type",
         f"{source}/{ids[1]}: no image (png, jpg or jpeg)",
         f"{source}/{ids[2]}: no gold plan",
-        *(f"{(source / ids[3]).parent}/task_description_0.txt: cannot be read: ", "0xff in position 0"),
+        *(
+            f"{(source / ids[3]).parent}/task_description_0.txt: cannot be read: ",
+            "0xff in position 0",
+        ),
         "--skip-missing",
     ):
         assert part in message
@@ -252,9 +317,16 @@ def test_all_problems_are_listed_and_nothing_is_written(source, data):
 def test_skip_missing_skips_invalid_instances(source):
     ids = spoil(source)
     summary = prepare_actplan(source, skip_missing=True)
-    assert (summary["questions"], summary["split_size"], summary["without_gold_plan_2"]) == (56, 60, 6)
+    assert (summary["questions"], summary["split_size"], summary["without_gold_plan_2"]) == (
+        56,
+        60,
+        6,
+    )
     invalid_folder, *invalid_instances = summary["missing"]
-    assert invalid_folder == {"folder": "Rs_int/making_tea/2", "reason": "expected 0 (normal) or 1 (counterfactual)"}
+    assert invalid_folder == {
+        "folder": "Rs_int/making_tea/2",
+        "reason": "expected 0 (normal) or 1 (counterfactual)",
+    }
     reasons = {entry["folder"]: entry["reason"] for entry in invalid_instances}
     assert sorted(reasons) == sorted(ids)
     assert all(problem in reasons[ids[0]] for problem in ("00014.png: ", "; ", "only blanks"))
@@ -265,10 +337,20 @@ def test_skip_missing_skips_invalid_instances(source):
     assert sizes == {name: summary["counts"][f"{name}_instances"]["source"] for name in sizes}
     # A damaged image still counts as an image file.
     assert summary["images_outside"] == [{"folder": ids[1], "images": 0}]
-    assert summary["counts"]["fewest_images"] == {"prepared": 2, "source": 0, "paper": 2, "matches": False}
-    assert summary["counts"]["normal_instances"]["prepared"] == summary["counts"]["normal_instances"]["source"] - 4
+    assert summary["counts"]["fewest_images"] == {
+        "prepared": 2,
+        "source": 0,
+        "paper": 2,
+        "matches": False,
+    }
+    assert (
+        summary["counts"]["normal_instances"]["prepared"]
+        == summary["counts"]["normal_instances"]["source"] - 4
+    )
     # Readable plans count for the source, even if their instances are invalid for another reason.
-    lengths = [3 + 7 * n % 58 for n, instance in enumerate(instance_ids(60)) if not instance.description]
+    lengths = [
+        3 + 7 * n % 58 for n, instance in enumerate(instance_ids(60)) if not instance.description
+    ]
     assert summary["counts"]["normal_steps"]["source"] == round(fmean(lengths[:2] + lengths[3:]), 2)
     assert summary["counts"]["normal_steps"]["prepared"] == round(fmean(lengths[4:]), 2)
 
@@ -287,7 +369,13 @@ def test_an_error_lists_twenty_problems(tmp_path):
 
 
 def test_a_source_without_gold_plan_1_has_no_mean_length(tmp_path):
-    write_instance(tmp_path / "source", InstanceId("Rs_int", "making_tea", 0, 0), [number_image(1)], None, ["wait()"])
+    write_instance(
+        tmp_path / "source",
+        InstanceId("Rs_int", "making_tea", 0, 0),
+        [number_image(1)],
+        None,
+        ["wait()"],
+    )
     summary = prepare_actplan(tmp_path / "source")
     assert summary["without_gold_plan_1"] == 1
     unknown = {"prepared": None, "source": None, "paper": 23.95, "matches": False}
@@ -332,7 +420,8 @@ def test_a_failure_keeps_the_older_data(tmp_path):
     assert len(ACTPLAN.load("test")) == 4
 
 
-# A program that is killed while it reads the last of 40 instances. By then, it has written some of their rows.
+# A program that is killed while it reads the last of 40 instances. By then, it has written some of
+# their rows.
 KILLED = """
 import os, signal
 from lmms_egoplan.benchmarks.actplan import instances
@@ -352,7 +441,9 @@ app()
 
 
 def contents(folder):
-    """Return the bytes of a prepared split by file, except the random state of datasets, and the summary's fields."""
+    """Return the bytes of a prepared split by file, except the random state of datasets, and the
+    summary's fields.
+    """
     files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert len(files.pop("state.json")) > 0
     summary = json.loads(files.pop("summary.json"))
@@ -360,17 +451,23 @@ def contents(folder):
 
 
 @pytest.mark.whole
-def test_after_a_kill_the_older_data_remain_and_the_same_command_prepares_the_same_bytes(tmp_path, data, monkeypatch):
+def test_after_a_kill_the_older_data_remain_and_the_same_command_prepares_the_same_bytes(
+    tmp_path, data, monkeypatch
+):
     prepare_actplan(write_release(tmp_path / "older", 2))
     split = split_dir("actplan", "test")
     before = contents(split)
     source = write_release(tmp_path / "source", 40)
     arguments = ["data", "prepare", "actplan", str(source)]
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert contents(split) == before
     assert len(ACTPLAN.load("test")) == 2
-    repeated = subprocess.run([sys.executable, "-m", "lmms_egoplan", *arguments], capture_output=True, text=True)
+    repeated = subprocess.run(
+        [sys.executable, "-m", "lmms_egoplan", *arguments], capture_output=True, text=True
+    )
     assert repeated.returncode == 0, repeated.stderr
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "other"))
     prepare_actplan(source)
@@ -401,14 +498,18 @@ def test_published_instances():
         assert row["task_description"] == (folder / f"../task_description_{number}.txt").read_text()
         assert row["gold_plan_1"] == lines(folder / "plan_gold_1.txt")
         assert row["gold_plan_2"] == lines(folder / "plan_gold_2.txt")
-        assert stored_bytes()[number] == [path.read_bytes() for path in sorted(folder.glob("*.png"))]
+        assert stored_bytes()[number] == [
+            path.read_bytes() for path in sorted(folder.glob("*.png"))
+        ]
         assert [image.size for image in row["images"]] == [(512, 640)] * 3
 
 
 def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
     source, bddl = tmp_path / "source", tmp_path / "bddl"
     for activity in ("making_tea", "sorting_mail", "storing_food"):
-        write_instance(source, InstanceId("Rs_int", activity, 0, 0), [number_image(1)], ["wait()"], None)
+        write_instance(
+            source, InstanceId("Rs_int", activity, 0, 0), [number_image(1)], ["wait()"], None
+        )
     paths = {path.parents[1].name: path for path in source.glob("**/problem0.bddl")}
     paths["making_tea"].unlink()
     paths["sorting_mail"].write_text("(define (problem\n")

@@ -25,6 +25,8 @@ def prose():
 @pytest.mark.skipif(not PAPER.is_file(), reason="needs ../shared/papers")
 def test_quotations_are_the_papers_words():
     paper = " ".join(PAPER.read_text(encoding="utf-8").split())
-    quotations = [words for text in prose() for words in re.findall(r'"([^"]+)"', " ".join(text.split()))]
+    quotations = [
+        words for text in prose() for words in re.findall(r'"([^"]+)"', " ".join(text.split()))
+    ]
     assert len(quotations) > 30
     assert [words for words in quotations if words not in paper] == []

@@ -58,7 +58,9 @@ def test_an_empty_plan_scores_0(text):
     scored = score(text, GOLD, OTHER)
     measures = scored.measures()
     assert (scored.official, scored.parsed) == ([], [])
-    assert [measures[name] for name in ("lcs", "lcs_norm", "lcs_best", "lcs_norm_parsed", "plan_length")] == [0] * 5
+    assert [
+        measures[name] for name in ("lcs", "lcs_norm", "lcs_best", "lcs_norm_parsed", "plan_length")
+    ] == [0] * 5
     assert measures["form_validity"] is None
 
 
@@ -80,12 +82,20 @@ def test_plans_keep_their_order():
 def test_the_classifier_compares_with_the_first_existing_gold_plan(tmp_path):
     folder = str(write_classifier(tmp_path / "classifier", write_encoder(tmp_path / "bert")))
     texts = ["\n".join(GOLD), "1. " + GOLD[0], "", "I'm sorry, I can't help with that."]
-    plans = [GeneratedPlan(text, text, references) for text in texts for references in ((GOLD, OTHER), ([], OTHER))]
+    plans = [
+        GeneratedPlan(text, text, references)
+        for text in texts
+        for references in ((GOLD, OTHER), ([], OTHER))
+    ]
     scored = score_plans(plans, classifier=folder)
     for plan, plan_score in zip(plans, scored, strict=True):
         gold = next(reference for reference in plan.references if reference)
         if not plan_score.parsed:
-            assert (plan_score.bleurt, plan_score.bleurt_probability, plan_score.bleurt_truncated) == (
+            assert (
+                plan_score.bleurt,
+                plan_score.bleurt_probability,
+                plan_score.bleurt_truncated,
+            ) == (
                 False,
                 None,
                 None,
@@ -124,7 +134,13 @@ def test_a_score_survives_serialization(answers):
 )
 def test_another_text_is_not_a_scored_plan(change):
     values = json.loads(score("\n".join(GOLD), GOLD).to_text())
-    for text in (json.dumps(values | change), json.dumps({**values, "more": 1}), "[]", "walk_to(table)", "[" * 100000):
+    for text in (
+        json.dumps(values | change),
+        json.dumps({**values, "more": 1}),
+        "[]",
+        "walk_to(table)",
+        "[" * 100000,
+    ):
         with pytest.raises(ValueError, match="expected a scored plan"):
             PlanScore.from_text(text)
 
@@ -156,7 +172,13 @@ def test_values_of_a_plan():
     assert not [name for name in values if name.startswith("bleurt_by")]
     with pytest.raises(ValueError, match="got the scored plan of"):
         score_plan(DOC | {"id": "another"}, [scored.to_text()])
-    judged = replace(scored, bleurt=True, bleurt_probability=0.75, bleurt_truncated=False, classifier="/models/bleurt")
+    judged = replace(
+        scored,
+        bleurt=True,
+        bleurt_probability=0.75,
+        bleurt_truncated=False,
+        classifier="/models/bleurt",
+    )
     values = score_plan(DOC, [judged.to_text()])
     assert values["bleurt_correct"] == {"score": 1.0, "truncated": False, "activity": "b"}
     assert values["bleurt_truncated"] == {"truncated": False}
@@ -191,7 +213,13 @@ def test_the_goal_check_of_a_plan():
 
 @pytest.mark.parametrize(
     ("problem", "text"),
-    [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)"), (PROBLEM, "grab(mug)")],
+    [
+        ("", GOLD[0]),
+        ("(define", GOLD[0]),
+        (PROBLEM, ""),
+        (PROBLEM, "sing(song)"),
+        (PROBLEM, "grab(mug)"),
+    ],
 )
 def test_without_a_goal_check_there_is_no_value(problem, text):
     """Covers plans without a problem, without a step, or without an understood step."""
@@ -203,7 +231,9 @@ def test_without_a_goal_check_there_is_no_value(problem, text):
 
 def test_bins_of_lengths():
     names = [length_bin(steps) for steps in range(1, 200)]
-    assert [names.count(name) for name in dict.fromkeys(names)] == [10] * len(LENGTH_BINS) + [199 - LENGTH_BINS[-1]]
+    assert [names.count(name) for name in dict.fromkeys(names)] == [10] * len(LENGTH_BINS) + [
+        199 - LENGTH_BINS[-1]
+    ]
     assert (names[0], names[9], names[10], names[-1]) == ("1-10", "1-10", "11-20", "51+")
     assert length_bin(None) == "unknown"
 

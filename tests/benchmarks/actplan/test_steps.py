@@ -36,7 +36,13 @@ def test_names(text, expected):
 
 @pytest.mark.parametrize(
     ("plural", "singular"),
-    [("cups", "cup"), ("boxes", "box"), ("candies", "candy"), ("shelves", "shelf"), ("knives", "knife")],
+    [
+        ("cups", "cup"),
+        ("boxes", "box"),
+        ("candies", "candy"),
+        ("shelves", "shelf"),
+        ("knives", "knife"),
+    ],
 )
 def test_plurals(plural, singular):
     assert singular in singulars(plural)

@@ -10,7 +10,15 @@ def write_encoder(folder, positions=512, hidden_size=32):
     from transformers import BertConfig, BertModel, BertTokenizer, set_seed
 
     characters = string.ascii_lowercase + string.digits + string.punctuation
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *(f"##{sign}" for sign in characters)]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *characters,
+        *(f"##{sign}" for sign in characters),
+    ]
     set_seed(7)
     config = BertConfig(
         vocab_size=len(pieces),
@@ -21,7 +29,9 @@ def write_encoder(folder, positions=512, hidden_size=32):
         max_position_embeddings=positions,
     )
     BertModel(config).save_pretrained(folder)
-    BertTokenizer(vocab={piece: number for number, piece in enumerate(pieces)}).save_pretrained(folder)
+    BertTokenizer(vocab={piece: number for number, piece in enumerate(pieces)}).save_pretrained(
+        folder
+    )
     return folder
 
 

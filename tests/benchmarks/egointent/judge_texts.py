@@ -33,4 +33,6 @@ TEXTS = st.text() | st.lists(PIECES).map("".join)
 
 
 def shown_in(prompt):
-    return re.findall(r"\[Start of the prediction[^\]]*\]\n(.*?)\n\[End of the prediction", prompt, re.DOTALL)
+    return re.findall(
+        r"\[Start of the prediction[^\]]*\]\n(.*?)\n\[End of the prediction", prompt, re.DOTALL
+    )

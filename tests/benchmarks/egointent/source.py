@@ -1,4 +1,6 @@
-"""Create small data for EgoIntent: annotated steps, numbered videos of them, and Goal-Step annotations."""
+"""Create small data for EgoIntent: annotated steps, numbered videos of them, and Goal-Step
+annotations.
+"""
 
 import json
 from pathlib import Path
@@ -35,7 +37,9 @@ def raw_records():
         raw_record(3, scenario="Make Tea", event=None, goal=None),
         raw_record(4, scenario="Make Tea", video_id=VIDEO_IDS[1]),
         raw_record(5, scenario="Cut Trees", video_id=VIDEO_IDS[1], environment="outdoor"),
-        raw_record(6, scenario="Cut Trees", video_id=VIDEO_IDS[1], environment="Outdoor", unverified=True),
+        raw_record(
+            6, scenario="Cut Trees", video_id=VIDEO_IDS[1], environment="Outdoor", unverified=True
+        ),
     ]
 
 
@@ -47,7 +51,9 @@ def write_annotations(path: Path, records):
 
 
 def write_videos(folder: Path, video_ids=VIDEO_IDS, frames=FRAMES, gaps=(1,)):
-    """Write videos of numbered frames, 4 seconds at a constant 30 frames per second; return `folder`."""
+    """Write videos of numbered frames, 4 seconds at a constant 30 frames per second; return
+    `folder`.
+    """
     for video_id in video_ids:
         write_numbered_video(folder / f"{video_id}.mp4", frames, fps=FPS, gaps=gaps)
     return folder
@@ -84,6 +90,11 @@ def goalstep_video(uid, *segments, category="COOKING:MAKE_FLATBREAD", goal="Maki
 
 def write_goalstep(path: Path, *videos):
     """Write an annotation file of Goal-Step; return `path`."""
-    content = {"version": "1.0", "description": "Ego4D Goal-Step (val)", "split": "val", "videos": list(videos)}
+    content = {
+        "version": "1.0",
+        "description": "Ego4D Goal-Step (val)",
+        "split": "val",
+        "videos": list(videos),
+    }
     path.write_text(json.dumps(content), encoding="utf-8")
     return path

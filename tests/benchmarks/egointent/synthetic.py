@@ -14,15 +14,23 @@ def egointent_docs(count):
     """Return steps of twelve videos in five scenarios; three scenarios are indoors."""
     return [
         record
-        | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "split_size": count}
+        | {
+            "unverified": False,
+            "video_path": f"/nowhere/{record['video_id']}.mp4",
+            "split_size": count,
+        }
         | {"question_set": "official"}
         | {"num_frames": 3, "num_frames_with_history": 3}
         for record in _egointent_records(count)
     ]
 
 
-def egointent_answers(count, mean, seed=0, judge="org/judge", missing=0.05, unjudged=0.0, truncated=0.1):
-    """Return fields rated around `mean` of 100; `missing`, `unjudged` and `truncated` are fractions."""
+def egointent_answers(
+    count, mean, seed=0, judge="org/judge", missing=0.05, unjudged=0.0, truncated=0.1
+):
+    """Return fields rated around `mean` of 100; `missing`, `unjudged` and `truncated` are
+    fractions.
+    """
     chance, docs, responses = random.Random(seed), egointent_docs(count), []
     for doc in docs:
         found_fields = [field for field in FIELDS if chance.random() >= missing]
@@ -32,11 +40,17 @@ def egointent_answers(count, mean, seed=0, judge="org/judge", missing=0.05, unju
             step_id=doc["step_id"],
             fields={field: f"{doc[field]}, as predicted" for field in found_fields},
             ratings={
-                field: levels[field] if field in rated else None if field in found_fields else 0.0 for field in FIELDS
+                field: levels[field] if field in rated else None if field in found_fields else 0.0
+                for field in FIELDS
             },
-            judgements={field: f"{levels[field]:.0f}" if field in rated else None for field in FIELDS},
+            judgements={
+                field: f"{levels[field]:.0f}" if field in rated else None for field in FIELDS
+            },
             judges={field: judge if field in rated else None for field in FIELDS},
-            errors={field: "no reply" if field in found_fields and field not in rated else None for field in FIELDS},
+            errors={
+                field: "no reply" if field in found_fields and field not in rated else None
+                for field in FIELDS
+            },
             suspect=[],
             truncated=chance.random() < truncated,
             frames_shown=doc["num_frames"],
@@ -64,5 +78,7 @@ def _egointent_records(count):
 def prepare(folder: Path, count: int) -> None:
     """Prepare `count` steps below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     records = _egointent_records(count)
-    videos = write_videos(folder / "media" / "egointent", {record["video_id"] for record in records})
+    videos = write_videos(
+        folder / "media" / "egointent", {record["video_id"] for record in records}
+    )
     prepare_egointent(write_annotations(folder / "media" / "steps.jsonl", records), videos)

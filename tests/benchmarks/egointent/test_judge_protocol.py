@@ -79,10 +79,16 @@ def test_reads_one_rating(verdict, rating):
             "[[local_intent: 80]]\n[[global_intent: 5]]\n[[next_step_plan:0]]",
             dict(zip(FIELDS, (80, 5, 0), strict=True)),
         ),
-        ("[[Local Intent: 80]] [[next-step plan : 7.5 ]]", {"local_intent": 80, "next_step_plan": 7.5}),
+        (
+            "[[Local Intent: 80]] [[next-step plan : 7.5 ]]",
+            {"local_intent": 80, "next_step_plan": 7.5},
+        ),
         ("[[local_intent: 80]] or\n[[local_intent: 70]]", {"local_intent": 70}),
         ("[[local_intent: 80]]\nor [[local_intent: 70]], as you like", {"local_intent": 80}),
-        ("- **Local intent:** [[80]]\n- **Next step:** [[0]]", {"local_intent": 80, "next_step_plan": 0}),
+        (
+            "- **Local intent:** [[80]]\n- **Next step:** [[0]]",
+            {"local_intent": 80, "next_step_plan": 0},
+        ),
         ("[[local_intent: 80]] or [[local_intent: 70]]", {}),
         ("[[local_intent: 80]] [[local_intent: 70]]", {}),
         ("[[local_intent: 80]] [[local_intent: n]] [[other: 3]] [[9]]", {"local_intent": 80}),
@@ -124,7 +130,16 @@ def test_prompts_contain_texts_and_no_rating(fields, release):
 
 
 def test_time_is_linear():
-    for piece in ("[[", "[[8]] ", "\n[[8]]", "*", "\n", "[[8]]\n[start of the ", "**[[8]]**.\n", "<|"):
+    for piece in (
+        "[[",
+        "[[8]] ",
+        "\n[[8]]",
+        "*",
+        "\n",
+        "[[8]]\n[start of the ",
+        "**[[8]]**.\n",
+        "<|",
+    ):
         with processor_time_below(2):  # usually a twentieth; in square time, many
             read_rating(piece * (50_000 // len(piece)))
             read_ratings(piece * (50_000 // len(piece)))

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.visuals import history_start, num_shown, step_frames, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import (
+    history_start,
+    num_shown,
+    step_frames,
+    visual_input,
+)
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
@@ -23,7 +28,8 @@ VIDEOS = {
     "one_key_frame.mkv": {"gaps": (2, 3), "gop": 1000},
     "late_start.ts": {"gaps": (3, 1), "start": 45},
 }
-# Every task except the one that shows frames after the cut, by its condition; None for the benchmark's own tasks.
+# Every task except the one that shows frames after the cut, by its condition; None for the
+# benchmark's own tasks.
 CONDITIONS = {
     (task.get("metadata") or {}).get("shortcut")
     for path in TASK_FOLDERS["lmms-eval"].glob("egointent/egointent*.yaml")
@@ -61,13 +67,22 @@ def steps(draw):
     """Draw a video and a step that may start before the video, end after it, or contain no frame."""
     name = draw(st.sampled_from(sorted(VIDEOS)))
     times = times_written(name)
-    # The time of a frame is where a wrong comparison shows. An offset of 0.001 makes the rounding of mkv harmless.
-    edges = st.builds(lambda time, offset: time + offset, st.sampled_from(times), st.sampled_from([-0.001, 0.0, 0.001]))
+    # The time of a frame is where a wrong comparison shows. An offset of 0.001 makes the rounding
+    # of mkv harmless.
+    edges = st.builds(
+        lambda time, offset: time + offset,
+        st.sampled_from(times),
+        st.sampled_from([-0.001, 0.0, 0.001]),
+    )
     moments = st.one_of(edges, st.floats(-0.5, times[-1] + 0.5))
     if name.endswith(".mkv"):
         moments = st.floats(-0.5, times[-1] + 0.5).map(lambda time: round(time, 2) + 0.005)
     start = draw(moments)
-    return name, start, draw(st.one_of(moments, st.floats(0.01, 3).map(lambda duration: start + duration)))
+    return (
+        name,
+        start,
+        draw(st.one_of(moments, st.floats(0.01, 3).map(lambda duration: start + duration))),
+    )
 
 
 def shown_by(condition, step, history, max_frames):
@@ -89,29 +104,51 @@ def shown_by(condition, step, history, max_frames):
     ("media", "examples"),
     [
         *(("frames", 80), ("clip", 40), ("video", 40)),
-        *(pytest.param(media, 300, marks=pytest.mark.nightly) for media in ("frames", "clip", "video")),
+        *(
+            pytest.param(media, 300, marks=pytest.mark.nightly)
+            for media in ("frames", "clip", "video")
+        ),
     ],
 )
 def test_nothing_outside_the_step_is_shown(folder, media, examples):
     @settings(max_examples=examples)
-    @given(steps(), st.one_of(st.integers(1, 12), st.just(1000)), st.sampled_from(sorted(CONDITIONS, key=str)))
+    @given(
+        steps(),
+        st.one_of(st.integers(1, 12), st.just(1000)),
+        st.sampled_from(sorted(CONDITIONS, key=str)),
+    )
     def check(step, max_frames, condition):
         name, start, end = step
         times = times_written(name)
         inside = {number for number, time in enumerate(times) if start <= time < end}
-        row = {"video_id": name, "video_path": str(folder / name), "start_sec": start, "end_sec": end}
+        row = {
+            "video_id": name,
+            "video_path": str(folder / name),
+            "start_sec": start,
+            "end_sec": end,
+        }
         doc = {"step_id": "s1", **row, **({"shortcut": condition} if condition else {})}
         if not inside:
             with pytest.raises(FrameError):
-                visual_input(row | {"step_id": "s1", "num_frames": 1}, {"media": media, "max_frames": max_frames})
+                visual_input(
+                    row | {"step_id": "s1", "num_frames": 1},
+                    {"media": media, "max_frames": max_frames},
+                )
             return
         sampled = step_frames(folder / name, start, end)
         history = step_frames(folder / name, history_start(folder / name, start), end)
-        assert set(history) <= {number for number, time in enumerate(times) if start - 10.001 <= time < end}
+        assert set(history) <= {
+            number for number, time in enumerate(times) if start - 10.001 <= time < end
+        }
         assert set(sampled) <= inside
         counts = {"num_frames": len(sampled), "num_frames_with_history": len(history)}
         if condition == "other_video":
-            doc |= {"partner": row | counts, "video_path": "/nowhere.mp4", "start_sec": -5.0, "end_sec": -4.0}
+            doc |= {
+                "partner": row | counts,
+                "video_path": "/nowhere.mp4",
+                "start_sec": -5.0,
+                "end_sec": -4.0,
+            }
         doc |= counts
         wanted = {"media": media, "max_frames": max_frames}
         visual = visual_input(doc, wanted)
@@ -150,7 +187,9 @@ def test_truncated_at_every_single_frame(folder, name):
 
 
 def test_a_video_cut_before_the_truncation_point_gives_the_same(folder, tmp_path):
-    """Frames at or after the truncation point do not affect the result: without them, the same frames are shown."""
+    """Frames at or after the truncation point do not affect the result: without them, the same
+    frames are shown.
+    """
     for name in ("constant.mp4", "variable.mp4"):
         times = times_written(name)
         for end in (50, 51, 53):

@@ -18,8 +18,13 @@ from lmms_egoplan.report.published import load_table
 TABLE_3 = {row["model"]: row for row in load_table("egointent", "table3").rows}
 # Printed numbers are up to 0.005 off, and so is the mean of three of them.
 ROUNDING = 0.01
-# Rows whose Overall differs in the last digit from the mean of the printed scores, within the rounding.
-LAST_DIGIT = {"Qwen2.5-VL-7B-Instruct": "26.95", "Molmo2-O-7B": "23.43", "LLaVA-NeXT-Video-7B": "16.22"}
+# Rows whose Overall differs in the last digit from the mean of the printed scores, within the
+# rounding.
+LAST_DIGIT = {
+    "Qwen2.5-VL-7B-Instruct": "26.95",
+    "Molmo2-O-7B": "23.43",
+    "LLaVA-NeXT-Video-7B": "16.22",
+}
 
 GRADED = GradedStep(
     step_id="s1",
@@ -52,10 +57,20 @@ def graded(ratings, found_flags=(True, True, True), **changes):
     """Return a step with these ratings; fields that were not found are rated 0."""
     names = [field for field, is_found in zip(FIELDS, found_flags, strict=True) if is_found]
     rated = {
-        field: rating if is_found else 0.0 for field, rating, is_found in zip(FIELDS, ratings, found_flags, strict=True)
+        field: rating if is_found else 0.0
+        for field, rating, is_found in zip(FIELDS, ratings, found_flags, strict=True)
     }
-    judged = {field: "qwen" if field in names and rated[field] is not None else None for field in FIELDS}
-    return replace(GRADED, fields=dict.fromkeys(names, "text"), ratings=rated, judges=judged, suspect=[], **changes)
+    judged = {
+        field: "qwen" if field in names and rated[field] is not None else None for field in FIELDS
+    }
+    return replace(
+        GRADED,
+        fields=dict.fromkeys(names, "text"),
+        ratings=rated,
+        judges=judged,
+        suspect=[],
+        **changes,
+    )
 
 
 def score(step, **doc):
@@ -134,7 +149,9 @@ STEPS = st.lists(
 def slow_field(steps, field):
     """Score a field slowly: a found but unjudged field counts as the mean of the judged ones."""
     judged_ratings = [
-        ratings[field] for ratings, found_flags, *_ in steps if found_flags[field] and ratings[field] is not None
+        ratings[field]
+        for ratings, found_flags, *_ in steps
+        if found_flags[field] and ratings[field] is not None
     ]
     if not judged_ratings:
         return math.nan if any(found_flags[field] for _, found_flags, *_ in steps) else 0
@@ -164,7 +181,9 @@ def test_aggregations_equal_slow_ones(steps):
     for index, field in enumerate(FIELDS):
         expected = slow_field(steps, index)
         assert aggregate(metrics.field_score, field, values) == pytest.approx(expected, nan_ok=True)
-    assert aggregate(metrics.overall, "overall", values) == pytest.approx(slow_overall(steps), nan_ok=True)
+    assert aggregate(metrics.overall, "overall", values) == pytest.approx(
+        slow_overall(steps), nan_ok=True
+    )
     for environment in ("indoor", "outdoor"):
         selected_steps = [step for step in steps if step[3] == environment]
         if selected_steps:
@@ -174,19 +193,31 @@ def test_aggregations_equal_slow_ones(steps):
     scenarios = aggregate(metrics.group_scores, "scenario", values)
     assert scenarios.keys() == {step[2] for step in steps}
     for scenario, number in scenarios.items():
-        assert number == pytest.approx(slow_overall([step for step in steps if step[2] == scenario]), nan_ok=True)
+        assert number == pytest.approx(
+            slow_overall([step for step in steps if step[2] == scenario]), nan_ok=True
+        )
     known_scores = [number for number in scenarios.values() if not math.isnan(number)]
     assert list(scenarios.values())[: len(known_scores)] == sorted(known_scores)
 
-    pairs = [pair for ratings, found_flags, *_ in steps for pair in zip(ratings, found_flags, strict=True)]
+    pairs = [
+        pair
+        for ratings, found_flags, *_ in steps
+        for pair in zip(ratings, found_flags, strict=True)
+    ]
     found_ratings = [rating for rating, is_found in pairs if is_found]
     judged = sum(rating is not None for rating in found_ratings)
     tokens = [step[4] for step in steps if step[4] is not None]
-    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found_ratings) / len(pairs))
+    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(
+        len(found_ratings) / len(pairs)
+    )
     coverage = aggregate(aggregations.share_of_found, "judge_coverage", values)
-    assert coverage == pytest.approx(judged / len(found_ratings) if found_ratings else math.nan, nan_ok=True)
+    assert coverage == pytest.approx(
+        judged / len(found_ratings) if found_ratings else math.nan, nan_ok=True
+    )
     truncated = aggregate(aggregations.share, "truncated", values)
-    assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
+    assert truncated == pytest.approx(
+        sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True
+    )
     assert aggregate(aggregations.num_known, "truncated_of", values) == len(tokens)
     assert aggregate(aggregations.names, "judge_model", values) == ("qwen" if judged else "none")
     unverified = aggregate(aggregations.share, "unverified", values)
@@ -198,11 +229,16 @@ def test_aggregations_equal_slow_ones(steps):
 
 
 def test_unjudged_run_with_missing_fields_has_no_score():
-    values = [score(graded((None, None, None), (True, True, False))), score(graded((None, None, None), (True,) * 3))]
+    values = [
+        score(graded((None, None, None), (True, True, False))),
+        score(graded((None, None, None), (True,) * 3)),
+    ]
     for field in FIELDS:
         assert math.isnan(aggregate(metrics.field_score, field, values))
     assert math.isnan(aggregate(metrics.overall, "overall", values))
-    assert list(map(math.isnan, aggregate(metrics.group_scores, "scenario", values).values())) == [True]
+    assert list(map(math.isnan, aggregate(metrics.group_scores, "scenario", values).values())) == [
+        True
+    ]
 
 
 def test_run_without_any_field_scores_0():
@@ -220,7 +256,12 @@ def test_overall_is_the_mean_of_the_fields_not_of_the_steps():
 
 
 def test_suspect_fields():
-    assert aggregate(aggregations.share_of_found, "suspect", [score(GRADED), score(graded((1.0,) * 3))]) == 0.2
+    assert (
+        aggregate(
+            aggregations.share_of_found, "suspect", [score(GRADED), score(graded((1.0,) * 3))]
+        )
+        == 0.2
+    )
 
 
 def test_scenarios_from_hardest_to_easiest():
@@ -233,13 +274,18 @@ def test_scenarios_from_hardest_to_easiest():
 
 def test_several_judges_are_all_named():
     judges = {"local_intent": "qwen", "global_intent": "demo", "next_step_plan": None}
-    assert aggregate(aggregations.names, "judge_model", [score(replace(GRADED, judges=judges))]) == "demo, qwen"
+    assert (
+        aggregate(aggregations.names, "judge_model", [score(replace(GRADED, judges=judges))])
+        == "demo, qwen"
+    )
 
 
 @pytest.mark.parametrize("model", TABLE_3)
 def test_overall_reproduces_table_3(model):
     row = TABLE_3[model]
-    number = aggregate(metrics.overall, "overall", [score(graded([row[field] for field in FIELDS]))])
+    number = aggregate(
+        metrics.overall, "overall", [score(graded([row[field] for field in FIELDS]))]
+    )
     assert number == pytest.approx(row["overall"], abs=ROUNDING)
     assert f"{number:.2f}" == LAST_DIGIT.get(model, f"{row['overall']:.2f}")
 

@@ -8,7 +8,14 @@ import numpy
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
+from benchmarks.egointent.source import (
+    FPS,
+    VIDEO_IDS,
+    raw_record,
+    raw_records,
+    write_annotations,
+    write_videos,
+)
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, _leaked, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
@@ -36,7 +43,9 @@ def folder(tmp_path, monkeypatch, videos):
 
 def prepare(folder, records, skip_missing=False):
     return prepare_egointent(
-        write_annotations(folder / "steps.jsonl", records), folder / "videos", skip_missing=skip_missing
+        write_annotations(folder / "steps.jsonl", records),
+        folder / "videos",
+        skip_missing=skip_missing,
     )
 
 
@@ -101,10 +110,16 @@ def test_summary_compares_with_the_paper(folder):
 
 def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
     steps = [
-        raw_record(number, scenario=None, category=f"make {number % 2}", unverified=True) for number in range(1, 4)
+        raw_record(number, scenario=None, category=f"make {number % 2}", unverified=True)
+        for number in range(1, 4)
     ]
     summary = prepare(folder, steps)
-    assert summary["counts"]["categories"] == {"prepared": 2, "annotations": 2, "paper": None, "matches": None}
+    assert summary["counts"]["categories"] == {
+        "prepared": 2,
+        "annotations": 2,
+        "paper": None,
+        "matches": None,
+    }
     assert "scenarios" not in summary["counts"]
     rows = EGOINTENT.load("test")
     assert rows["scenario"][:] == [None] * 3
@@ -116,7 +131,8 @@ def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
     path = summary_path("egointent", "test")
     path.write_text(path.read_text().replace('"format": 4', '"format": 3'))
     with pytest.raises(
-        LmmsEgoplanError, match=r"in format 3; this version reads format 4. .*lmms-egoplan data prepare egoint"
+        LmmsEgoplanError,
+        match=r"in format 3; this version reads format 4. .*lmms-egoplan data prepare egoint",
     ):
         EGOINTENT.load("test")
 
@@ -124,7 +140,10 @@ def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
 def test_duration_counts_equal_numpy(folder):
     write_numbered_video(folder / "videos" / "long.mp4", 30, fps=1)
     lengths = [0.31, 10.0, 10.01, 2.2, 1.87, 20.5, 3.57]
-    steps = [raw_record(i, video_id="long", start_sec=2, end_sec=2 + length) for i, length in enumerate(lengths)]
+    steps = [
+        raw_record(i, video_id="long", start_sec=2, end_sec=2 + length)
+        for i, length in enumerate(lengths)
+    ]
     counts = prepare(folder, steps)["counts"]
     prepared = {name: count["prepared"] for name, count in counts.items()}
     assert prepared["median_sec"] == 3.57
@@ -140,13 +159,26 @@ def test_the_papers_counts_match(folder):
     for number in range(32):
         os.link(folder / "videos" / "0a1b-2c.mp4", folder / "videos" / f"v{number}.mp4")
     steps = [
-        raw_record(number, video_id=f"v{number % 32}", scenario=f"scenario {number % 15}", start_sec=1, end_sec=1.5)
+        raw_record(
+            number,
+            video_id=f"v{number % 32}",
+            scenario=f"scenario {number % 15}",
+            start_sec=1,
+            end_sec=1.5,
+        )
         for number in range(3014)
     ]
     summary = prepare(folder, steps)
-    assert (summary["question_set"], prepare(folder, steps[1:])["question_set"]) == ("official by counts", "own")
+    assert (summary["question_set"], prepare(folder, steps[1:])["question_set"]) == (
+        "official by counts",
+        "own",
+    )
     counts = summary["counts"]
-    assert [name for name, count in counts.items() if count["matches"]] == ["steps", "scenarios", "videos"]
+    assert [name for name, count in counts.items() if count["matches"]] == [
+        "steps",
+        "scenarios",
+        "videos",
+    ]
     assert counts["steps"]["prepared"] == PAPER["steps"]
 
 
@@ -170,7 +202,10 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
     message = str(error.value)
     for part in (
         "7 of 13 steps have no footage, in 4 videos:",
-        f"absent (steps: 2, first 's10'): {folder}/videos/absent.mp4: cannot open the video: No such file",
+        (
+            f"absent (steps: 2, first 's10'): {folder}/videos/absent.mp4: cannot open the "
+            "video: No such file"
+        ),
         f"damaged (steps: 1, first 's12'): {folder}/videos/damaged.mp4: cannot read the video",
         "linked (steps: 1, first 's13'): 'linked.mp4' leads out of",
         f"0a1b-2c (steps: 3, first 's14'): {folder}/videos/0a1b-2c.mp4: step 's14', 3.00 to 4.20 s",
@@ -198,7 +233,9 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
 
 
 def test_at_most_20_videos_are_listed(folder):
-    with pytest.raises(LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 40 more") as error:
+    with pytest.raises(
+        LmmsEgoplanError, match=r"60 of 60 steps .* 60 videos(.|\n)*\.\.\. and 40 more"
+    ) as error:
         prepare(folder, [raw_record(number, video_id=f"absent-{number}") for number in range(60)])
     assert str(error.value).count("(steps: 1") == 20
 
@@ -213,10 +250,16 @@ def test_steps_lie_inside_their_videos_by_time_stamps(folder, gaps):
 
 
 def with_keys(folder, suffix, *keys):
-    """Prepare records with other keys by the command; without `--keys`, `next` would be read as the plan."""
+    """Prepare records with other keys by the command; without `--keys`, `next` would be read as the
+    plan.
+    """
     records = [
         {"begin": raw["start_sec"], "plan": raw["next_step_plan"], "next": "something else"}
-        | {key: value for key, value in raw.items() if key not in ("start_sec", "next_step_plan") and value is not None}
+        | {
+            key: value
+            for key, value in raw.items()
+            if key not in ("start_sec", "next_step_plan") and value is not None
+        }
         for raw in raw_records()[:2]
     ]
     path = folder / f"steps{suffix}"
@@ -228,7 +271,15 @@ def with_keys(folder, suffix, *keys):
     else:
         path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     options = [option for key in keys for option in ("--keys", key)]
-    arguments = ["data", "prepare", "egointent", str(path), "--videos", str(folder / "videos"), *options]
+    arguments = [
+        "data",
+        "prepare",
+        "egointent",
+        str(path),
+        "--videos",
+        str(folder / "videos"),
+        *options,
+    ]
     return CliRunner().invoke(app, arguments)
 
 
@@ -310,7 +361,9 @@ def test_wrong_value_or_missing_folder_is_one_error(folder):
         prepare(folder, [raw_record(environment="inside")])
     with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: .*<video_id>.mp4"):
         prepare_egointent(
-            write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", skip_missing=True
+            write_annotations(folder / "steps.jsonl", raw_records()),
+            folder / "absent",
+            skip_missing=True,
         )
 
 
@@ -321,7 +374,8 @@ def test_verify_finds_damaged_frames(folder):
     assert prepare(folder, records)["missing"] == []
     annotations = folder / "steps.jsonl"
     with pytest.raises(
-        LmmsEgoplanError, match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be"
+        LmmsEgoplanError,
+        match=rf"no footage or damaged frames(.|\n)*{video}: frame \d+, at .* s, cannot be",
     ):
         prepare_egointent(annotations, folder / "videos", verify=True)
     summary = prepare_egointent(annotations, folder / "videos", skip_missing=True, verify=True)
@@ -337,10 +391,17 @@ def test_verify_finds_damaged_frames(folder):
 
 def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
     """The videos have 120 frames at 30 per second: the last one is at 3.97 s."""
-    steps = [raw_record(1), raw_record(6), raw_record(7, end_sec=3.97), raw_record(8, start_sec=3.5, end_sec=4.0)]
+    steps = [
+        raw_record(1),
+        raw_record(6),
+        raw_record(7, end_sec=3.97),
+        raw_record(8, start_sec=3.5, end_sec=4.0),
+    ]
     prepare(folder, steps)
     before = EGOINTENT.load("test").to_list()
-    summary = prepare_egointent(folder / "steps.jsonl", folder / "videos", leakage=True, verify=True)
+    summary = prepare_egointent(
+        folder / "steps.jsonl", folder / "videos", leakage=True, verify=True
+    )
     assert EGOINTENT.load("test").to_list() == before
     assert (summary["split"], summary["split_size"], summary["questions"]) == ("leakage", 4, 2)
     assert summary["without_leakage"] == 2
@@ -352,7 +413,11 @@ def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
         numbers = read_numbers(visual_input(row, {"media": "frames", "max_frames": 60}))
         assert numbers[-1] == last
         assert row["leaked_sec"] == pytest.approx(last / 30 - row["cut_sec"])
-        assert row["leaked_frames"] == sum(number / 30 >= row["cut_sec"] for number in numbers) == after
+        assert (
+            row["leaked_frames"]
+            == sum(number / 30 >= row["cut_sec"] for number in numbers)
+            == after
+        )
         assert row["num_frames"] == len(numbers)
     values = score_step(rows[0], [GradedStep.of(assumed_predictions(rows)[0], {}).to_text()])
     assert values["question_set"] == {"name": "steps with frames after the cut"}
@@ -367,6 +432,8 @@ def test_a_frame_at_the_cut_is_leaked(folder):
 
 def test_leakage_needs_videos_that_go_on(folder):
     write_annotations(folder / "steps.jsonl", [raw_record(8, start_sec=3.5, end_sec=4.0)])
-    with pytest.raises(LmmsEgoplanError, match=r"steps\.jsonl: no video has a frame after .*--leakage"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"steps\.jsonl: no video has a frame after .*--leakage"
+    ):
         prepare_egointent(folder / "steps.jsonl", folder / "videos", leakage=True)
     assert not summary_path("egointent", "leakage").exists()

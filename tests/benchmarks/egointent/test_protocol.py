@@ -6,7 +6,11 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, 
 
 def test_prompt_contains_only_the_step_id_of_the_record():
     other = {name: "XYZZY" for name in raw_record() if name != "step_id"}
-    assert prompt_text(raw_record()) == prompt_text(raw_record(**other)) == PROMPT.replace("{step_id}", "s1")
+    assert (
+        prompt_text(raw_record())
+        == prompt_text(raw_record(**other))
+        == PROMPT.replace("{step_id}", "s1")
+    )
     assert "XYZZY" not in prompt_text(raw_record(**other))
 
 

@@ -30,7 +30,12 @@ from lmms_egoplan.storage import load_summary
 
 PREPARE = ["data", "prepare", "egointent"]
 RELEASE_KEYS = {"global_intent": "Procedural Intent", "next_step_plan": "next_step"}
-VARIANT_KEYS = RELEASE_KEYS | {"step_id": "sample_id", "video_id": "video_uid", "start_sec": "start", "end_sec": "end"}
+VARIANT_KEYS = RELEASE_KEYS | {
+    "step_id": "sample_id",
+    "video_id": "video_uid",
+    "start_sec": "start",
+    "end_sec": "end",
+}
 
 
 def renamed(records, names):
@@ -58,7 +63,9 @@ def write_csv(path, records):
 
 def write_parquet(path, records):
     keys = {key: None for record in records for key in record}
-    parquet.write_table(pyarrow.table({key: [record.get(key) for record in records] for key in keys}), path)
+    parquet.write_table(
+        pyarrow.table({key: [record.get(key) for record in records] for key in keys}), path
+    )
 
 
 FORMS = {
@@ -70,7 +77,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("keys", [{}, RELEASE_KEYS, VARIANT_KEYS], ids=["format", "release", "variants"])
+@pytest.mark.parametrize(
+    "keys", [{}, RELEASE_KEYS, VARIANT_KEYS], ids=["format", "release", "variants"]
+)
 @pytest.mark.parametrize("name", FORMS)
 def test_all_file_formats_give_the_same_records(tmp_path, name, keys):
     expected = read_annotations(write_annotations(tmp_path / "expected.jsonl", raw_records()))
@@ -85,7 +94,9 @@ def test_numeric_ids_in_tables_become_texts(tmp_path, name):
 
 
 def test_key_of_the_format_has_priority_over_variants(tmp_path):
-    write_lines(tmp_path / "a.jsonl", [raw_record(1, id=7, video="other.mp4", start="never", next=3)])
+    write_lines(
+        tmp_path / "a.jsonl", [raw_record(1, id=7, video="other.mp4", start="never", next=3)]
+    )
     (record,) = read_annotations(tmp_path / "a.jsonl")
     assert (record.step_id, record.start_sec) == ("s1", 0.5)
 
@@ -93,10 +104,14 @@ def test_key_of_the_format_has_priority_over_variants(tmp_path):
 def test_error_names_keys_with_different_values_for_one_field(tmp_path):
     record = renamed([raw_record(1)], {"step_id": "id"})[0] | {"sample_id": "other"}
     write_lines(tmp_path / "a.jsonl", [record])
-    with pytest.raises(LmmsEgoplanError, match=r"line 1, .*step_id: .*'id'.*'sample_id'.*'s1'.*'other'"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"line 1, .*step_id: .*'id'.*'sample_id'.*'s1'.*'other'"
+    ):
         read_annotations(tmp_path / "a.jsonl")
     write_lines(tmp_path / "a.jsonl", [raw_record(1, procedural_intent="another purpose")])
-    with pytest.raises(LmmsEgoplanError, match=r"global_intent: .*'global_intent'.*'procedural_intent'"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"global_intent: .*'global_intent'.*'procedural_intent'"
+    ):
         read_annotations(tmp_path / "a.jsonl")
 
 
@@ -108,12 +123,17 @@ def test_folder_with_two_tables_of_steps_is_refused(tmp_path):
     records = raw_records()
     write_parquet(tmp_path / "data" / "test-00000-of-00002.parquet", records[:3])
     write_parquet(tmp_path / "data" / "test-00001-of-00002.parquet", records[3:])
-    assert [record.step_id for record in read_annotations(tmp_path)] == [f"s{i}" for i in range(1, 7)]
+    assert [record.step_id for record in read_annotations(tmp_path)] == [
+        f"s{i}" for i in range(1, 7)
+    ]
     assert load(tmp_path)[4].location == "data/test-00001-of-00002.parquet, row 2"
     write_csv(tmp_path / "steps.csv", records)
     with pytest.raises(LmmsEgoplanError) as error:
         read_annotations(tmp_path)
-    assert all(fact in str(error.value) for fact in (str(tmp_path), "data/test.parquet: 6 ", "steps.csv: 6 "))
+    assert all(
+        fact in str(error.value)
+        for fact in (str(tmp_path), "data/test.parquet: 6 ", "steps.csv: 6 ")
+    )
     (tmp_path / "steps.csv").unlink()
     (tmp_path / "data" / "test-00000-of-00002.parquet").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"data/test.parquet .*1 of 00002"):
@@ -125,9 +145,9 @@ def test_folder_without_steps_names_the_missing_fields(tmp_path):
     with pytest.raises(LmmsEgoplanError) as error:
         read_annotations(tmp_path)
     assert (
-        "a.jsonl: no video_id, start_sec, end_sec, global_intent, next_step_plan; keys: 'clip', 'local_intent'"
-        in str(error.value)
-    )
+        "a.jsonl: no video_id, start_sec, end_sec, global_intent, next_step_plan; keys: "
+        "'clip', 'local_intent'"
+    ) in str(error.value)
     (tmp_path / "a.jsonl").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"\.json, "):
         read_annotations(tmp_path)
@@ -161,7 +181,9 @@ def test_prepare_prints_the_key_of_each_field(tmp_path, monkeypatch):
     assert "global_intent: Procedural Intent (1)" in lines
     assert lines[-1] == "ignored: clip_id"
     write_videos(tmp_path / "videos")
-    result = CliRunner().invoke(app, [*PREPARE, str(tmp_path / "release"), "--videos", str(tmp_path / "videos")])
+    result = CliRunner().invoke(
+        app, [*PREPARE, str(tmp_path / "release"), "--videos", str(tmp_path / "videos")]
+    )
     assert result.exit_code == 0, result.output
     assert "  end_sec: end (1)" in result.stdout
     result = CliRunner().invoke(app, [*PREPARE, "--videos", str(tmp_path / "videos")])
@@ -187,7 +209,9 @@ def test_local_folder_named_hub_needs_a_path(tmp_path, monkeypatch):
 def test_unreachable_hub_is_one_error(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(LmmsEgoplanError, match=r"py2279105943/EgoIntent: [\s\S]*data prepare egointent DIR"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"py2279105943/EgoIntent: [\s\S]*data prepare egointent DIR"
+    ):
         prepare_egointent("hub", tmp_path)
 
 
@@ -206,7 +230,10 @@ def test_cached_hub_dataset_is_read_offline(tmp_path, monkeypatch):
 
 def test_list_writes_video_ids_and_prints_hours(tmp_path):
     path = write_annotations(tmp_path / "a.jsonl", raw_records())
-    assert needed_videos(read_annotations(path)) == {"0a1b-2c": pytest.approx(1.9), "kitchen.3": pytest.approx(1.2)}
+    assert needed_videos(read_annotations(path)) == {
+        "0a1b-2c": pytest.approx(1.9),
+        "kitchen.3": pytest.approx(1.2),
+    }
     out = tmp_path / "ids.txt"
     result = CliRunner().invoke(app, ["data", "list", "egointent", str(path), "--out", str(out)])
     assert result.exit_code == 0, result.output
@@ -246,7 +273,10 @@ WRONG = [
     ({"unverified": "yes"}, "unverified: ... found 'yes'"),
     ({"unverified": None}, "unverified: ... found nothing"),
     ({"Global Intent": "something else"}, "global_intent: ... 'global_intent' ... 'Global Intent'"),
-    ({"procedural-intent": "something else"}, "global_intent: ... 'assemble frame 1' ... 'something else'"),
+    (
+        {"procedural-intent": "something else"},
+        "global_intent: ... 'assemble frame 1' ... 'something else'",
+    ),
     ({"next step": "something else"}, "next_step_plan: ... 'next_step_plan' ... 'next step'"),
     ({"START_SEC": 0.4}, "start_sec: ... 'START_SEC'"),
 ]
@@ -283,7 +313,9 @@ def test_reads_lines_and_lists(tmp_path):
 
 
 def test_line_separators_inside_texts_do_not_end_a_line(tmp_path):
-    (record,) = read(tmp_path, json.dumps(raw_record(local_intent="a\u2028b\x85c"), ensure_ascii=False))
+    (record,) = read(
+        tmp_path, json.dumps(raw_record(local_intent="a\u2028b\x85c"), ensure_ascii=False)
+    )
     assert record.local_intent == "a\u2028b\x85c"
 
 
@@ -322,7 +354,12 @@ def test_only_optional_fields_may_be_missing(tmp_path):
 
 
 def test_blanks_are_dropped_and_other_keys_ignored(tmp_path):
-    raw = raw_record(local_intent=" hold it\n", environment=" INDOOR ", narration="#C C holds a board", scenario="a ")
+    raw = raw_record(
+        local_intent=" hold it\n",
+        environment=" INDOOR ",
+        narration="#C C holds a board",
+        scenario="a ",
+    )
     (record,) = read(tmp_path, json.dumps(raw))
     assert (record.local_intent, record.environment, record.scenario) == ("hold it", "indoor", "a")
 
@@ -330,7 +367,10 @@ def test_blanks_are_dropped_and_other_keys_ignored(tmp_path):
 @pytest.mark.parametrize(("changes", "problem"), WRONG)
 def test_error_names_record_field_and_value(tmp_path, changes, problem):
     for text, location in (
-        (json.dumps(raw_record(2)) + "\n\n" + json.dumps(raw_record() | changes), "line 3, step_id "),
+        (
+            json.dumps(raw_record(2)) + "\n\n" + json.dumps(raw_record() | changes),
+            "line 3, step_id ",
+        ),
         (json.dumps([raw_record(2), raw_record() | changes]), "record 2, step_id "),
     ):
         with pytest.raises(LmmsEgoplanError) as error:
@@ -381,7 +421,9 @@ def test_unreadable_file_names_the_cause(tmp_path):
 
 
 def test_at_most_20_problems_are_listed(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more") as error:
+    with pytest.raises(
+        LmmsEgoplanError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more"
+    ) as error:
         read(tmp_path, json.dumps([raw_record(number, scenario=3) for number in range(30)]))
     assert str(error.value).count("scenario: ") == 20
 
@@ -392,7 +434,11 @@ def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
     (record,) = read(tmp_path, json.dumps([raw]))
     assert (record.category, record.scenario, record.is_goalstep) == ("make tea", None, True)
     (record,) = read(tmp_path, json.dumps([raw_record(category=3)]))
-    assert (record.category, record.scenario, record.is_goalstep) == (None, "Assemble Furniture", False)
+    assert (record.category, record.scenario, record.is_goalstep) == (
+        None,
+        "Assemble Furniture",
+        False,
+    )
     with pytest.raises(LmmsEgoplanError, match=r"category: .*found 3"):
         read(tmp_path, json.dumps([raw | {"category": 3}]))
 
@@ -408,15 +454,23 @@ def test_documented_example_is_read(tmp_path):
     (record,) = read(tmp_path, f"[{example}]")
     fields = {RELEASE_NAMES.get(name, name) for name in Record.model_fields}
     assert set(json.loads(example)) == fields - {"category"}
-    assert (record.step_id, record.environment, record.unverified) == ("7ae1d2c4_12", "indoor", False)
+    assert (record.step_id, record.environment, record.unverified) == (
+        "7ae1d2c4_12",
+        "indoor",
+        False,
+    )
 
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=3), below, max_size=2),
+    lambda below: (
+        st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=3), below, max_size=2)
+    ),
     max_leaves=4,
 )
-KEYS = st.sampled_from([*raw_record(), "procedural intent", "Next-Plan", "unverified"]) | st.text(string.printable)
+KEYS = st.sampled_from([*raw_record(), "procedural intent", "Next-Plan", "unverified"]) | st.text(
+    string.printable
+)
 
 
 @settings(max_examples=60)
@@ -442,7 +496,10 @@ def test_any_file_is_read_or_gives_one_error(tmp_path_factory, changes, as_lines
 
 @pytest.mark.parametrize("new_fields", [{}, {"environment": "x"}])
 def test_step_id_that_contains_a_label_is_refused(tmp_path, new_fields):
-    records = [raw_record(1, step_id="Hold_board 1-steady 7", **new_fields), raw_record(2, step_id="a2")]
+    records = [
+        raw_record(1, step_id="Hold_board 1-steady 7", **new_fields),
+        raw_record(2, step_id="a2"),
+    ]
     with pytest.raises(LmmsEgoplanError, match=r"step_id: .*local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
 
@@ -450,7 +507,11 @@ def test_step_id_that_contains_a_label_is_refused(tmp_path, new_fields):
 @pytest.mark.parametrize("absent", [["scenario"], ["environment"], ["scenario", "environment"]])
 def test_place_may_be_unknown(tmp_path, absent):
     without = {key: value for key, value in raw_record(1).items() if key not in absent}
-    path = write_annotations(tmp_path / "steps.jsonl", [without, raw_record(2, **dict.fromkeys(absent))])
+    path = write_annotations(
+        tmp_path / "steps.jsonl", [without, raw_record(2, **dict.fromkeys(absent))]
+    )
     for record in read_annotations(path):
-        assert [name for name in ("scenario", "environment") if getattr(record, name) is None] == absent
+        assert [
+            name for name in ("scenario", "environment") if getattr(record, name) is None
+        ] == absent
         assert not record.is_goalstep

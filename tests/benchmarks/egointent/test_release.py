@@ -1,4 +1,6 @@
-"""Test version 2 of the task, with the names of the release of August 2026, against the paper's in `egointent_v1`."""
+"""Test version 2 of the task, with the names of the release of August 2026, against the paper's in
+`egointent_v1`.
+"""
 
 import math
 
@@ -8,8 +10,18 @@ from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE, judge_prompt, read_ratings
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, RELEASE_PROMPT, prompt_text
+from lmms_egoplan.benchmarks.egointent.judge_protocol import (
+    PAPER,
+    RELEASE,
+    judge_prompt,
+    read_ratings,
+)
+from lmms_egoplan.benchmarks.egointent.protocol import (
+    FIELDS,
+    RELEASE_NAMES,
+    RELEASE_PROMPT,
+    prompt_text,
+)
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -35,15 +47,23 @@ def test_prompt_asks_for_the_releases_keys_and_contains_nothing_of_the_step():
 @pytest.mark.parametrize(
     "reply",
     [
-        '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}',
+        (
+            '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": '
+            '"drive a screw"}'
+        ),
         "**Local Intent:** hold it\n**Procedural Intent:** build it\n**Next Step:** drive a screw",
         "Local: hold it\nProcedural: build it\nNext: drive a screw",
         '{"local": "hold it", "procedural": "build it", "next": "drive a screw"}',
-        '{"local_intent": "hold it", "global_intent": "build it", "next_step_plan": "drive a screw"}',
+        (
+            '{"local_intent": "hold it", "global_intent": "build it", "next_step_plan": '
+            '"drive a screw"}'
+        ),
     ],
 )
 def test_replies_under_either_names_are_read(reply):
-    assert read_reply(reply) == dict(zip(FIELDS, ("hold it", "build it", "drive a screw"), strict=True))
+    assert read_reply(reply) == dict(
+        zip(FIELDS, ("hold it", "build it", "drive a screw"), strict=True)
+    )
 
 
 def test_pieces_of_either_prompt_are_not_answers():
@@ -52,20 +72,29 @@ def test_pieces_of_either_prompt_are_not_answers():
 
 
 def test_metrics_have_the_releases_names():
-    step = graded('{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}')
+    step = graded(
+        '{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}'
+    )
     values = metrics.score_release_step(DOC, [step.to_text()])
     paper = metrics.score_step(DOC, [step.to_text()])
     assert values["procedural_intent"] == paper["global_intent"]
     assert values["next_step"] == {"missing": True, "video_id": DOC["video_id"], "score": 0.0}
     assert not {"global_intent", "next_step_plan"} & values.keys()
-    tasks = [read_task_file(LM_EVAL_TASKS.parent / f"shared/{name}.yaml") for name in ("egointent", "egointent_v1")]
+    tasks = [
+        read_task_file(LM_EVAL_TASKS.parent / f"shared/{name}.yaml")
+        for name in ("egointent", "egointent_v1")
+    ]
     release, paper = ({metric["metric"] for metric in task["metric_list"]} for task in tasks)
     assert release >= {"procedural_intent", "next_step", "overall_missing_zero"}
     assert paper >= {"global_intent", "next_step_plan"}
 
 
 def value(ratings, missing=(), size=4):
-    return {"ratings": dict(zip(FIELDS, ratings, strict=True)), "missing": list(missing), "split_size": size}
+    return {
+        "ratings": dict(zip(FIELDS, ratings, strict=True)),
+        "missing": list(missing),
+        "split_size": size,
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,7 +152,10 @@ def test_prompts_quote_the_releases_definitions(field):
 
 def test_next_step_may_be_the_end_of_the_current_step():
     prompt = RELEASE_PROMPT
-    assert "next_step: The action most likely to occur immediately after the observation boundary." in prompt
+    assert (
+        "next_step: The action most likely to occur immediately after the observation boundary."
+        in prompt
+    )
     assert "not a part of this step" not in prompt
     assert "not a part of this step" in prompt_text(DOC)
     texts = dict.fromkeys(FIELDS, "a")
@@ -136,7 +168,9 @@ def test_next_step_may_be_the_end_of_the_current_step():
 
 def test_judge_prompt_has_the_releases_names():
     verdict = "[[local_intent: 80]]\n[[procedural_intent: 60]]\n[[next_step: 40]]"
-    reply = '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}'
+    reply = (
+        '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}'
+    )
     with JudgeServer(lambda *_: Reply(verdict)) as server:
         settings = JudgeSettings("judge", base_url=server.url)
         prediction = Prediction.of_reply(DOC, reply, truncated=False, frames_shown=3, media=None)

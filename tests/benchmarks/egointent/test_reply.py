@@ -28,12 +28,23 @@ def test_reads_all_fields():
 @pytest.mark.parametrize(
     ("keys", "field"),
     [
-        ("local_intent Local_Intent localIntent LocalIntent LOCAL_INTENT local-intent", "local_intent"),
+        (
+            "local_intent Local_Intent localIntent LocalIntent LOCAL_INTENT local-intent",
+            "local_intent",
+        ),
         ("Global_Intent proceduralIntent PROCEDURAL_INTENT procedural-intent", "global_intent"),
-        ("nextStepPlan Next-Step_Plan next\u2011step_plan NEXT_PLAN next-step next_step nextStep", "next_step_plan"),
+        (
+            (
+                "nextStepPlan Next-Step_Plan next\u2011step_plan NEXT_PLAN next-step "
+                "next_step nextStep"
+            ),
+            "next_step_plan",
+        ),
     ],
 )
-@pytest.mark.parametrize("form", ['{{"{}": "x y"}}', "{{{}: 'x y'}}", "{}: x y", "**{}**\nx y", '{{"1. {}": "x y"}}'])
+@pytest.mark.parametrize(
+    "form", ['{{"{}": "x y"}}', "{{{}: 'x y'}}", "{}: x y", "**{}**\nx y", '{{"1. {}": "x y"}}']
+)
 def test_reads_any_style_of_key(keys, field, form):
     for key in keys.split():
         assert read_reply(form.format(key)) == {field: "x y"}, key
@@ -47,13 +58,22 @@ def test_reads_values_as_meant(reply, expected):
 
 @pytest.mark.parametrize("value", CORPUS["placeholders"])
 def test_placeholders_are_missing(value):
-    assert read_reply(json.dumps(ALL | {"local_intent": value})) == {"global_intent": GLOBAL, "next_step_plan": NEXT}
-    assert read_reply(f"Local intent: {value}\nGlobal intent: {GLOBAL}") == {"global_intent": GLOBAL}
+    assert read_reply(json.dumps(ALL | {"local_intent": value})) == {
+        "global_intent": GLOBAL,
+        "next_step_plan": NEXT,
+    }
+    assert read_reply(f"Local intent: {value}\nGlobal intent: {GLOBAL}") == {
+        "global_intent": GLOBAL
+    }
 
 
-@pytest.mark.parametrize("value", ["null", "None", "true", "12", "{}", "[]", "[1, 2]", '{"text": "x"}', "[[]]"])
+@pytest.mark.parametrize(
+    "value", ["null", "None", "true", "12", "{}", "[]", "[1, 2]", '{"text": "x"}', "[[]]"]
+)
 def test_values_other_than_texts_are_missing(value):
-    assert read_reply(f'{{"local_intent": {value}, "global_intent": "hold it"}}') == {"global_intent": "hold it"}
+    assert read_reply(f'{{"local_intent": {value}, "global_intent": "hold it"}}') == {
+        "global_intent": "hold it"
+    }
 
 
 @pytest.mark.parametrize("reply", CORPUS["nothing"])
@@ -84,20 +104,35 @@ def test_cut_off_field_is_read_to_the_end(text):
         ("Local intent: aa bb\nLocal intent: cc dd", {"local_intent": "aa bb"}),
         (f'{{"local_intent": "aa bb"}} {JSON}', ALL),
         (f'{{"local_intent": "aa bb"}}\n{WHOLE["lines"]}', ALL),
-        (f"{WHOLE['lines']}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}", dict.fromkeys(FIELDS, "aa bb")),
+        (
+            f"{WHOLE['lines']}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}",
+            dict.fromkeys(FIELDS, "aa bb"),
+        ),
         ('{"local_intent": "N/A"}\nLocal intent: aa bb', {"local_intent": "aa bb"}),
-        (f'{JSON}\nOn second thought:\n{{"local_intent": "aa bb"}}', ALL | {"local_intent": "aa bb"}),
-        (f'{JSON}\n{json.dumps(dict.fromkeys(FIELDS, "aa bb"))}\n{{"local_intent": "', dict.fromkeys(FIELDS, "aa bb")),
+        (
+            f'{JSON}\nOn second thought:\n{{"local_intent": "aa bb"}}',
+            ALL | {"local_intent": "aa bb"},
+        ),
+        (
+            f'{JSON}\n{json.dumps(dict.fromkeys(FIELDS, "aa bb"))}\n{{"local_intent": "',
+            dict.fromkeys(FIELDS, "aa bb"),
+        ),
         (f"{JSON}\nA wrong answer would be {OTHER_JSON}", ALL),
         (f"{JSON}\nAlternatively:\n{OTHER_JSON}\n{OTHER_JSON}", ALL),
         (f"{JSON}\nThis is not the final answer: {OTHER_JSON}", ALL),
         (f"{JSON}\n## A bad example\n{OTHER_JSON}", ALL),
         (f'{{"right": {JSON}, "wrong": {OTHER_JSON}}}', ALL),
-        (f"{JSON}\nA wrong one: {OTHER_JSON}\nFinal answer:\n{LAST_JSON}", dict.fromkeys(FIELDS, "cc dd")),
+        (
+            f"{JSON}\nA wrong one: {OTHER_JSON}\nFinal answer:\n{LAST_JSON}",
+            dict.fromkeys(FIELDS, "cc dd"),
+        ),
         (f"{JSON}\n```\n\n## Second pass\n```json\n{OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\nHere is the revised JSON: {OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\n{OTHER_JSON}\nThis would be wrong: {LAST_JSON}", dict.fromkeys(FIELDS, "aa bb")),
-        (f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}", ALL),
+        (
+            f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}",
+            ALL,
+        ),
         ("Local intent: aa: bb global intent: cc", {"local_intent": "aa: bb global intent: cc"}),
         (f"{JSON}\nI am done. Final answer: see above.", ALL),
         (f'{JSON}\nFinal answer: {{"local_intent": "aa bb"}}', ALL | {"local_intent": "aa bb"}),
@@ -105,7 +140,10 @@ def test_cut_off_field_is_read_to_the_end(text):
             json.dumps(ALL | {"local_intent": "read the final answer: yes"}),
             ALL | {"local_intent": "read the final answer: yes"},
         ),
-        (f"Local intent: {LOCAL}\nWhat: a kitchen\nGlobal intent: {GLOBAL}", {FIELDS[0]: LOCAL, FIELDS[1]: GLOBAL}),
+        (
+            f"Local intent: {LOCAL}\nWhat: a kitchen\nGlobal intent: {GLOBAL}",
+            {FIELDS[0]: LOCAL, FIELDS[1]: GLOBAL},
+        ),
         (
             "<local_intent>a < b &amp; c</local_intent><global_intent>cut o",
             {FIELDS[0]: "a < b & c", FIELDS[1]: "cut o"},
@@ -129,7 +167,19 @@ PIECES = st.sampled_from(
             "1. ",
             "(x)",
         ),
-        *("What: ", "Why:", "Next: ", "| ", "|", "|---|", "| Answer |", "<local_intent>", "</local_intent>", "<", "/>"),
+        *(
+            "What: ",
+            "Why:",
+            "Next: ",
+            "| ",
+            "|",
+            "|---|",
+            "| Answer |",
+            "<local_intent>",
+            "</local_intent>",
+            "<",
+            "/>",
+        ),
         *(
             "Final answer: ",
             "Draft: ",
@@ -141,7 +191,21 @@ PIECES = st.sampled_from(
             "\u2460",
             "\U0001f3af ",
         ),
-        *("the cup", "null", "\u0131", '"', "'", "\u201c", "\u201d", *"{}[]#*a", ", ", ": ", " - ", ". ", "```"),
+        *(
+            "the cup",
+            "null",
+            "\u0131",
+            '"',
+            "'",
+            "\u201c",
+            "\u201d",
+            *"{}[]#*a",
+            ", ",
+            ": ",
+            " - ",
+            ". ",
+            "```",
+        ),
         *("\n", "\n\n", "\x1c", "\u2028", "//", "/*", "*/"),
     ]
 )
@@ -155,7 +219,11 @@ def _squeezed(text):
     return "".join(text.translate(FULL_WIDTH).split())
 
 
-@given(st.lists(PIECES | st.text(max_size=4), max_size=25).map("".join).filter(lambda text: not set("\\&") & set(text)))
+@given(
+    st.lists(PIECES | st.text(max_size=4), max_size=25)
+    .map("".join)
+    .filter(lambda text: not set("\\&") & set(text))
+)
 def test_invents_nothing(reply):
     for value in read_reply(reply).values():
         assert all(_squeezed(item) in _squeezed(reply) for item in value.split("; "))
@@ -182,7 +250,10 @@ OTHER = st.recursive(
 
 
 @example(
-    fields={"local_intent": "Give a final answer: local_intent| xyzzy"}, other_fields={}, ascii_only=False, indent=None
+    fields={"local_intent": "Give a final answer: local_intent| xyzzy"},
+    other_fields={},
+    ascii_only=False,
+    indent=None,
 )
 @given(
     fields=st.dictionaries(st.sampled_from(FIELDS), ANSWERS, min_size=1),
@@ -202,16 +273,27 @@ def test_valid_json_is_read_like_a_json_parser(fields, other_fields, ascii_only,
 
 STARTS = ("", '{"local_intent": "', '{"local_intent": ["')
 REPEATED = [
-    '{"', "}{", '"', "'", "\\", '{"a":', '", a', "/*", "{ //", " ", "\n\n- ", "local_intent: ", ", local intent",
-    '\\u00"', "<local_intent>", "<local_intent ", "</a>", "<a ", '<a "local_intent"', "| local", "|a", "|\n",
+    '{"', "}{", '"', "'", "\\", '{"a":', (
+        '", '
+        'a'
+    ), "/*", "{ //", " ", "\n\n- ", "local_intent: ", ", local intent",
+    '\\u00"', "<local_intent>", "<local_intent ", "</a>", "<a ", (
+        '<a '
+        '"local_intent"'
+    ), "| local", "|a", "|\n",
     "What: \n", "local intent: a ", "step id:\n", "\uff1a",
     "final answer: ", "final ", "draft", "\U0001f3af", "local_intent: |\n",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("length", "limit"), [(40_000, 1.5), pytest.param(50_000, 3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("length", "limit"), [(40_000, 1.5), pytest.param(50_000, 3, marks=pytest.mark.nightly)]
+)
 def test_time_is_linear(length, limit):
-    """A reply usually takes less than a tenth of the limit. With quadratic time, it would take far longer."""
+    """A reply usually takes less than a tenth of the limit.
+
+    With quadratic time, it would take far longer.
+    """
     seconds = {}
     for start, piece in product(STARTS, REPEATED):
         reply = start + piece * (length // len(piece))

@@ -26,7 +26,8 @@ def steps(count):
     names = ("cooking", "painting", "gardening")
     return [
         Record(**raw_record(number, scenario=chance.choice(names), environment=chance.choice(PLACES)))
-        .model_copy(update={"start_sec": 1.7, "end_sec": round(1.7 + length, 2)})  # 2.2 - 1.7 is above 0.5.
+        # 2.2 - 1.7 is above 0.5.
+        .model_copy(update={"start_sec": 1.7, "end_sec": round(1.7 + length, 2)})
         for number, length in enumerate(lengths)
     ]  # fmt: skip
 
@@ -35,7 +36,11 @@ def test_files_have_the_counts():
     count = 60
     records = steps(count)
     files = statistics_files(records)
-    tables = {name: list(csv.reader(text.splitlines())) for name, text in files.items() if name.endswith("csv")}
+    tables = {
+        name: list(csv.reader(text.splitlines()))
+        for name, text in files.items()
+        if name.endswith("csv")
+    }
     assert [*tables] == ["figure_3.csv", "figure_4.csv", "figure_6.csv"]
     for table, group_of in (
         (tables["figure_3.csv"], lambda step: step.environment or "unknown"),
@@ -48,7 +53,11 @@ def test_files_have_the_counts():
             of_group = [step.environment for step in records if group_of(step) == name]
             assert [int(cell) for cell in cells] == [*map(of_group.count, PLACES)]
     for low, high, number in tables["figure_6.csv"][1:]:
-        inside = [low for step in records if float(low) < round(step.end_sec - 1.7, 2) <= float(high or "inf")]
+        inside = [
+            low
+            for step in records
+            if float(low) < round(step.end_sec - 1.7, 2) <= float(high or "inf")
+        ]
         assert int(number) == len(inside)
     for name in ("figure_3.png", "figure_4.png", "figure_6.png"):
         with Image.open(BytesIO(files[name])) as picture:

@@ -7,14 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, step_frames, thin, visual_input
+from lmms_egoplan.benchmarks.egointent.visuals import (
+    media_shown,
+    num_shown,
+    step_frames,
+    thin,
+    visual_input,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_times, read_video_frames
 from media.files import SIZE, read_numbers, write_numbered_video
 
 FRAMES = 150
 # Frames per second, and durations of successive frames in units of one frame.
-RATES = {"constant": (30, (1,)), "other": (25, (1,)), "sparse": (4, (1,)), "variable": (30, (1, 4, 2, 17))}
+RATES = {
+    "constant": (30, (1,)),
+    "other": (25, (1,)),
+    "sparse": (4, (1,)),
+    "variable": (30, (1, 4, 2, 17)),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,7 +39,13 @@ def folder(tmp_path_factory):
 
 
 def row(path, start, end, **changes):
-    doc = {"step_id": "v_7", "video_id": path.stem, "video_path": str(path), "start_sec": start, "end_sec": end}
+    doc = {
+        "step_id": "v_7",
+        "video_id": path.stem,
+        "video_path": str(path),
+        "start_sec": start,
+        "end_sec": end,
+    }
     return {**doc, "num_frames": len(step_frames(path, start, end))} | changes
 
 
@@ -38,19 +55,28 @@ def slow_selection(times, start, end):
     chosen = []
     sample = start
     while sample < end and inside:
-        chosen.append(([position for position in inside if times[position] <= sample] or inside[:1])[-1])
+        chosen.append(
+            ([position for position in inside if times[position] <= sample] or inside[:1])[-1]
+        )
         sample += Fraction(1, 6)
     return sorted(set(chosen))
 
 
 @settings(max_examples=150)
 @given(
-    st.sampled_from(sorted(RATES)), st.integers(-60, 25 * 300), st.integers(1, 12 * 300), st.sampled_from([300, 90, 7])
+    st.sampled_from(sorted(RATES)),
+    st.integers(-60, 25 * 300),
+    st.integers(1, 12 * 300),
+    st.sampled_from([300, 90, 7]),
 )
 def test_frames_equal_the_slow_selection(folder, name, start, length, grid):
-    """On grids that share frame times and sample times, where floats go wrong, and on one that does not."""
+    """On grids that share frame times and sample times, where floats go wrong, and on one that does
+    not.
+    """
     fps, gaps = RATES[name]
-    times = [Fraction(units, fps) for units in accumulate(islice(cycle(gaps), FRAMES - 1), initial=0)]
+    times = [
+        Fraction(units, fps) for units in accumulate(islice(cycle(gaps), FRAMES - 1), initial=0)
+    ]
     start, end = Fraction(start, grid), Fraction(start + length, grid)
     expected = slow_selection(times, start, end)
     path = folder / f"{name}.mp4"
@@ -70,13 +96,22 @@ def test_six_per_second(folder):
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [(5.0, 6.0), (1.001, 1.002), (2.0, 1.0), (1.0, 1.0), (float("nan"), 1.0), (1.0, float("nan"))]
+    ("start", "end"),
+    [(5.0, 6.0), (1.001, 1.002), (2.0, 1.0), (1.0, 1.0), (float("nan"), 1.0), (1.0, float("nan"))],
 )
 def test_error_for_a_step_without_frames(folder, start, end):
     path = folder / "constant.mp4"
-    with pytest.raises(FrameError, match=rf"constant.mp4: no frame from {start} s to before {end} s.* 0.0 to 4.96"):
+    with pytest.raises(
+        FrameError, match=rf"constant.mp4: no frame from {start} s to before {end} s.* 0.0 to 4.96"
+    ):
         step_frames(path, start, end)
-    doc = {"step_id": "v_7", "video_id": "v", "video_path": str(path), "start_sec": start, "end_sec": end}
+    doc = {
+        "step_id": "v_7",
+        "video_id": "v",
+        "video_path": str(path),
+        "start_sec": start,
+        "end_sec": end,
+    }
     with pytest.raises(FrameError, match=rf"step v_7: .*constant.mp4: no frame from {start} s"):
         visual_input(doc | {"num_frames": 3}, {"media": "frames", "max_frames": 8})
 
@@ -109,7 +144,9 @@ def test_the_three_media_show_the_same(folder):
         assert read_numbers(*visual_input(doc, setting | {"media": "clip"})) == numbers
         (path,) = visual_input(doc, setting | {"media": "video"})
         assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == numbers
-        assert {num_shown(doc, setting | {"media": media}) for media in ("frames", "clip", "video")} == {count}
+        assert {
+            num_shown(doc, setting | {"media": media}) for media in ("frames", "clip", "video")
+        } == {count}
 
 
 def test_clip_file_keeps_the_speed(folder):
@@ -142,13 +179,17 @@ def test_clip_file_is_written_once_for_a_step_and_a_video(tmp_path, folder):
 def test_a_long_step_is_written_in_batches(tmp_path):
     path = write_numbered_video(tmp_path / "long.mp4", 300, fps=6)
     (clip,) = visual_input(row(path, 1.0, 41.0), {"media": "video", "max_frames": 1000})
-    assert read_numbers(read_video_frames(clip, range(count_video_frames(clip)))) == list(range(6, 246))
+    assert read_numbers(read_video_frames(clip, range(count_video_frames(clip)))) == list(
+        range(6, 246)
+    )
 
 
 def test_video_changed_after_prepare_is_refused(folder):
     doc = row(folder / "constant.mp4", 1.0, 2.0, num_frames=9)
     for media in ("frames", "clip", "video"):
-        with pytest.raises(FrameError, match=r"step v_7: .*: 6 frames from 1.0 s .* but 9 when .* prepared"):
+        with pytest.raises(
+            FrameError, match=r"step v_7: .*: 6 frames from 1.0 s .* but 9 when .* prepared"
+        ):
             visual_input(doc, {"media": media, "max_frames": 8})
 
 
@@ -156,9 +197,14 @@ def test_missing_and_damaged_videos_are_errors(tmp_path, folder):
     doc = row(folder / "constant.mp4", 1.0, 2.0, video_id="gone")
     content = (folder / "constant.mp4").read_bytes()
     (tmp_path / "half.mp4").write_bytes(content[: len(content) // 2])
-    for name, message in (("gone.mp4", "cannot open the video"), ("half.mp4", "cannot read the video")):
+    for name, message in (
+        ("gone.mp4", "cannot open the video"),
+        ("half.mp4", "cannot read the video"),
+    ):
         with pytest.raises(FrameError, match=rf"step v_7: .*{name}: {message}"):
-            visual_input(doc | {"video_path": str(tmp_path / name)}, {"media": "video", "max_frames": 8})
+            visual_input(
+                doc | {"video_path": str(tmp_path / name)}, {"media": "video", "max_frames": 8}
+            )
     assert not list((folder / "data").rglob("gone*"))
 
 
@@ -208,12 +254,16 @@ def test_a_rate_over_gaps_is_the_mean(folder):
     (clip,) = visual_input(doc, {"media": "clip", "max_frames": 1000})
     times = frame_times(doc["video_path"])
     positions = step_frames(doc["video_path"], 2.0, 6.0)
-    assert clip.fps == pytest.approx((len(positions) - 1) / (times[positions[-1]] - times[positions[0]]))
+    assert clip.fps == pytest.approx(
+        (len(positions) - 1) / (times[positions[-1]] - times[positions[0]])
+    )
     assert clip.fps < 6
 
 
 def test_one_frame_has_no_rate(folder):
-    (clip,) = visual_input(row(folder / "constant.mp4", 1.0, 4.5), {"media": "clip", "max_frames": 1})
+    (clip,) = visual_input(
+        row(folder / "constant.mp4", 1.0, 4.5), {"media": "clip", "max_frames": 1}
+    )
     assert (len(clip), clip.fps) == (1, None)
 
 
@@ -230,4 +280,7 @@ def test_one_frame_has_no_rate(folder):
 )
 def test_media_names_the_form_shown(folder, media, max_frames, takes_video, expected):
     doc = row(folder / "constant.mp4", 1.0, 4.5)
-    assert media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video=takes_video) == expected
+    assert (
+        media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video=takes_video)
+        == expected
+    )

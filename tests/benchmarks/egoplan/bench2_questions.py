@@ -1,4 +1,6 @@
-"""Write EgoPlan-Bench2's published record and 200 records derived from real step annotations, with small videos."""
+"""Write EgoPlan-Bench2's published record and 200 records derived from real step annotations, with
+small videos.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,8 @@ def example() -> Record:
 
 
 def write_questions(folder: Path) -> list[Record]:
-    """Write ``annotations.json`` and ``ego4d/`` in `folder`; return the records, the published one last.
+    """Write ``annotations.json`` and ``ego4d/`` in `folder`; return the records, the published one
+    last.
 
     A task starts up to three frames before its first action.
     """
@@ -28,7 +31,11 @@ def write_questions(folder: Path) -> list[Record]:
     assert len(derived) == DERIVED
     published_record = example()
     video_id = published_record["sample_id"].split("_")[0]
-    published = published_record | {"video_source": "Ego4D", "video_id": video_id, "sample_id": DERIVED}
+    published = published_record | {
+        "video_source": "Ego4D",
+        "video_id": video_id,
+        "sample_id": DERIVED,
+    }
     rendered = render_media([*derived, published], folder)
     records = [as_bench2(record) for record in rendered.records]
     records[-1] |= {name: published_record[name] for name in ("sample_id", "domain", "scenario")}

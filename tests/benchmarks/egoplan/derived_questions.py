@@ -1,6 +1,7 @@
 """Derive questions in EgoPlan's format from real step annotations, and render small media for them.
 
-The goals are Goal-Step's, or windows of EPIC-KITCHENS' narrations. The package builds the questions from them.
+The goals are Goal-Step's, or windows of EPIC-KITCHENS' narrations. The package builds the questions
+from them.
 """
 
 import json
@@ -46,16 +47,20 @@ def available() -> bool:
 
 
 def derive(limit: int) -> list[Record]:
-    """Return the same `limit` records in EgoPlan's validation layout every time, half from each source."""
-    records = pytest.importorskip("construction.egoplan.derived_records", reason="needs lmms_egoplan.construction")
+    """Return the same `limit` records in EgoPlan's validation layout every time, half from each
+    source.
+    """
+    records = pytest.importorskip(
+        "construction.egoplan.derived_records", reason="needs lmms_egoplan.construction"
+    )
     return records.derive(limit)
 
 
 def render_media(records: list[Record], folder: Path) -> Rendered:
     """Render a short video or frame folder for each video of the records.
 
-    The frame numbers in a video's records are renumbered in the same order with small gaps, so that few frames are
-    needed. Each video shows a photograph with a bar that grows with every frame.
+    The frame numbers in a video's records are renumbered in the same order with small gaps, so that
+    few frames are needed. Each video shows a photograph with a bar that grows with every frame.
     """
     rendered = Rendered([], folder / "annotations.json", folder / "epic-kitchens", folder / "ego4d")
     rendered.ego4d.mkdir(parents=True)
@@ -104,7 +109,9 @@ def _draw(number: int, count: int) -> Iterator[Image.Image]:
     width, height = SIZE
     for index in range(count):
         image = background.copy()
-        ImageDraw.Draw(image).rectangle((0, 0, (index + 1) * width // count, height // 6), fill="yellow")
+        ImageDraw.Draw(image).rectangle(
+            (0, 0, (index + 1) * width // count, height // 6), fill="yellow"
+        )
         yield image
 
 

@@ -21,31 +21,59 @@ RATES = {"Ego4D": 30, "EpicKitchens": 60}
 TASKS = [
     (
         *("Ego4D", "28bc1ee7-b0c1-4f30", "adding cabbage to the vegetables in the baking pan"),
-        ["cut out the leaves", "wash the cabbage", "peel the cabbage", "slice the cabbage", "add it to the pan"],
+        [
+            "cut out the leaves",
+            "wash the cabbage",
+            "peel the cabbage",
+            "slice the cabbage",
+            "add it to the pan",
+        ],
     ),
     (
         *("Ego4D", "b2a1b8ca-99d6-4f26", "prepare flatbread"),
-        ["mold dough with flour", "roll out the dough", "flip flatbread", "cook flatbread", "roll out the dough"],
+        [
+            "mold dough with flour",
+            "roll out the dough",
+            "flip flatbread",
+            "cook flatbread",
+            "roll out the dough",
+        ],
     ),
     (
         *("EpicKitchens", "P27_05", "deal with wash knife and knife"),
-        ["take and wash knives", "put down knives", "wash spoons", "put down spoons", "pick up baking pan"],
+        [
+            "take and wash knives",
+            "put down knives",
+            "wash spoons",
+            "put down spoons",
+            "pick up baking pan",
+        ],
     ),
     (
         *("EpicKitchens", "P20_07", "deal with bowl and fork"),
-        ["wipe fork with rag", "put down fork", "pick up bowls", "wipe bowl with rag", "put down bowl"],
+        [
+            "wipe fork with rag",
+            "put down fork",
+            "pick up bowls",
+            "wipe bowl with rag",
+            "put down bowl",
+        ],
     ),
 ]
 COUNT = 20
 
 
 def official_records():
-    """Return questions after zero to four steps of each task, with other steps of the task as wrong choices."""
+    """Return questions after zero to four steps of each task, with other steps of the task as wrong
+    choices.
+    """
     records = []
     for source, video, goal, steps in TASKS:
         for number, answer in enumerate(steps):
             chance = random.Random(f"{video} {answer}")
-            choices = chance.sample([answer, *chance.sample(sorted({*steps, "clean the table"} - {answer}), 3)], 4)
+            choices = chance.sample(
+                [answer, *chance.sample(sorted({*steps, "clean the table"} - {answer}), 3)], 4
+            )
             records.append(
                 {
                     "sample_id": len(records),
@@ -58,7 +86,11 @@ def official_records():
                     "answer": answer,
                     "current_observation_frame": 100 * number + 1,
                     "task_progress_metadata": [
-                        {"narration_text": step, "start_frame": 100 * i + 2, "stop_frame": 100 * i + 70}
+                        {
+                            "narration_text": step,
+                            "start_frame": 100 * i + 2,
+                            "stop_frame": 100 * i + 70,
+                        }
                         for i, step in enumerate(steps[:number])
                     ],
                 }
@@ -77,7 +109,10 @@ def without(record, *names):
 
 def first_frame(record):
     actions = record["task_progress_metadata"]
-    return record.get("task_start_frame", actions[0]["start_frame"] if actions else record["current_observation_frame"])
+    return record.get(
+        "task_start_frame",
+        actions[0]["start_frame"] if actions else record["current_observation_frame"],
+    )
 
 
 def source_frames(official, record):
@@ -85,7 +120,9 @@ def source_frames(official, record):
     numbers = range(first_frame(record), record["current_observation_frame"] + 1)
     if record.get("video_source") == "EpicKitchens":
         video = record["video_id"]
-        return read_frames(official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers)
+        return read_frames(
+            official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers
+        )
     video = record.get("video_id") or record["sample_id"].split("_")[0]
     return read_frames(official.ego4d / f"{video}.mp4", numbers)
 
@@ -96,7 +133,9 @@ def read_frames(path, numbers):
 
 
 def observation_of(official, record):
-    """The observation as a copy has it: larger than the video, and marked, so that it can be recognised."""
+    """The observation as a copy has it: larger than the video, and marked, so that it can be
+    recognised.
+    """
     image = source_frames(official, record)[-1].resize((96, 72))
     image.putpixel((95, 71), (1, 2, 3))
     return image
@@ -157,7 +196,9 @@ def with_rows(folder, seed_bench, rows):
 def prepare(official, name, copy, *options, benchmark="egoplan", annotations=None):
     split = ["--split", "val"] if benchmark == "egoplan" else []
     arguments = ["data", "prepare", benchmark, str(annotations or official.annotations), *split]
-    return CliRunner().invoke(app, [*arguments, "--copy", name, str(copy), *options], env={"COLUMNS": "200"})
+    return CliRunner().invoke(
+        app, [*arguments, "--copy", name, str(copy), *options], env={"COLUMNS": "200"}
+    )
 
 
 def write_egolife(folder, official, rows):
@@ -170,7 +211,9 @@ def write_egolife(folder, official, rows):
 
 def bench2(official, folder):
     """Write and return questions of EgoPlan-Bench2 on the same videos."""
-    records = [as_bench2(record) for record in official.records if record["video_source"] == "Ego4D"]
+    records = [
+        as_bench2(record) for record in official.records if record["video_source"] == "Ego4D"
+    ]
     (folder / "bench2.json").write_text(json.dumps(records))
     return records
 
@@ -178,7 +221,9 @@ def bench2(official, folder):
 def images_of(official, record):
     """Return the images of a copy: three of the progress, and the observation."""
     frames = source_frames(official, record)
-    return [frames[number * (len(frames) - 1) // 3] for number in range(3)], observation_of(official, record)
+    return [frames[number * (len(frames) - 1) // 3] for number in range(3)], observation_of(
+        official, record
+    )
 
 
 def iffyuan_row(official, record, number):
@@ -198,7 +243,14 @@ def iffyuan_row(official, record, number):
 
 def nv_njb_row(official, record, number):
     progress, observation = images_of(official, record)
-    fields = ("sample_id", "domain", "task_goal", "task_start_frame", "current_observation_frame", *CHOICES)
+    fields = (
+        "sample_id",
+        "domain",
+        "task_goal",
+        "task_start_frame",
+        "current_observation_frame",
+        *CHOICES,
+    )
     return {name: record[name] for name in fields} | {
         "formatted_question": "What next?",
         "ground_truth": record["golden_choice_idx"],

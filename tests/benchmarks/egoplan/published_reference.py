@@ -1,7 +1,9 @@
-"""The authors' pipelines of EgoPlan-Bench and EgoPlan-Bench2, slow and obvious, written from a description.
+"""The authors' pipelines of EgoPlan-Bench and EgoPlan-Bench2, slow and obvious, written from a
+description.
 
-Nothing here uses the package: frames are those of the records, letters and prompts are written out. Where the
-pipelines' code is public, test_pipelines.py compares these functions with its golden answers.
+Nothing here uses the package: frames are those of the records, letters and prompts are written out.
+Where the pipelines' code is public, test_pipelines.py compares these functions with its golden
+answers.
 """
 
 import re
@@ -21,7 +23,9 @@ OPENINGS = [
 
 
 def single_video(record: Record) -> list[int]:
-    """Return 8 frames: seven steps from the first action's start, rounded down, and the observation."""
+    """Return 8 frames: seven steps from the first action's start, rounded down, and the
+    observation.
+    """
     observation = record["current_observation_frame"]
     actions = record["task_progress_metadata"]
     if not actions or actions[0]["start_frame"] == observation:
@@ -40,12 +44,17 @@ def video_fails(record: Record) -> bool:
 def last_actions(record: Record) -> list[tuple[int, int]]:
     """Return start and stop of the actions of which clips are shown.
 
-    EPIC-KITCHENS: the last 4 that stop by the observation; each ends where the next one starts, at the latest.
+    EPIC-KITCHENS: the last 4 that stop by the observation; each ends where the next one starts, at
+    the latest.
     """
-    actions = [(action["start_frame"], action["stop_frame"]) for action in record["task_progress_metadata"]]
+    actions = [
+        (action["start_frame"], action["stop_frame"]) for action in record["task_progress_metadata"]
+    ]
     if record["video_source"] == "Ego4D":
         return actions[-4:]
-    actions = [action for action in actions if action[1] <= record["current_observation_frame"]][-4:]
+    actions = [action for action in actions if action[1] <= record["current_observation_frame"]][
+        -4:
+    ]
     for index in range(len(actions) - 1):
         start, stop = actions[index]
         actions[index] = start, min(stop, actions[index + 1][0])
@@ -81,7 +90,9 @@ def clips(record: Record) -> list[list[int]]:
 
 def runs_past(record: Record) -> bool:
     """Return whether a frame of the clips is after the observation."""
-    return any(number > record["current_observation_frame"] for clip in clips(record) for number in clip)
+    return any(
+        number > record["current_observation_frame"] for clip in clips(record) for number in clip
+    )
 
 
 def tuned_question(record: Record) -> str:
@@ -91,14 +102,18 @@ def tuned_question(record: Record) -> str:
         goal = goal.split("to", 1)[1].strip()
     begin = "I am tasked with" if goal.split()[0].endswith("ing") else "My current task is to"
     return (
-        f"{begin} {goal}. The task's progress is demonstrated in the provided video. My current field of view is shown "
-        "in the provided image. What should be my next action? Please output the most reasonable action you think, "
+        f"{begin} {goal}. The task's progress is demonstrated in the provided video. My current "
+        "field of view is shown "
+        "in the provided image. What should be my next action? Please output the most reasonable "
+        "action you think, "
         "expressed in a short phrase."
     )
 
 
 def bench2_frames(record: Record) -> list[int]:
-    """Return 8 frames at even steps, rounded down, from the task's start to the observation, both included."""
+    """Return 8 frames at even steps, rounded down, from the task's start to the observation, both
+    included.
+    """
     first, last = record["task_start_frame"], record["current_observation_frame"]
     return np.linspace(first, last, 8, dtype=int).tolist()
 
@@ -120,17 +135,21 @@ D. {choice_d}
 
 
 def bench2_letter(reply: str) -> str:
-    """Return the first A to D anywhere in a reply without the known openings; an empty text counts as wrong."""
+    """Return the first A to D anywhere in a reply without the known openings; an empty text counts
+    as wrong.
+    """
     for opening in OPENINGS:
         reply = reply.replace(opening, "")
     return (re.findall("[ABCD]", reply) or [""])[0]
 
 
-# Other pipelines. Frames are numbered in the source. `fps` is the source's rate, in frames per second.
+# Other pipelines. Frames are numbered in the source. `fps` is the source's rate, in frames per
+# second.
 
 OPTIONS = "A. {choice_a}\nB. {choice_b}\nC. {choice_c}\nD. {choice_d}"
 QUESTION = (
-    "Considering the progress shown in the video and my current observation in the last frame, what action should I "
+    "Considering the progress shown in the video and my current observation in the last frame, "
+    "what action should I "
     "take next in order to {task_goal}?"
 )
 
@@ -154,8 +173,10 @@ def lmms_eval_prompt(record: Record) -> str:
         goal = goal[goal.index("to") + 2 :].strip()
     opening = "I am tasked with" if goal.split()[0][-3:] == "ing" else "My current task is to"
     return (
-        f"{opening} {goal}. The task's progress is demonstrated in the provided video. My current field of view is "
-        "shown in the provided image. What should be my next action? Please output the most reasonable action you "
+        f"{opening} {goal}. The task's progress is demonstrated in the provided video. My current "
+        "field of view is "
+        "shown in the provided image. What should be my next action? Please output the most "
+        "reasonable action you "
         "think, expressed in a short phrase.\n"
         + OPTIONS.format(**record)
         + "\nAnswer with the option's letter from the given choices"
@@ -164,7 +185,10 @@ def lmms_eval_prompt(record: Record) -> str:
 
 def flageval_prompt(record: Record) -> str:
     question = record.get("question") or QUESTION.format(**record)
-    return f"{question}\n{OPTIONS.format(**record)}\nAnswer with the option's letter from the given choices directly."
+    return (
+        f"{question}\n{OPTIONS.format(**record)}\nAnswer with the option's letter from the "
+        "given choices directly."
+    )
 
 
 def mimo_prompt(record: Record) -> str:
@@ -173,37 +197,49 @@ def mimo_prompt(record: Record) -> str:
 
 def physbrain_evalkit_prompt(record: Record) -> str:
     question = record.get("question") or QUESTION.format(**record)
-    return f"{question}\n{OPTIONS.format(**record)}\nPlease answer with only the letter of your choice (A, B, C, or D)."
+    return (
+        f"{question}\n{OPTIONS.format(**record)}\nPlease answer with only the letter of your "
+        "choice (A, B, C, or D)."
+    )
 
 
 def seed_prompt(record: Record) -> str:
     progress = "the progress shown in the video and " if record["task_progress_metadata"] else ""
     question = (
-        f"Considering {progress}my current observation shown in the image, what action should I take next in order to "
+        f"Considering {progress}my current observation shown in the image, what action should I "
+        "take next in order to "
         f"{record['task_goal']}?\n"
     )
     return (
-        f"{question}{OPTIONS.format(**record)}\n Output the thinking process in <think> </think> and final answer in "
-        "<answer> </answer> tags, i.e., <think> reasoning process here </think><answer> answer here </answer>. "
+        f"{question}{OPTIONS.format(**record)}\n Output the thinking process in <think> </think> "
+        "and final answer in "
+        "<answer> </answer> tags, i.e., <think> reasoning process here </think><answer> answer "
+        "here </answer>. "
     )
 
 
 def physbrain_prompt(record: Record) -> str:
     question = record.get("question") or QUESTION.format(**record)
     return (
-        f"{question}\n{OPTIONS.format(**record)}\nSelect the correct option. Output ONLY the single uppercase letter "
+        f"{question}\n{OPTIONS.format(**record)}\nSelect the correct option. Output ONLY the "
+        "single uppercase letter "
         "(A, B, C, or D). Do not provide any explanation or option text.\nBest Option:"
     )
 
 
 def eight_frames(record: Record) -> list[int]:
     """Return 8 frames, rounded down, for pipelines whose frames are unknown."""
-    return np.linspace(first_frame(record), record["current_observation_frame"], 8, dtype=int).tolist()
+    return np.linspace(
+        first_frame(record), record["current_observation_frame"], 8, dtype=int
+    ).tolist()
 
 
 def flageval_frames(record: Record) -> list[int]:
     """Return at most 16 frames from the first one; a longer clip's last frame is not shown."""
-    first, length = first_frame(record), record["current_observation_frame"] - first_frame(record) + 1
+    first, length = (
+        first_frame(record),
+        record["current_observation_frame"] - first_frame(record) + 1,
+    )
     indices = np.arange(0, length, length / 16).astype(int) if length > 16 else np.arange(length)
     return (first + indices).tolist()
 
@@ -212,7 +248,10 @@ def seed_frames(record: Record, fps: float) -> list[int]:
     """Return 4 to 16 frames at 2 per second, an even number; none without past actions."""
     if not record["task_progress_metadata"]:
         return []
-    first, length = first_frame(record), record["current_observation_frame"] - first_frame(record) + 1
+    first, length = (
+        first_frame(record),
+        record["current_observation_frame"] - first_frame(record) + 1,
+    )
     if length < 2:
         return [first, first]
     count = length / fps * 2
@@ -236,7 +275,10 @@ def flageval_letter(reply: str) -> str:
         reply = "".join(character for character in reply if character not in "INST/").strip()
         if len(reply) > 1 and reply[1] == "." and "A" <= reply[0] <= "Z":
             return reply[0]
-        words = "boxed,Answer:,Answer is,answer is,option is,Correct option,correct option,Answer,answer,故选,选择"
+        words = (
+            "boxed,Answer:,Answer is,answer is,option is,Correct option,correct "
+            "option,Answer,answer,故选,选择"
+        )
         for word in [*words.split(","), "正确选项为", "答案选", "答案为", "答案是", "因此", "答案"]:
             if word in reply:
                 reply = reply[reply.rindex(word) + len(word) :]
@@ -269,7 +311,10 @@ def physbrain_thinking_letter(reply: str) -> str:
 def physbrain_letter(reply: str) -> str:
     """Return the last letter in brackets, or the first word that is a letter."""
     reply = reply.upper()
-    for letters in (re.findall(r"ANSWER[:\s]*\(([A-D])\)", reply), re.findall(r"\(([A-D])\)", reply)):
+    for letters in (
+        re.findall(r"ANSWER[:\s]*\(([A-D])\)", reply),
+        re.findall(r"\(([A-D])\)", reply),
+    ):
         if letters:
             return letters[-1]
     return next((word for word in re.findall(r"\w+", reply) if word in ("A", "B", "C", "D")), "")
@@ -306,7 +351,8 @@ PIPELINE_LETTERS = {
     "physbrain-evalkit-thinking": physbrain_thinking_letter,
     "seed-bench-r1": seed_letter,
 }
-# Sampling of each pipeline: limit on new tokens, whether it samples (None: the server decides), and other arguments.
+# Sampling of each pipeline: limit on new tokens, whether it samples (None: the server decides), and
+# other arguments.
 SAMPLING = {
     "official": (1024, False, {}),  # LongVA's; the other model's code has no limit of its own
     "lmms-eval-0.7.3": (4096, False, {}),
@@ -319,7 +365,9 @@ SAMPLING = {
 
 
 def media_of(name: str, record: Record, fps: float) -> tuple[str, list[int], list[int]]:
-    """Return a pipeline's kind of media (images, video or file), its frames, and the separate image's frame."""
+    """Return a pipeline's kind of media (images, video or file), its frames, and the separate
+    image's frame.
+    """
     last = record["current_observation_frame"]
     if name == "seed-bench-r1":
         return "video", seed_frames(record, fps), [last]

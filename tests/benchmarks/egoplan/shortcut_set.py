@@ -1,4 +1,6 @@
-"""A few questions of both benchmarks for the shortcut tasks, and a slow, obvious version of what each task shows."""
+"""A few questions of both benchmarks for the shortcut tasks, and a slow, obvious version of what
+each task shows.
+"""
 
 import json
 import math
@@ -12,7 +14,16 @@ from media.files import write_epic_folder, write_numbered_video
 
 Record = dict[str, Any]
 CONDITIONS = [
-    *("blind", "candidates_only", "without_goal", "last_frame", "first_frame", "frozen", "shuffled", "reversed"),
+    *(
+        "blind",
+        "candidates_only",
+        "without_goal",
+        "last_frame",
+        "first_frame",
+        "frozen",
+        "shuffled",
+        "reversed",
+    ),
     *("same_goal_video", "other_goal_video", "last_1_action", "last_2_actions", "last_4_actions"),
 ]
 TASKS = {
@@ -24,10 +35,12 @@ BASES = {"P01_01": 1000, "P02_02": 2000, "aa-1": 3000, "bb-2": 4000, "cc-3": 500
 LENGTH = 80
 CHOICES = ["pour water", "wash the cup", "open the drawer", "take a spoon"]
 _QUESTION = (
-    "Considering the progress shown in the video and my current observation in the last frame, what action should I "
+    "Considering the progress shown in the video and my current observation in the last frame, "
+    "what action should I "
     "take next in order to {}?"
 )
-# Goal, video, observation, and starts of the past actions. The goal "sweep the floor" has a single video.
+# Goal, video, observation, and starts of the past actions. The goal "sweep the floor" has a single
+# video.
 _DRAWN = [
     ("make tea", "P01_01", 70, [3, 14, 22, 41, 55, 60]),
     ("Make tea", "P02_02", 41, [7, 30]),
@@ -56,7 +69,8 @@ def records() -> list[Record]:
             "answer": CHOICES[number % 4],
             "current_observation_frame": observation,
             "task_progress_metadata": [
-                {"narration_text": "step", "start_frame": start, "stop_frame": start + 5} for start in starts
+                {"narration_text": "step", "start_frame": start, "stop_frame": start + 5}
+                for start in starts
             ],
         }
         for number, (goal, video, observation, starts) in enumerate(_DRAWN)
@@ -64,11 +78,17 @@ def records() -> list[Record]:
 
 
 def bench2_records() -> list[Record]:
-    """Return the questions of EgoPlan-Bench2, which start up to three frames before the first action."""
+    """Return the questions of EgoPlan-Bench2, which start up to three frames before the first
+    action.
+    """
     domains = ("Daily life", "Work", "Hobbies", "Recreation")
     return [
         {
-            **{name: value for name, value in record.items() if name not in ("video_source", "video_id", "question")},
+            **{
+                name: value
+                for name, value in record.items()
+                if name not in ("video_source", "video_id", "question")
+            },
             "sample_id": f"{record['video_id']}_{record['sample_id']}",
             "domain": domains[number % 2],
             "scenario": "kitchen",
@@ -80,13 +100,19 @@ def bench2_records() -> list[Record]:
 
 
 def prepare(folder: Path) -> dict[str, list[Record]]:
-    """Prepare both benchmarks in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return their records by benchmark."""
+    """Prepare both benchmarks in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return their
+    records by benchmark.
+    """
     for video in ("P01_01", "P02_02"):
-        write_epic_folder(folder / "epic" / video[:3] / "rgb_frames" / video, 1, LENGTH, BASES[video])
+        write_epic_folder(
+            folder / "epic" / video[:3] / "rgb_frames" / video, 1, LENGTH, BASES[video]
+        )
     bench2 = prepare_bench2(folder)
     path = folder / "egoplan.json"
     path.write_text(json.dumps(records()), encoding="utf-8")
-    prepare_egoplan(path, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
+    prepare_egoplan(
+        path, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"})
+    )
     return {"egoplan": records(), "egoplan_bench2": bench2}
 
 
@@ -126,7 +152,9 @@ def shown_by_the_task(record: Record, count: int = 8, first: int | None = None) 
     return [base + first + math.floor(step * i + Fraction(1, 2)) for i in range(count)]
 
 
-def shown_under(condition: str | None, record: Record, partner: Record | None = None, count: int = 8) -> list[int]:
+def shown_under(
+    condition: str | None, record: Record, partner: Record | None = None, count: int = 8
+) -> list[int]:
     """The numbers in the frames that a condition shows. For ``shuffled``, only one possible order."""
     whole = shown_by_the_task(record, count)
     if condition in ("blind", "candidates_only"):
@@ -146,13 +174,17 @@ def shown_under(condition: str | None, record: Record, partner: Record | None = 
     if condition and condition.startswith("last_"):
         number = int(condition.split("_")[1])
         starts = [action["start_frame"] for action in record["task_progress_metadata"]]
-        return shown_by_the_task(record, count, sorted(starts)[-number] if len(starts) >= number else None)
+        return shown_by_the_task(
+            record, count, sorted(starts)[-number] if len(starts) >= number else None
+        )
     return whole
 
 
 def text_under(condition: str | None, record: Record) -> str:
     """The question that a condition asks."""
-    question = _QUESTION.format(record["task_goal"] if "question" not in record else goal_of(record))
+    question = _QUESTION.format(
+        record["task_goal"] if "question" not in record else goal_of(record)
+    )
     if condition == "candidates_only":
         return ""
     return question.split(" in order to ")[0] + "?" if condition == "without_goal" else question

@@ -6,8 +6,37 @@ from functools import cache
 NAMES = ("most frequent action", "similarity to the goal", "not done yet", "longest candidate")
 ARTICLES = {"a", "an", "the"}
 LINKS = {
-    *("about", "across", "against", "around", "at", "away", "back", "behind", "beside", "between", "by", "down", "for"),
-    *("from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to", "together"),
+    *(
+        "about",
+        "across",
+        "against",
+        "around",
+        "at",
+        "away",
+        "back",
+        "behind",
+        "beside",
+        "between",
+        "by",
+        "down",
+        "for",
+    ),
+    *(
+        "from",
+        "in",
+        "inside",
+        "into",
+        "near",
+        "of",
+        "off",
+        "on",
+        "onto",
+        "out",
+        "over",
+        "through",
+        "to",
+        "together",
+    ),
     *("towards", "under", "up", "with", "and", "then"),
 }
 
@@ -28,16 +57,22 @@ def values(docs, doc, choice):
     """Return what each baseline compares, by its name."""
     return {
         "most frequent action": sum(
-            plain(other["answer"]) == plain(choice) for other in docs if other["video_id"] != doc["video_id"]
+            plain(other["answer"]) == plain(choice)
+            for other in docs
+            if other["video_id"] != doc["video_id"]
         ),
         "similarity to the goal": len(stems(doc["task_goal"]) & stems(choice)),
-        "not done yet": all(plain(past["narration_text"]) != plain(choice) for past in doc["past_actions"]),
+        "not done yet": all(
+            plain(past["narration_text"]) != plain(choice) for past in doc["past_actions"]
+        ),
         "longest candidate": len(choice),
     }
 
 
 def points(docs):
-    """Return the expected points for each question, by baseline, if one of the best choices is drawn."""
+    """Return the expected points for each question, by baseline, if one of the best choices is
+    drawn.
+    """
     expected = {name: [] for name in NAMES}
     for doc in docs:
         compared = {choice: values(docs, doc, choice) for choice in doc["choices"]}

@@ -17,15 +17,32 @@ from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import clips, visuals
 from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
 from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import (
+    Media,
+    find_media,
+    prepare_egoplan,
+    prepare_egoplan_bench2,
+)
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import count_video_frames, frame_path, frame_times, read_video_frames, write_video
-from media.files import damage_packet, number_image, read_numbers, write_epic_folder, write_numbered_video
+from lmms_egoplan.media.frames import (
+    count_video_frames,
+    frame_path,
+    frame_times,
+    read_video_frames,
+    write_video,
+)
+from media.files import (
+    damage_packet,
+    number_image,
+    read_numbers,
+    write_epic_folder,
+    write_numbered_video,
+)
 
 QUESTIONS = [
     question(11, "EpicKitchens", "P01_02", 95, (12, 30), (28, 44), (50, 110)),
@@ -68,7 +85,9 @@ def cut_clips(folder, media):
     annotations = folder / "annotations.json"
     records = read_annotations(annotations, "val")
     footage = find_media(annotations, records, media).footage
-    return clips.cut_clips(annotations, records, footage, folder / "clips", skip_missing=media.skip_missing)
+    return clips.cut_clips(
+        annotations, records, footage, folder / "clips", skip_missing=media.skip_missing
+    )
 
 
 def images_of(visuals):
@@ -88,16 +107,24 @@ def images_of(visuals):
 
 
 def images_shown(folder, media):
-    """Return the numbers that the images show, their pixels, and the rates, for each row and medium."""
+    """Return the numbers that the images show, their pixels, and the rates, for each row and
+    medium.
+    """
     prepare_egoplan(folder / "annotations.json", "val", media)
     rows = EGOPLAN.load("val")
-    inputs = [[images_of(visuals.EGOPLAN.visual_input(row, settings)) for settings in MEDIA] for row in rows]
+    inputs = [
+        [images_of(visuals.EGOPLAN.visual_input(row, settings)) for settings in MEDIA]
+        for row in rows
+    ]
     return [row["sample_id"] for row in rows], inputs
 
 
 def difference(images, other_images):
     pairs = zip(images, other_images, strict=True)
-    return max(np.abs(np.asarray(image, int) - np.asarray(other_image, int)).mean() for image, other_image in pairs)
+    return max(
+        np.abs(np.asarray(image, int) - np.asarray(other_image, int)).mean()
+        for image, other_image in pairs
+    )
 
 
 def test_cut_clips_show_the_frames_of_the_sources(folder):
@@ -121,7 +148,9 @@ def test_cut_clips_of_bench2_begin_with_the_tasks_start(folder):
     options = ["--ego4d", str(folder / "ego4d"), "--out", str(folder / "clips")]
     result = CliRunner().invoke(app, ["data", "cut", "egoplan_bench2", annotations, *options])
     assert result.exit_code == 0, result.output
-    summary = prepare_egoplan_bench2(annotations, Media({EGO4D: None}, folder / "clips", verify=True))
+    summary = prepare_egoplan_bench2(
+        annotations, Media({EGO4D: None}, folder / "clips", verify=True)
+    )
     assert (summary["clips"], summary["verified"]) == ({"labelled": 1}, True)
     (row,) = EGOPLAN_BENCH2.load("test")
     assert row["clip_frames"] == 27
@@ -135,11 +164,17 @@ def test_a_clip_has_every_frame_up_to_the_observation_and_no_other(folder):
     for record in QUESTIONS:
         path = folder / "clips" / f"{record['sample_id']}.mp4"
         last = record["current_observation_frame"]
-        first = min((action["start_frame"] for action in record["task_progress_metadata"]), default=last)
-        assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == [*range(first, last + 1)]
+        first = min(
+            (action["start_frame"] for action in record["task_progress_metadata"]), default=last
+        )
+        assert read_numbers(read_video_frames(path, range(count_video_frames(path)))) == [
+            *range(first, last + 1)
+        ]
         with av.open(path) as container:
             assert container.streams.video[0].codec_context.name == "h264"
-            assert container.streams.video[0].average_rate == {"P01_02": 60, "P01_102": 50}.get(record["video_id"], 30)
+            assert container.streams.video[0].average_rate == {"P01_02": 60, "P01_102": 50}.get(
+                record["video_id"], 30
+            )
     assert sorted(path.name for path in (folder / "clips").iterdir()) == [
         f"{record['sample_id']}.mp4" for record in QUESTIONS
     ]
@@ -147,7 +182,10 @@ def test_a_clip_has_every_frame_up_to_the_observation_and_no_other(folder):
 
 def test_photographs_of_an_odd_size_keep_size_and_look(folder):
     y, x = np.mgrid[0:63, 0:95]
-    frames = [Image.fromarray(np.stack([x * 2 + i, y * 3, (x + y) % 256], axis=-1).astype("uint8")) for i in range(12)]
+    frames = [
+        Image.fromarray(np.stack([x * 2 + i, y * 3, (x + y) % 256], axis=-1).astype("uint8"))
+        for i in range(12)
+    ]
     for number, frame in enumerate(frames, 1):
         path = frame_path(folder / "epic/P01/rgb_frames/P01_02", number)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +206,11 @@ def test_only_results_from_clips_report_ready_clips(folder):
     assert summary["clips"] == {"labelled": 5}
     row = EGOPLAN.load("val")[0]
     losses = [(1.0, False)] * 4
-    for values in (score_ranking(row, losses), score_reply(row, ["B"]), score_test_ranking(row, losses)):
+    for values in (
+        score_ranking(row, losses),
+        score_reply(row, ["B"]),
+        score_test_ranking(row, losses),
+    ):
         assert tallied([values["media"]]) == "ready clips"
     prepared = prepare_egoplan(annotations, "val", sources(folder))
     assert "media" not in prepared
@@ -197,7 +239,8 @@ def test_cutting_resumes_and_repeats_changed_clips(folder):
 def test_a_killed_cut_leaves_only_whole_clips_and_resumes(folder):
     annotations = write_sources(folder)
     program = (
-        "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli import app\n"
+        "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli "
+        "import app\n"
         "write, left = clips.write_video, [3]\n"
         "def write_some(path, frames, *args, **options):\n"
         "    left[0] -= 1\n"
@@ -209,10 +252,25 @@ def test_a_killed_cut_leaves_only_whole_clips_and_resumes(folder):
         "clips.write_video = write_some\n"
         "app()\n"
     )
-    arguments = ["data", "cut", "egoplan", str(annotations), *options(folder), "--out", str(folder / "clips")]
-    assert subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode == 9
+    arguments = [
+        "data",
+        "cut",
+        "egoplan",
+        str(annotations),
+        *options(folder),
+        "--out",
+        str(folder / "clips"),
+    ]
+    assert (
+        subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode
+        == 9
+    )
     files = [path for path in (folder / "clips").iterdir() if path.is_file()]
-    assert sorted(path.name for path in files if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
+    assert sorted(path.name for path in files if path.suffix == ".mp4") == [
+        "11.mp4",
+        "12.mp4",
+        "13.mp4",
+    ]
     result = cut_clips(folder, sources(folder))
     assert (result.cut, result.reused) == (2, 3)
     resumed = {path.name: path.read_bytes() for path in (folder / "clips").glob("*.mp4")}
@@ -222,7 +280,14 @@ def test_a_killed_cut_leaves_only_whole_clips_and_resumes(folder):
 
 
 def options(folder):
-    return ["--split", "val", "--epic-kitchens", str(folder / "epic"), "--ego4d", str(folder / "ego4d")]
+    return [
+        "--split",
+        "val",
+        "--epic-kitchens",
+        str(folder / "epic"),
+        "--ego4d",
+        str(folder / "ego4d"),
+    ]
 
 
 def other_clip(folder, frames, fps=30, sample_id=1, name=None):
@@ -231,7 +296,9 @@ def other_clip(folder, frames, fps=30, sample_id=1, name=None):
 
 
 def numbers(**settings):
-    return read_numbers(images_of(visuals.EGOPLAN.visual_input(EGOPLAN.load("val")[0], settings))[0])
+    return read_numbers(
+        images_of(visuals.EGOPLAN.visual_input(EGOPLAN.load("val")[0], settings))[0]
+    )
 
 
 PROGRESS = question(1, "Ego4D", "0a1b-2c", 99, (40, 60), (70, 130))
@@ -267,17 +334,25 @@ def test_the_pace_is_that_of_the_progress(folder):
     row = EGOPLAN.load("val")[0]
     progress = progress_of(row)
     assert progress.observation == row["clip_frames"] - 1
-    clip, *_ = visuals.EGOPLAN.visual_input(row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8})
+    clip, *_ = visuals.EGOPLAN.visual_input(
+        row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8}
+    )
     assert float(progress.fps) * (99 - 40) / 30 == pytest.approx(progress.observation)
     assert clip.fps > 0
 
 
 def test_clips_with_uneven_frames_are_missing(folder):
     """A clip's positions would not be evenly spaced times."""
-    spacings = {"dropped": (1,) * 29 + (11,) + (1,) * 30, "slower later": (4,) * 30 + (5,) * 30, "late end": (1,) * 60}
+    spacings = {
+        "dropped": (1,) * 29 + (11,) + (1,) * 30,
+        "slower later": (4,) * 30 + (5,) * 30,
+        "late end": (1,) * 60,
+    }
     for number, gaps in enumerate(spacings.values(), 1):
         fps = 120 if gaps[0] == 4 else 30
-        write_numbered_video(folder / "clips" / f"{number}.mp4", 60, fps=fps, gaps=(*gaps[:59], 30), base=40)
+        write_numbered_video(
+            folder / "clips" / f"{number}.mp4", 60, fps=fps, gaps=(*gaps[:59], 30), base=40
+        )
     records = [PROGRESS | {"sample_id": number} for number in (1, 2, 3)]
     summary = prepare_egoplan(write(folder, records), "val", ready(folder, skip_missing=True))
     assert summary["clips"] == {"frame for frame": 1}
@@ -294,12 +369,17 @@ def test_the_number_of_frames_by_rate_does_not_depend_on_the_clips_rate():
         past = [{"narration_text": "x", "start_frame": 5, "stop_frame": 6}]
         doc |= {"past_actions": past, "current_observation_frame": 4 + length}
         for num_frames in (-(-length // 2), length, 2 * length):  # 15, 30 and 60 per second
-            assert num_images(doc | {"clip_frames": num_frames}, settings) == num_images(doc, settings), length
+            assert num_images(doc | {"clip_frames": num_frames}, settings) == num_images(
+                doc, settings
+            ), length
 
 
 @pytest.mark.parametrize(
     ("record", "frames", "reason"),
-    [(question(1, "Ego4D", "v", 99), range(90, 100), "1.mp4: 10 .*observation"), (PROGRESS, None, "1.mp4: ")],
+    [
+        (question(1, "Ego4D", "v", 99), range(90, 100), "1.mp4: 10 .*observation"),
+        (PROGRESS, None, "1.mp4: "),
+    ],
 )
 def test_clips_that_do_not_fit_are_missing(folder, record, frames, reason):
     if frames:
@@ -340,8 +420,12 @@ def test_clips_of_other_annotations_are_rejected(folder):
     ):
         path = folder / "clips" / f"{sample_id}.mp4"
         write_video(path, map(number_image, range(40, last + 1)), 30, comment=comment)
-    records = read_annotations(write(folder, [PROGRESS | {"sample_id": i} for i in (1, 2, 3)]), "val")
-    assert re.search("1.mp4: .*video_id .*'another'.*'0a1b-2c'", find_clip(folder / "clips", records[0]))
+    records = read_annotations(
+        write(folder, [PROGRESS | {"sample_id": i} for i in (1, 2, 3)]), "val"
+    )
+    assert re.search(
+        "1.mp4: .*video_id .*'another'.*'0a1b-2c'", find_clip(folder / "clips", records[0])
+    )
     assert re.search("2.mp4: 50 .* 60", find_clip(folder / "clips", records[1]))
     with pytest.raises(LmmsEgoplanError, match=r"3\.mp4: .*label"):
         find_clip(folder / "clips", records[2])

@@ -57,7 +57,9 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def seed_bench(official, tmp_path_factory):
-    return write_seed_bench(tmp_path_factory.mktemp("seed"), official, seed_bench_rows(official.records))
+    return write_seed_bench(
+        tmp_path_factory.mktemp("seed"), official, seed_bench_rows(official.records)
+    )
 
 
 def report_of(benchmark="egoplan", split="val"):
@@ -67,7 +69,10 @@ def report_of(benchmark="egoplan", split="val"):
 
 
 def differences(copy):
-    return {name: len(copy[name]) for name in ("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable")}
+    return {
+        name: len(copy[name])
+        for name in ("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable")
+    }
 
 
 NOTHING = dict.fromkeys(("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable"), 0)
@@ -113,7 +118,9 @@ def test_differences_are_counted_and_named(official, seed_bench, folder):
     first, other_order, other_choice, other_right = (row["sample_id"] for row in rows[:4])
     dropped = rows[4]
     rows[1] |= {"choice_a": rows[1]["choice_b"], "choice_b": rows[1]["choice_a"]}
-    rows[1]["golden_choice_idx"] = {"A": "B", "B": "A"}.get(rows[1]["golden_choice_idx"], rows[1]["golden_choice_idx"])
+    rows[1]["golden_choice_idx"] = {"A": "B", "B": "A"}.get(
+        rows[1]["golden_choice_idx"], rows[1]["golden_choice_idx"]
+    )
     wrong = next(letter for letter in "ABCD" if letter != rows[2]["golden_choice_idx"]).lower()
     rows[2][f"choice_{wrong}"] = "sing a song"
     wrong = next(letter for letter in "ABCD" if letter != rows[3]["golden_choice_idx"])
@@ -128,22 +135,41 @@ def test_differences_are_counted_and_named(official, seed_bench, folder):
     assert report["missing"] == [official.records[4]["sample_id"]]
     changed = dict(text.split(": ", 1) for text in report["changed"])
     assert [*changed] == [str(record["sample_id"]) for record in official.records[1:4]]
-    assert [text.split(" (")[0] for text in changed.values()] == ["order of choices", "choices", "right choice"]
-    for number, text in zip((other_order, other_choice, other_right), changed.values(), strict=True):
+    assert [text.split(" (")[0] for text in changed.values()] == [
+        "order of choices",
+        "choices",
+        "right choice",
+    ]
+    for number, text in zip(
+        (other_order, other_choice, other_right), changed.values(), strict=True
+    ):
         assert str(number) in text
     assert ["6000" in text for text in report["extra"]] == [True]
     assert [str(first) in text for text in report["duplicates"]] == [True]
     rows = EGOPLAN.load("val")
-    assert {*rows["sample_id"]} == {record["sample_id"] for record in (official.records[0], *official.records[5:])}
-    assert coverage([score_reply(row, ["A"])["coverage"] for row in rows]) == pytest.approx((COUNT - 4) / COUNT)
-    for count in (f"{COUNT - 4} of {COUNT}", "missing (1)", "changed (3)", "extra (1)", "duplicates (1)"):
+    assert {*rows["sample_id"]} == {
+        record["sample_id"] for record in (official.records[0], *official.records[5:])
+    }
+    assert coverage([score_reply(row, ["A"])["coverage"] for row in rows]) == pytest.approx(
+        (COUNT - 4) / COUNT
+    )
+    for count in (
+        f"{COUNT - 4} of {COUNT}",
+        "missing (1)",
+        "changed (3)",
+        "extra (1)",
+        "duplicates (1)",
+    ):
         assert count in result.output
     assert dropped["sample_id"] not in rows["sample_id"]
 
 
 def test_a_copy_that_has_shrunk(official, folder):
     """EgoLife's copy had 3,355 rows and later 3,343, with two more fields."""
-    rows = [record | {"is_valid": True, "rearranged_id": n} for n, record in enumerate(official.records[3:])]
+    rows = [
+        record | {"is_valid": True, "rearranged_id": n}
+        for n, record in enumerate(official.records[3:])
+    ]
     copy = write_egolife(folder / "copy", official, rows)
     result = prepare(official, "egolife", copy)
     assert result.exit_code == 0, result.output
@@ -155,14 +181,21 @@ def test_a_copy_that_has_shrunk(official, folder):
         assert row["media_path"] == str(copy / "videos" / f"{record['sample_id']}.mp4")
         images = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
         source = source_frames(official, record)
-        assert max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(images, source, strict=True)) < 9
+        assert (
+            max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(images, source, strict=True))
+            < 9
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "make_row", "fields"),
     [
         ("iffyuan", iffyuan_row, ()),
-        ("iffyuan", lambda *of: iffyuan_row(*of) | {"image": iffyuan_row(*of)["image"]["bytes"]}, ()),
+        (
+            "iffyuan",
+            lambda *of: iffyuan_row(*of) | {"image": iffyuan_row(*of)["image"]["bytes"]},
+            (),
+        ),
         ("nv-njb", nv_njb_row, ("task_start_frame", "current_observation_frame")),
     ],
 )
@@ -174,7 +207,10 @@ def test_copies_of_bench2_with_images(official, folder, name, make_row, fields):
     result = prepare(official, name, folder / "copy", "--verify", **options)
     assert result.exit_code == 0, result.output
     _, report = report_of("egoplan_bench2", "test")
-    contents = Counter(tuple(record[name] for name in ("task_goal", *CHOICES, "answer", *fields)) for record in records)
+    contents = Counter(
+        tuple(record[name] for name in ("task_goal", *CHOICES, "answer", *fields))
+        for record in records
+    )
     equal = sum(count for count in contents.values() if count > 1)
     assert equal == (0 if fields else 2)
     assert differences(report) == NOTHING | {"ambiguous": equal, "missing": equal}
@@ -185,11 +221,17 @@ def test_copies_of_bench2_with_images(official, folder, name, make_row, fields):
         progress, observation = images_of(official, by_id[row["sample_id"]])
         images = BENCH2_VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
         copied = [*progress, observation]
-        expected = [image for image, later in zip(copied, [*copied[1:], None], strict=True) if image != later]
+        expected = [
+            image
+            for image, later in zip(copied, [*copied[1:], None], strict=True)
+            if image != later
+        ]
         assert [image.size for image in images] == [image.size for image in expected]
         assert all((pixels(a) == pixels(b)).all() for a, b in zip(images, expected, strict=True))
         with pytest.raises(LmmsEgoplanError, match=f"public copy {name}"):
-            BENCH2_VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
+            BENCH2_VISUALS.visual_input(
+                row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8}
+            )
     again = prepare(official, name, folder / "copy", **options)
     assert again.exit_code == 0
 
@@ -201,11 +243,21 @@ def test_seed_bench_level_3(official, folder):
     write_lines(copy / "annotations" / "validation_L3.jsonl", rows)
     for record in records:
         if record["task_progress_metadata"]:
-            write_video(copy / "videos" / "Ego4D" / f"{record['sample_id']}.mp4", source_frames(official, record), 30)
+            write_video(
+                copy / "videos" / "Ego4D" / f"{record['sample_id']}.mp4",
+                source_frames(official, record),
+                30,
+            )
         image = copy / "images" / "Ego4D" / f"{record['sample_id']}.png"
         image.parent.mkdir(parents=True, exist_ok=True)
         observation_of(official, record).save(image)
-    result = prepare(official, "seed-bench-r1", copy, benchmark="egoplan_bench2", annotations=folder / "bench2.json")
+    result = prepare(
+        official,
+        "seed-bench-r1",
+        copy,
+        benchmark="egoplan_bench2",
+        annotations=folder / "bench2.json",
+    )
     assert result.exit_code == 0, result.output
     summary, report = report_of("egoplan_bench2", "test")
     assert differences(report) == NOTHING
@@ -218,9 +270,14 @@ def test_seed_bench_level_3(official, folder):
 
 
 def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed_bench, folder):
-    """Two official questions that differ only in the observation, which the copy's rows do not have."""
+    """Two official questions that differ only in the observation, which the copy's rows do not
+    have.
+    """
     record = next(record for record in official.records if record["task_progress_metadata"])
-    twin = record | {"sample_id": 900, "current_observation_frame": record["current_observation_frame"] - 1}
+    twin = record | {
+        "sample_id": 900,
+        "current_observation_frame": record["current_observation_frame"] - 1,
+    }
     annotations = folder / "twins.json"
     annotations.write_text(json.dumps([record, twin]))
     rows = seed_bench_rows([record, record | {"sample_id": 901}])
@@ -236,16 +293,28 @@ def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed
 def test_observations_are_compared_with_the_videos(official, seed_bench, folder):
     """Replace one image by another photograph. Ego4D's images get the size of the videos."""
     copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
-    epic, ego4d = ([r for r in official.records if r["video_source"] == source] for source in ("EpicKitchens", "Ego4D"))
+    epic, ego4d = (
+        [r for r in official.records if r["video_source"] == source]
+        for source in ("EpicKitchens", "Ego4D")
+    )
     for record in ego4d:
-        source_frames(official, record)[-1].save(copy / "images" / "Ego4D" / f"{record['sample_id']}.png")
-    last, other = ego4d[-1], next(record for record in ego4d if record["video_id"] != ego4d[-1]["video_id"])
+        source_frames(official, record)[-1].save(
+            copy / "images" / "Ego4D" / f"{record['sample_id']}.png"
+        )
+    last, other = (
+        ego4d[-1],
+        next(record for record in ego4d if record["video_id"] != ego4d[-1]["video_id"]),
+    )
     images = copy / "images" / "Ego4D"
     shutil.copy(images / f"{other['sample_id']}.png", images / f"{last['sample_id']}.png")
     result = prepare(official, "seed-bench-r1", copy, "--ego4d", str(official.ego4d))
     assert result.exit_code == 0, result.output
     _, report = report_of()
-    assert report["observations"] == {"compared": len(ego4d), "other_size": [], "different": [last["sample_id"]]}
+    assert report["observations"] == {
+        "compared": len(ego4d),
+        "other_size": [],
+        "different": [last["sample_id"]],
+    }
     roots = ["--ego4d", str(official.ego4d), "--epic-kitchens", str(official.epic_kitchens)]
     result = prepare(official, "seed-bench-r1", copy, *roots)
     sizes = [record["sample_id"] for record in epic]
@@ -284,7 +353,9 @@ def test_missing_and_damaged_media(official, seed_bench, folder):
     """Damage the media of one question in each way."""
     copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
     kinds = ("missing video", "truncated video", "missing image", "truncated image")
-    damaged = dict(zip(kinds, [x for x in official.records if x["task_progress_metadata"]], strict=False))
+    damaged = dict(
+        zip(kinds, [x for x in official.records if x["task_progress_metadata"]], strict=False)
+    )
     names = []
     for kind, record in damaged.items():
         part, extension = ("images", "png") if "image" in kind else ("videos", "mp4")
@@ -298,14 +369,21 @@ def test_missing_and_damaged_media(official, seed_bench, folder):
     assert refused.exit_code == 1
     assert load_summary("egoplan", "val") is None
     ids = [record["sample_id"] for record in damaged.values()]
-    for text in (*names, *(f"sample_id {number}" for number in ids), "validation_L1.jsonl, line", "--skip-missing"):
+    for text in (
+        *names,
+        *(f"sample_id {number}" for number in ids),
+        "validation_L1.jsonl, line",
+        "--skip-missing",
+    ):
         assert text in refused.output
     result = prepare(official, "seed-bench-r1", copy, "--skip-missing")
     assert result.exit_code == 0, result.output
     summary, report = report_of()
     assert differences(report) == NOTHING
     assert (report["matched"], summary["questions"]) == (COUNT, COUNT - len(kinds))
-    assert sorted(sample_id for lost in summary["missing"] for sample_id in lost["sample_ids"]) == ids
+    assert (
+        sorted(sample_id for lost in summary["missing"] for sample_id in lost["sample_ids"]) == ids
+    )
 
 
 def test_clips_need_the_times_of_actions(official, seed_bench, folder):
@@ -372,8 +450,8 @@ WITHOUT_MEDIA = {
 def write_json_rows(official, folder, changes):
     """Write questions of EgoPlan-Bench2 with a copy in JSON lines, whose images are files.
 
-    Change one row by each of the `changes`, but none of those that are ambiguous. Return the records, and the changed
-    rows' records by their line.
+    Change one row by each of the `changes`, but none of those that are ambiguous. Return the
+    records, and the changed rows' records by their line.
     """
     records = bench2(official, folder)
     rows = [iffyuan_row(official, record, number) for number, record in enumerate(records)]
@@ -385,7 +463,9 @@ def write_json_rows(official, folder, changes):
             image |= {"bytes": None, "path": str(path.relative_to(folder / "copy"))}
         row["video"] = [image["path"] for image in row["video"]]
     answers = Counter(record["answer"] for record in records)
-    changed = [number for number, record in enumerate(records) if answers[record["answer"]] == 1][: len(changes)]
+    changed = [number for number, record in enumerate(records) if answers[record["answer"]] == 1][
+        : len(changes)
+    ]
     for number, change in zip(changed, changes, strict=True):
         rows[number] |= change(rows[number])
     write_lines(folder / "copy" / "train.jsonl", rows)
@@ -413,7 +493,9 @@ def test_json_rows_with_paths_and_without_some_media(official, folder):
     assert result.exit_code == 1
     problems = [text for text in result.output.splitlines() if "train.jsonl" in text]
     for part, line in zip(WITHOUT_MEDIA, changed, strict=True):
-        assert [part in text for text in problems if f"train.jsonl, line {line}," in text] == [True], part
+        assert [part in text for text in problems if f"train.jsonl, line {line}," in text] == [
+            True
+        ], part
     assert "--skip-missing" in result.output
     result = prepare(official, "iffyuan", folder / "copy", "--skip-missing", **options)
     assert result.exit_code == 0, result.output

@@ -73,7 +73,12 @@ def test_each_score_may_prefer_another_choice():
     scores = {name: value["score"] for name, value in values.items() if "score" in value}
     assert scores == {"acc": 1.0, "acc_sum": 0.0, "acc_bytes": 0.0, "acc_epic_kitchens": 1.0}
     assert values["predictions"]["prediction"] == "B"
-    assert values["predictions"]["choices"][1] == {"loss": 0.5, "logprob": -1.5, "num_tokens": 3, "is_greedy": False}
+    assert values["predictions"]["choices"][1] == {
+        "loss": 0.5,
+        "logprob": -1.5,
+        "num_tokens": 3,
+        "is_greedy": False,
+    }
 
 
 EGOPLAN = metrics.score_ranking, metrics.score_reply
@@ -119,7 +124,9 @@ def test_question_with_a_loss_that_is_not_finite_is_not_scored(loss):
 
 
 def test_stock_backends_have_no_sums():
-    values = metrics.score_ranking(make_doc(), [f"({loss}, False)" for loss in (2.0, 0.5, 0.6, 0.6)])
+    values = metrics.score_ranking(
+        make_doc(), [f"({loss}, False)" for loss in (2.0, 0.5, 0.6, 0.6)]
+    )
     assert values["acc"]["score"] == 1.0
     assert not {"acc_sum", "acc_bytes"} & values.keys()
     assert values["predictions"]["choices"][0]["logprob"] is None
@@ -127,7 +134,10 @@ def test_stock_backends_have_no_sums():
 
 @pytest.mark.parametrize("counts", [[None] * 4, [1, None, 9, 2]])
 def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
-    """lm-eval's model classes return sums. Here, the sum prefers A, the sum per byte C, and the sum per letter B."""
+    """lm-eval's model classes return sums.
+
+    Here, the sum prefers A, the sum per byte C, and the sum per letter B.
+    """
     responses = [
         str(LoglikelihoodText.of(Loglikelihood(None, count, False, logprob)))
         for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
@@ -140,7 +150,9 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
     unknown = {"loss": None, "logprob": -3.0, "num_tokens": None, "is_greedy": False}
     assert values["predictions"]["choices"][1] == unknown
     assert values["ties"] == {"tied": False}
-    assert share_covered([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    assert (
+        share_covered([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
+    )
     json.dumps(values, allow_nan=False)
 
 
@@ -148,7 +160,8 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
 def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
     sums = (-2.0, -3.0, logprob, -2.9)
     values = metrics.score_ranking(
-        make_doc(), [LoglikelihoodText.of(Loglikelihood(None, None, False, total)) for total in sums]
+        make_doc(),
+        [LoglikelihoodText.of(Loglikelihood(None, None, False, total)) for total in sums],
     )
     assert not [name for name in values if name.startswith("acc")]
     assert values["predictions"]["choices"][2]["logprob"] is None
@@ -157,7 +170,14 @@ def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
 
 def test_test_questions_have_no_accuracy():
     values = metrics.score_test_ranking(make_doc(gold=None), encode([2.0, 0.5, 0.6, 0.6]))
-    assert values.keys() == {"ties", "predictions", "coverage", "split_size", "question_set", "num_questions"}
+    assert values.keys() == {
+        "ties",
+        "predictions",
+        "coverage",
+        "split_size",
+        "question_set",
+        "num_questions",
+    }
 
 
 @pytest.mark.parametrize(
@@ -199,11 +219,23 @@ def test_aggregations_over_a_run():
 @pytest.mark.parametrize(
     ("reply", "scores"),
     [
-        ("Task progress: x\nCurrent observation: y\nNext action: B", {"acc": 1, "unparsed": 0, "incomplete": 0}),
-        ("Task progress: x\nCurrent observation: y\nNext action: C", {"acc": 0, "unparsed": 0, "incomplete": 0}),
-        ("Task progress: x\nCurrent observation: y\nNext action: none", {"unparsed": 1, "incomplete": 0}),
+        (
+            "Task progress: x\nCurrent observation: y\nNext action: B",
+            {"acc": 1, "unparsed": 0, "incomplete": 0},
+        ),
+        (
+            "Task progress: x\nCurrent observation: y\nNext action: C",
+            {"acc": 0, "unparsed": 0, "incomplete": 0},
+        ),
+        (
+            "Task progress: x\nCurrent observation: y\nNext action: none",
+            {"unparsed": 1, "incomplete": 0},
+        ),
         ("Task progress: x\nCurrent observ", {"unparsed": 1, "incomplete": 1}),
-        ("Next action: B\nTask progress: x\nCurrent observation: y", {"acc": 1, "unparsed": 0, "incomplete": 1}),
+        (
+            "Next action: B\nTask progress: x\nCurrent observation: y",
+            {"acc": 1, "unparsed": 0, "incomplete": 1},
+        ),
         ("B", {"acc": 1, "unparsed": 0, "incomplete": 1}),
         ("", {"unparsed": 1, "incomplete": 1}),
     ],

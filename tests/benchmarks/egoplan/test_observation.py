@@ -23,24 +23,34 @@ MODELS = (None, "hf_vlm", "llava", "llava_vid")
 def made(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     records = shortcut_set.prepare(tmp_path)
-    prepare_test(tmp_path, records["egoplan"], Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"}))
+    prepare_test(
+        tmp_path,
+        records["egoplan"],
+        Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"}),
+    )
     return records
 
 
 def prepare_test(folder, records, media):
     """Prepare the questions without answers as the test split."""
     path = folder / "egoplan_test.json"
-    path.write_text(json.dumps([record | {"golden_choice_idx": None, "answer": None} for record in records]))
+    path.write_text(
+        json.dumps([record | {"golden_choice_idx": None, "answer": None} for record in records])
+    )
     prepare_egoplan(path, "test", media)
 
 
 def prepare_long_clips(folder, records):
-    """Prepare clips that continue to the end of the video, except where only the observation is shown."""
+    """Prepare clips that continue to the end of the video, except where only the observation is
+    shown.
+    """
     for record in records:
         base, observation = BASES[video_of(record)], record["current_observation_frame"]
         end = LENGTH if record["task_progress_metadata"] else observation + 1
         frames = map(number_image, range(base + first_of(record), base + end))
-        write_video(folder / "clips" / f"{record['sample_id']}.mp4", frames, 60 if base < 3000 else 30)
+        write_video(
+            folder / "clips" / f"{record['sample_id']}.mp4", frames, 60 if base < 3000 else 30
+        )
     media = Media({"EpicKitchens": None, "Ego4D": None}, folder / "clips")
     summary = prepare_egoplan(folder / "egoplan.json", "val", media)
     assert summary["clips"]["cut off"] == len(records) - 2
@@ -52,18 +62,26 @@ def numbers_in(parts):
     images = []
     for part in parts:
         if isinstance(part, str):
-            images += read_video_frames(part, range(count_video_frames(part))) if part.endswith(".mp4") else []
+            images += (
+                read_video_frames(part, range(count_video_frames(part)))
+                if part.endswith(".mp4")
+                else []
+            )
         else:
             images += part if isinstance(part, list) else [part]
     return read_numbers([image.resize(SIZE) for image in images])
 
 
 def after_the_observation(benchmark, records):
-    """Return task, model, question and frames of each visual input with a wrong frame, and the kinds of media seen."""
+    """Return task, model, question and frames of each visual input with a wrong frame, and the
+    kinds of media seen.
+    """
     from lmms_eval.tasks import TaskManager
 
     by_id, wrong, kinds = {record["sample_id"]: record for record in records}, [], set()
-    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS / benchmark), include_defaults=False)
+    manager = TaskManager(
+        "ERROR", include_path=str(LMMS_EVAL_TASKS / benchmark), include_defaults=False
+    )
     for model in MODELS:
         manager.model_name = model
         for name in sorted({*manager.all_subtasks} - EXCEPTIONS):

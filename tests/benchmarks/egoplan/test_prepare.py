@@ -1,4 +1,6 @@
-"""Test `data prepare` of both benchmarks: rows, counts, and media that are missing, damaged or outside the folder."""
+"""Test `data prepare` of both benchmarks: rows, counts, and media that are missing, damaged or
+outside the folder.
+"""
 
 import json
 import os
@@ -47,7 +49,9 @@ def bench2_question(sample_id, **changes):
         "answer": "step b",
         "task_start_frame": 4,
         "current_observation_frame": 29,
-        "task_progress_metadata": [{"narration_text": "take the saw", "start_frame": 10, "stop_frame": 20}],
+        "task_progress_metadata": [
+            {"narration_text": "take the saw", "start_frame": 10, "stop_frame": 20}
+        ],
     } | changes
 
 
@@ -66,7 +70,9 @@ def folders(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepare(folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False, verify=False):
+def prepare(
+    folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False, verify=False
+):
     roots = {"EpicKitchens": epic and folder / epic, "Ego4D": ego4d and folder / ego4d}
     media = Media(roots, skip_missing=skip_missing, verify=verify)
     return prepare_egoplan(write(folder, questions), split, media)
@@ -79,7 +85,9 @@ def write(folder, questions):
 
 
 def prepare_bench2(folder, questions, **options):
-    return prepare_egoplan_bench2(write(folder, questions), Media({"Ego4D": folder / "ego4d"}, **options))
+    return prepare_egoplan_bench2(
+        write(folder, questions), Media({"Ego4D": folder / "ego4d"}, **options)
+    )
 
 
 def test_writes_every_question(folders):
@@ -155,10 +163,14 @@ def test_the_official_numbers_match(folders):
     assert (part["questions"], part["records_digest"]) == (2432, official["records_digest"])
     assert official["question_set"] == part["question_set"] == "official by counts"
     of_other_sources = [*epic, question(9999, "EpicKitchens", "P01_02", 1), *ego4d[1:]]
-    assert prepare(folders, of_other_sources, ego4d=None, skip_missing=True)["question_set"] == "own"
+    assert (
+        prepare(folders, of_other_sources, ego4d=None, skip_missing=True)["question_set"] == "own"
+    )
 
 
-@pytest.mark.parametrize(("digest", "name"), [(None, "official by counts"), ("same", "official"), ("other", "own")])
+@pytest.mark.parametrize(
+    ("digest", "name"), [(None, "official by counts"), ("same", "official"), ("other", "own")]
+)
 def test_a_known_digest_decides(folders, monkeypatch, digest, name):
     questions = [bench2_question(f"0a1b-2c_{number}") for number in range(1321)]
     known = records_digest(read_bench2_annotations(write(folders, questions)))
@@ -176,9 +188,17 @@ def test_test_split_has_no_answers(folders):
     assert dataset["golden_choice_idx"][:] == dataset["answer"][:] == [None] * 3
     assert summary["counts"]["questions"]["paper"] == 1584
     assert summary["question_set"] == "own"
-    private = [question(i, "Ego4D", "0a1b-2c", 1) | {"golden_choice_idx": None, "answer": None} for i in range(1584)]
+    private = [
+        question(i, "Ego4D", "0a1b-2c", 1) | {"golden_choice_idx": None, "answer": None}
+        for i in range(1584)
+    ]
     assert prepare(folders, private, split="test")["question_set"] == "official by counts"
-    assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 1, "paper": None, "matches": None}
+    assert summary["counts"]["Ego4D"] == {
+        "prepared": 1,
+        "annotations": 1,
+        "paper": None,
+        "matches": None,
+    }
 
 
 def test_a_source_that_is_not_needed_is_optional(folders):
@@ -191,7 +211,8 @@ def test_a_source_that_is_not_needed_is_optional(folders):
     for skip_missing in (False, True):
         with pytest.raises(LmmsEgoplanError, match=r"1 of 1 .*Ego4D.*--ego4d"):
             prepare_egoplan_bench2(
-                write(folders, [bench2_question("v_1")]), Media({"Ego4D": None}, None, None, skip_missing)
+                write(folders, [bench2_question("v_1")]),
+                Media({"Ego4D": None}, None, None, skip_missing),
             )
 
 
@@ -221,21 +242,31 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
 
     summary = prepare(folders, questions, skip_missing=True)
     assert (summary["questions"], summary["split_size"]) == (2, 6)
-    assert [(video["video_source"], video["video"], video["sample_ids"]) for video in summary["missing"]] == [
+    assert [
+        (video["video_source"], video["video"], video["sample_ids"]) for video in summary["missing"]
+    ] == [
         ("EpicKitchens", "P01_02", [11, 32]),
         ("Ego4D", "0a1b-2c", [30]),
         ("Ego4D", "absent", [31]),
     ]
     assert all(video["reason"] in message for video in summary["missing"])
     assert load_summary("egoplan", "val") == summary
-    assert summary["counts"]["Ego4D"] == {"prepared": 1, "annotations": 3, "paper": 923, "matches": False}
+    assert summary["counts"]["Ego4D"] == {
+        "prepared": 1,
+        "annotations": 3,
+        "paper": 923,
+        "matches": False,
+    }
     dataset = EGOPLAN.load("val")
     assert dataset["sample_id"][:] == [12, 20]
     assert dataset["split_size"][:] == [6, 6]
 
 
 def test_verify_finds_damaged_frames(folders):
-    """Frames 24 to 35 are one group of pictures. The damage makes frame 27 and all later ones undecodable."""
+    """Frames 24 to 35 are one group of pictures.
+
+    The damage makes frame 27 and all later ones undecodable.
+    """
     write_numbered_video(folders / "ego4d/0a1b-2c.mp4", 60)
     damage_packet(folders / "ego4d/0a1b-2c.mp4", 25)
     frame = frame_path(folders / "epic/P01/rgb_frames/P01_02", 12)
@@ -288,7 +319,9 @@ def test_long_lists_are_cut(folders):
         prepare(folders, questions)
     assert str(caught.value).count("(questions: 2)") == 20
     summary = prepare(folders, [*questions, *QUESTIONS], skip_missing=True)
-    assert [video["sample_ids"] for video in summary["missing"]] == [[i, i + 1] for i in range(100, 210, 2)]
+    assert [video["sample_ids"] for video in summary["missing"]] == [
+        [i, i + 1] for i in range(100, 210, 2)
+    ]
 
 
 def test_symlinks_must_stay_inside_the_folder(folders):
@@ -316,13 +349,16 @@ def test_symlinks_must_stay_inside_the_folder(folders):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()]
+    "damage",
+    [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()],
 )
 def test_every_frame_up_to_the_observation_must_exist(folders, damage):
     path = frame_path(folders / "epic/P01/rgb_frames/P01_02", 13)
     path.unlink()
     damage(path)
-    summary = prepare(folders, [*QUESTIONS, question(13, "EpicKitchens", "P01_02", 12, (1, 4))], skip_missing=True)
+    summary = prepare(
+        folders, [*QUESTIONS, question(13, "EpicKitchens", "P01_02", 12, (1, 4))], skip_missing=True
+    )
     (video,) = summary["missing"]
     assert video["sample_ids"] == [11]
     assert video["reason"].startswith(f"{path}: no such frame")
@@ -347,7 +383,9 @@ def test_the_fingerprint_changes_with_the_data(folders):
     os.utime(film, ns=(0, 7))
     seen.append(prepare(folders, QUESTIONS)["fingerprint"])
     seen.append(prepare(folders, QUESTIONS[::-1])["fingerprint"])
-    seen.append(prepare(folders, [*QUESTIONS[:2], QUESTIONS[2] | {"task_goal": "dry car"}])["fingerprint"])
+    seen.append(
+        prepare(folders, [*QUESTIONS[:2], QUESTIONS[2] | {"task_goal": "dry car"}])["fingerprint"]
+    )
     assert len(set(seen)) == 5
 
 
@@ -355,10 +393,16 @@ def test_the_fingerprint_changes_with_the_data(folders):
 def test_published_example(folders):
     folder = folders / "epic" / "P01" / "rgb_frames" / "P01_13"
     write_epic_folder(folder, 36, 760)
-    summary = prepare_egoplan(EXAMPLES, "val", Media({"EpicKitchens": folders / "epic", "Ego4D": None}))
+    summary = prepare_egoplan(
+        EXAMPLES, "val", Media({"EpicKitchens": folders / "epic", "Ego4D": None})
+    )
     assert summary["questions"] == summary["split_size"] == 1
     (row,) = EGOPLAN.load("val")
-    assert (row["sample_id"], row["answer"], len(row["past_actions"])) == (115, "put cereal box into cupboard", 5)
+    assert (row["sample_id"], row["answer"], len(row["past_actions"])) == (
+        115,
+        "put cereal box into cupboard",
+        5,
+    )
     assert row["media_path"] == str(folder.resolve())
 
 
@@ -373,15 +417,32 @@ def test_bench2_rows_and_counts(folders):
     }
     row = EGOPLAN_BENCH2.load("test")[0]
     assert [*row] == [
-        *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
+        *(
+            "sample_id",
+            "video_source",
+            "video_id",
+            "task_goal",
+            "question",
+            "choices",
+            "golden_choice_idx",
+            "answer",
+        ),
         *("current_observation_frame", "past_actions", "media_path", "split_size"),
         *("question_set", "domain", "scenario", "first_frame"),
     ]
-    assert (row["video_id"], row["domain"], row["scenario"], row["first_frame"]) == ("0a1b-2c", "Work", "carpentry", 4)
+    assert (row["video_id"], row["domain"], row["scenario"], row["first_frame"]) == (
+        "0a1b-2c",
+        "Work",
+        "carpentry",
+        4,
+    )
 
 
 def test_bench2_without_some_frames(folders):
-    late, absent = bench2_question("0a1b-2c_2", current_observation_frame=30), bench2_question("v2_1")
+    late, absent = (
+        bench2_question("0a1b-2c_2", current_observation_frame=30),
+        bench2_question("v2_1"),
+    )
     questions = [bench2_question("0a1b-2c_1"), late, absent]
     with pytest.raises(LmmsEgoplanError) as caught:
         prepare_bench2(folders, questions)
@@ -396,7 +457,14 @@ def test_bench2_without_some_frames(folders):
 def test_the_size_of_a_copy_gives_a_warning(folders):
     """The number of records in lmms-eval's copy of EgoPlan-Bench2 differs from the paper's."""
     questions = [bench2_question(f"0a1b-2c_{number}") for number in range(1435)]
-    arguments = ["data", "prepare", "egoplan_bench2", str(write(folders, questions)), "--ego4d", str(folders / "ego4d")]
+    arguments = [
+        "data",
+        "prepare",
+        "egoplan_bench2",
+        str(write(folders, questions)),
+        "--ego4d",
+        str(folders / "ego4d"),
+    ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert re.search(r"Warning: .*1,435 .*lmms-eval.*1,321", result.stderr)

@@ -16,7 +16,14 @@ from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
-from lmms_egoplan.benchmarks.egoplan.presets import FIELDS, LIKELIHOOD, load_presets, load_prompts, prompt_of, rotated
+from lmms_egoplan.benchmarks.egoplan.presets import (
+    FIELDS,
+    LIKELIHOOD,
+    load_presets,
+    load_prompts,
+    prompt_of,
+    rotated,
+)
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.media.frames import Clip
@@ -28,7 +35,8 @@ CORPUS = Path(__file__).with_name("replies.yaml")
 BENCHMARKS = ("egoplan", "egoplan_bench2")
 PRESETS = [(benchmark, name) for benchmark in BENCHMARKS for name in load_presets(benchmark)]
 VERBS = ("take", "open {}", "wash", "put down")
-# Replies that readers read differently. The letters are those of `readers_of_letters`, in its order.
+# Replies that readers read differently. The letters are those of `readers_of_letters`, in its
+# order.
 AWKWARD = {
     "Answer: B": ("A", "B", None, "B", "B", None),
     "Let me see. B": ("B", "L", None, "B", "B", None),
@@ -61,7 +69,14 @@ AWKWARD = {
     "": (None, None, None, None, None, None),
 }
 readers_of_letters = (
-    *("first_letter_lmms_eval", "first_capital", "boxed", "last_bracketed", "last_bracketed_in_answer", "answer_tag"),
+    *(
+        "first_letter_lmms_eval",
+        "first_capital",
+        "boxed",
+        "last_bracketed",
+        "last_bracketed_in_answer",
+        "answer_tag",
+    ),
 )
 
 
@@ -74,7 +89,8 @@ def upstream():
 
 
 def replies():
-    """Return all replies of the tests' corpus, its answers alone and within other text, and the awkward replies.
+    """Return all replies of the tests' corpus, its answers alone and within other text, and the
+    awkward replies.
 
     Each text surrounds other answers.
     """
@@ -83,9 +99,19 @@ def replies():
     answers = [answer.format(**letters) for answer in corpus["answers"]]
     arounds = corpus["around"].values()
     surrounded = [
-        around.format(answer) for position, around in enumerate(arounds) for answer in answers[position :: len(arounds)]
+        around.format(answer)
+        for position, around in enumerate(arounds)
+        for answer in answers[position :: len(arounds)]
     ]
-    return [*corpus["claims"], *corpus["unclear"], *corpus["no_claim"], *AWKWARD, *READ, *answers, *surrounded]
+    return [
+        *corpus["claims"],
+        *corpus["unclear"],
+        *corpus["no_claim"],
+        *AWKWARD,
+        *READ,
+        *answers,
+        *surrounded,
+    ]
 
 
 REPLIES = replies()
@@ -111,7 +137,9 @@ def test_letters_equal_the_reference(clear_letters, benchmark, name):
 
 
 @given(
-    st.lists(st.sampled_from([*WORDS, *AWKWARD, *published.OPENINGS, "\n", "</think>", "("]), max_size=6).map(" ".join)
+    st.lists(
+        st.sampled_from([*WORDS, *AWKWARD, *published.OPENINGS, "\n", "</think>", "("]), max_size=6
+    ).map(" ".join)
 )
 def test_letters_of_random_replies_equal_the_references(reply):
     for benchmark, name in published.PIPELINES:
@@ -121,7 +149,9 @@ def test_letters_of_random_replies_equal_the_references(reply):
 
 def test_letters_equal_lmms_evals_own_function(upstream):
     read = READERS["first_letter_lmms_eval"]
-    assert [read(reply) or "" for reply in REPLIES] == [upstream.extract_characters_regex(reply) for reply in REPLIES]
+    assert [read(reply) or "" for reply in REPLIES] == [
+        upstream.extract_characters_regex(reply) for reply in REPLIES
+    ]
 
 
 def as_doc(benchmark, record):
@@ -140,14 +170,29 @@ def as_doc(benchmark, record):
 
 
 GOALS = (
-    *("make tea", "Fry an Egg.", "deal with cup and pan", "tie a knot!", "caf\u00e9 cr\u00e8me", "washing up"),
-    *("The goal is to cut bread", "goal: to store cereal", "Making coffee!", "cut {bread}. {}", "cook 100% rice"),
+    *(
+        "make tea",
+        "Fry an Egg.",
+        "deal with cup and pan",
+        "tie a knot!",
+        "caf\u00e9 cr\u00e8me",
+        "washing up",
+    ),
+    *(
+        "The goal is to cut bread",
+        "goal: to store cereal",
+        "Making coffee!",
+        "cut {bread}. {}",
+        "cook 100% rice",
+    ),
 )
 VIDEOS = {"P01_13": 60, "P01_102": 50, "P22_107": 50, "0a1b-2c": 30}  # frames per second
 
 
 def questions(benchmark):
-    """Return questions of a benchmark's format, some of them without past actions, and some with a short progress."""
+    """Return questions of a benchmark's format, some of them without past actions, and some with a
+    short progress.
+    """
     chance, made = random.Random(0), []
     for number in range(240):
         video = [*VIDEOS][number % 4] if benchmark == "egoplan" else "0a1b-2c"
@@ -158,18 +203,27 @@ def questions(benchmark):
             "video_source": "EpicKitchens" if video.startswith("P") else "Ego4D",
             "video_id": video,
             "task_goal": GOALS[number % len(GOALS)],
-            **{f"choice_{letter}": f"{verb} cup {number}" for letter, verb in zip("abcd", VERBS, strict=True)},
+            **{
+                f"choice_{letter}": f"{verb} cup {number}"
+                for letter, verb in zip("abcd", VERBS, strict=True)
+            },
             "golden_choice_idx": "ABCD"[number % 4],
             "current_observation_frame": observation,
             "task_progress_metadata": [
-                {"narration_text": "x", "start_frame": start, "stop_frame": start + chance.randint(1, 600)}
+                {
+                    "narration_text": "x",
+                    "start_frame": start,
+                    "stop_frame": start + chance.randint(1, 600),
+                }
                 for start in starts
             ],
         }
         if benchmark == "egoplan":
             record["question"] = f"What should I do next, question {number}?"
         else:
-            record["task_start_frame"] = max(0, min(starts, default=observation - 40 * (number % 3)) - LEAD)
+            record["task_start_frame"] = max(
+                0, min(starts, default=observation - 40 * (number % 3)) - LEAD
+            )
         made.append(record)
     return made
 
@@ -178,7 +232,9 @@ def questions(benchmark):
 def test_prompts_equal_the_reference(benchmark, name):
     preset = load_prompts(benchmark)[name]
     for record in questions(benchmark):
-        assert prompt_of(preset, as_doc(benchmark, record)) == published.PROMPTS[benchmark, name](record)
+        assert prompt_of(preset, as_doc(benchmark, record)) == published.PROMPTS[benchmark, name](
+            record
+        )
 
 
 def test_the_prompt_equals_lmms_evals_own_function(upstream):
@@ -206,7 +262,9 @@ class NumberedImage:
 
 
 def media_shown(benchmark, name, record):
-    """Return kind of media, numbers of the frames, and numbers of the separate images, as in the reference."""
+    """Return kind of media, numbers of the frames, and numbers of the separate images, as in the
+    reference.
+    """
     settings = load_presets(benchmark)[name].visual_settings
     media = Numbered(benchmark).visual_input(as_doc(benchmark, record), settings)
     size = (252, 252) if name == "seed-bench-r1" else None
@@ -217,9 +275,16 @@ def media_shown(benchmark, name, record):
     if settings["media"] == "video":
         assert media == ["file.mp4"]
         return "file", [], []
-    clips, images = [item for item in media if isinstance(item, Clip)], [m for m in media if not isinstance(m, Clip)]
+    clips, images = (
+        [item for item in media if isinstance(item, Clip)],
+        [m for m in media if not isinstance(m, Clip)],
+    )
     assert {image.size for item in [*clips, images] for image in item} == {size}
-    return "video", [image.number for clip in clips for image in clip], [image.number for image in images]
+    return (
+        "video",
+        [image.number for clip in clips for image in clip],
+        [image.number for image in images],
+    )
 
 
 @pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
@@ -233,14 +298,24 @@ def test_frames_equal_the_reference(benchmark, name):
 def test_frames_of_random_questions_equal_the_references(record):
     record |= {"task_goal": "make tea", **{f"choice_{letter}": letter for letter in "abcd"}}
     for benchmark, name in published.PIPELINES:
-        asked = {key: value for key, value in record.items() if benchmark != "egoplan" or key != "task_start_frame"}
+        asked = {
+            key: value
+            for key, value in record.items()
+            if benchmark != "egoplan" or key != "task_start_frame"
+        }
         assert media_shown(benchmark, name, asked) == published.media_of(name, asked, 30)
 
 
 def test_the_observation_follows_a_video_file():
-    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "current_observation_frame": 9}
+    record = {
+        "task_goal": "x",
+        **{f"choice_{letter}": letter for letter in "abcd"},
+        "current_observation_frame": 9,
+    }
     doc = as_doc("egoplan", record | {"task_progress_metadata": []})
-    path, image = Numbered("egoplan").visual_input(doc, {"media": "video", "observation": "separate"})
+    path, image = Numbered("egoplan").visual_input(
+        doc, {"media": "video", "observation": "separate"}
+    )
     assert (path, image.number) == ("file.mp4", 9)
 
 
@@ -249,12 +324,17 @@ def test_numbers_of_frames_equal_qwens(length, fps):
     qwen = pytest.importorskip("qwen_vl_utils.vision_process", reason="needs qwen-vl-utils")
     count = visuals.paired_frames(length, length / fps * 2, 4, 16)
     if length > 1:
-        assert count == qwen.smart_nframes({"fps": 2, "min_frames": 4, "max_frames": 16}, length, float(fps))
+        assert count == qwen.smart_nframes(
+            {"fps": 2, "min_frames": 4, "max_frames": 16}, length, float(fps)
+        )
 
 
 def test_the_size_is_what_qwens_preprocessing_makes_of_256():
     qwen = pytest.importorskip("qwen_vl_utils.vision_process", reason="needs qwen-vl-utils")
-    assert list(qwen.smart_resize(256, 256, 28)) == load_presets("egoplan")["seed-bench-r1"].media["size"]
+    assert (
+        list(qwen.smart_resize(256, 256, 28))
+        == load_presets("egoplan")["seed-bench-r1"].media["size"]
+    )
 
 
 def test_images_are_resized():
@@ -262,23 +342,39 @@ def test_images_are_resized():
         def read_frames(self, _doc, numbers):
             return [Image.new("RGB", (64, 48)) for _ in numbers]
 
-    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "current_observation_frame": 90}
-    doc = as_doc("egoplan", record | {"task_progress_metadata": [{"start_frame": 1, "stop_frame": 80}]})
-    clip, image = Photographs("egoplan").visual_input(doc, load_presets("egoplan")["seed-bench-r1"].visual_settings)
+    record = {
+        "task_goal": "x",
+        **{f"choice_{letter}": letter for letter in "abcd"},
+        "current_observation_frame": 90,
+    }
+    doc = as_doc(
+        "egoplan", record | {"task_progress_metadata": [{"start_frame": 1, "stop_frame": 80}]}
+    )
+    clip, image = Photographs("egoplan").visual_input(
+        doc, load_presets("egoplan")["seed-bench-r1"].visual_settings
+    )
     assert {image.size, *(frame.size for frame in clip)} == {(252, 252)}
 
 
 @pytest.mark.parametrize(("benchmark", "name"), published.PIPELINES)
 def test_scores_equal_the_reference(benchmark, name):
     part = {"egoplan": "acc_ego4d", "egoplan_bench2": "acc_work"}[benchmark]
-    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "task_progress_metadata": []}
+    record = {
+        "task_goal": "x",
+        **{f"choice_{letter}": letter for letter in "abcd"},
+        "task_progress_metadata": [],
+    }
     record |= {"sample_id": 1, "current_observation_frame": 9}
     misread = 0
     for number, reply in enumerate([*REPLIES[::4], *AWKWARD]):
         doc = as_doc(benchmark, record) | {"golden_choice_idx": "ABCD"[number % 4]}
         values = score_preset(benchmark, name, doc, [reply])
         letter = published.PIPELINE_LETTERS[name](reply)
-        assert values["acc"] == values[part] == {"score": float(letter == "ABCD"[number % 4]), "video_id": "v"}
+        assert (
+            values["acc"]
+            == values[part]
+            == {"score": float(letter == "ABCD"[number % 4]), "video_id": "v"}
+        )
         assert values["predictions"]["prediction"] == (letter or None)
         assert values["unparsed"]["score"] == (letter == "")
         clear = parse_letter(reply, doc["choices"])
@@ -294,12 +390,21 @@ UNKNOWN = {
     ("egoplan", "seed-bench-r1"): STORED_CLIPS,
     ("egoplan_bench2", "official"): "decoding",
     ("egoplan_bench2", "lmms-eval-0.7.3"): "prompt, media",
-    ("egoplan_bench2", "flageval"): "prompt (stored questions not seen; last line unused in that commit), "
+    (
+        "egoplan_bench2",
+        "flageval",
+    ): "prompt (stored questions not seen; last line unused in that commit), "
     "media (stored videos or images not seen)",
     ("egoplan_bench2", "mimo"): f"prompt (system prompt not sent), {RE_ENCODED}, "
     "decoding (context of 8,192 tokens in the launch script not set)",
-    ("egoplan_bench2", "physbrain-evalkit"): "media, prompt (stored questions and options not seen)",
-    ("egoplan_bench2", "physbrain-evalkit-thinking"): "media, prompt (stored questions and options not seen)",
+    (
+        "egoplan_bench2",
+        "physbrain-evalkit",
+    ): "media, prompt (stored questions and options not seen)",
+    (
+        "egoplan_bench2",
+        "physbrain-evalkit-thinking",
+    ): "media, prompt (stored questions and options not seen)",
     ("egoplan_bench2", "seed-bench-r1"): STORED_CLIPS,
 }
 
@@ -307,21 +412,33 @@ UNKNOWN = {
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
 def test_unknown_fields_are_named(benchmark, name):
     preset = load_presets(benchmark)[name]
-    record = {"task_goal": "x", **{f"choice_{letter}": letter for letter in "abcd"}, "task_progress_metadata": []}
-    doc = as_doc(benchmark, record | {"sample_id": 1, "current_observation_frame": 9}) | {"golden_choice_idx": "A"}
+    record = {
+        "task_goal": "x",
+        **{f"choice_{letter}": letter for letter in "abcd"},
+        "task_progress_metadata": [],
+    }
+    doc = as_doc(benchmark, record | {"sample_id": 1, "current_observation_frame": 9}) | {
+        "golden_choice_idx": "A"
+    }
     use = PathUse("full", "image")
     responses = [
-        LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use)) for loss in (1.0, 2.0, 3.0, 4.0)
+        LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use))
+        for loss in (1.0, 2.0, 3.0, 4.0)
     ]
     responses = responses if preset.parser == LIKELIHOOD else ["A"]
     expected = UNKNOWN.get((benchmark, name), "none")
     values = score_preset(benchmark, name, doc, responses)
     assert tallied([values["unknown_fields"]] * 2) == expected
     assert values["acc"]["score"] == float(name != "seed-bench-r1")
-    shown_in_lm_eval = read_task_file(LM_EVAL_TASKS / benchmark / f"{benchmark}__{name}.yaml")["metadata"]
+    shown_in_lm_eval = read_task_file(LM_EVAL_TASKS / benchmark / f"{benchmark}__{name}.yaml")[
+        "metadata"
+    ]
     values = score_preset(benchmark, name, doc | {"shown": shown_in_lm_eval}, responses)
     images = "video (shown as images)"
-    named = [*([] if expected == "none" else [expected]), *([images] if preset.media["media"] != "frames" else [])]
+    named = [
+        *([] if expected == "none" else [expected]),
+        *([images] if preset.media["media"] != "frames" else []),
+    ]
     assert values["unknown_fields"] == {"fields": ", ".join(named) or "none"}
 
 
@@ -354,7 +471,9 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         assert decoding.pop("until") == []
         limit = decoding.pop("max_new_tokens" if folder == LMMS_EVAL_TASKS else "max_gen_toks")
         assert {"max_new_tokens": limit, **decoding} == preset.decoding
-    settings = read_task_file(LMMS_EVAL_TASKS / benchmark / f"{task}.yaml")["lmms_eval_specific_kwargs"]
+    settings = read_task_file(LMMS_EVAL_TASKS / benchmark / f"{task}.yaml")[
+        "lmms_eval_specific_kwargs"
+    ]
     named = {} if preset.parser == LIKELIHOOD else {"preset": name}
     if preset.media["media"] == "timed_frames":
         assert settings["hf_vlm"] == named | preset.visual_settings
@@ -363,10 +482,19 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         assert settings == {"default": named | preset.visual_settings}
     expected = dict(preset.visual_settings)
     if preset.media["media"] == "video":
-        expected = {"media": "frames", "num_frames": 8, "as_published": True, "observation": expected["observation"]}
+        expected = {
+            "media": "frames",
+            "num_frames": 8,
+            "as_published": True,
+            "observation": expected["observation"],
+        }
     elif preset.media["media"] == "timed_frames":
         expected |= {"media": "frames"}
-    visual = {key: value for key, value in metadata.items() if key not in ("version", "benchmark", "preset")}
+    visual = {
+        key: value
+        for key, value in metadata.items()
+        if key not in ("version", "benchmark", "preset")
+    }
     assert visual | {"observation": expected["observation"]} == expected
 
 
@@ -375,14 +503,19 @@ def test_decoding_equals_the_reference(benchmark):
     for name, preset in load_presets(benchmark).items():
         if preset.parser != LIKELIHOOD:
             limit, samples, arguments = published.SAMPLING[name]
-            assert (preset.decoding["max_new_tokens"], preset.decoding["do_sample"]) == (limit, samples)
+            assert (preset.decoding["max_new_tokens"], preset.decoding["do_sample"]) == (
+                limit,
+                samples,
+            )
             assert arguments.items() <= preset.decoding.items()
 
 
 def test_letters_as_published_are_decoded_like_the_official_preset():
     decoding = load_presets("egoplan_bench2")["official"].decoding
     for folder, limit in ((LMMS_EVAL_TASKS, "max_new_tokens"), (LM_EVAL_TASKS, "max_gen_toks")):
-        settings = read_task_file(folder / "egoplan_bench2" / "egoplan_bench2_generate.yaml")["generation_kwargs"]
+        settings = read_task_file(folder / "egoplan_bench2" / "egoplan_bench2_generate.yaml")[
+            "generation_kwargs"
+        ]
         assert settings[limit] == decoding["max_new_tokens"] == 1024
         assert settings["until"] == []
         assert not settings["do_sample"]

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
 from lmms_egoplan.benchmarks.egoplan import protocol
-from lmms_egoplan.benchmarks.egoplan.metrics import first_ids, score_published_clips, score_published_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import (
+    first_ids,
+    score_published_clips,
+    score_published_letter,
+)
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import (
     PublishedClips,
@@ -21,7 +25,21 @@ from lmms_egoplan.benchmarks.egoplan.visuals import (
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
 
-WORDS = ("A", "B.", "(C)", "D) text", "Add", "Based on", "Close", "Done", "answer", "option", "a", "take the bag", "E")
+WORDS = (
+    "A",
+    "B.",
+    "(C)",
+    "D) text",
+    "Add",
+    "Based on",
+    "Close",
+    "Done",
+    "answer",
+    "option",
+    "a",
+    "take the bag",
+    "E",
+)
 MISREAD = {
     "Add the milk. B": "A",
     "Based on the video, C": "B",
@@ -32,7 +50,13 @@ MISREAD = {
     "no idea": "",
     "": "",
 }
-READ = {"Answer: B": "B", "The answer is C.": "C", "Option: D": "D", "The best option is A": "A", "B": "B"}
+READ = {
+    "Answer: B": "B",
+    "The answer is C.": "C",
+    "Option: D": "D",
+    "The best option is A": "A",
+    "B": "B",
+}
 
 
 @st.composite
@@ -47,7 +71,11 @@ def records(draw, source=None):
         "current_observation_frame": observation,
         "task_start_frame": draw(st.integers(0, starts[0] if starts else observation)),
         "task_progress_metadata": [
-            {"narration_text": "x", "start_frame": start, "stop_frame": start + draw(st.integers(5, 900))}
+            {
+                "narration_text": "x",
+                "start_frame": start,
+                "stop_frame": start + draw(st.integers(5, 900)),
+            }
             for start in starts
         ],
     }
@@ -60,15 +88,23 @@ def as_doc(record):
 
 @given(records())
 def test_frames_equal_the_references(record):
-    past = [(action["start_frame"], action["stop_frame"]) for action in record["task_progress_metadata"]]
+    past = [
+        (action["start_frame"], action["stop_frame"]) for action in record["task_progress_metadata"]
+    ]
     last = record["current_observation_frame"]
     assert published_frames(past[0][0] if past else last, last) == published.single_video(record)
     assert published_frames(record["task_start_frame"], last) == published.bench2_frames(record)
     clips = published_clips(past, last, is_epic=record["video_source"] == "EpicKitchens")
-    assert (clips.frames, clips.authors_fail) == (published.clips(record), published.authors_fail(record))
+    assert (clips.frames, clips.authors_fail) == (
+        published.clips(record),
+        published.authors_fail(record),
+    )
     doc = as_doc(record)
     assert num_images(doc, {"num_frames": 8, "as_published": True}) == 8
-    assert num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True}) == 8 * len(clips.frames) + 1
+    assert (
+        num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True})
+        == 8 * len(clips.frames) + 1
+    )
 
 
 @pytest.mark.parametrize("is_epic", [True, False])
@@ -115,12 +151,21 @@ def test_letters_equal_the_reference(reply):
 
 
 @pytest.mark.parametrize(
-    "goal", ["make coffee", "Making coffee.", "The goal is to store cereal", "goal: to cut tomatoes", "tie a knot!"]
+    "goal",
+    [
+        "make coffee",
+        "Making coffee.",
+        "The goal is to store cereal",
+        "goal: to cut tomatoes",
+        "tie a knot!",
+    ],
 )
 def test_prompts_equal_the_references(goal):
     choices = {f"choice_{letter}": f"take {letter}" for letter in "abcd"}
     doc = {"task_goal": goal, "question": "Unrelated?", "choices": [*choices.values()]}
-    assert protocol.bench2_published_prompt(doc) == published.bench2_prompt({"task_goal": goal, **choices})
+    assert protocol.bench2_published_prompt(doc) == published.bench2_prompt(
+        {"task_goal": goal, **choices}
+    )
     assert protocol.tuned_question(doc) == published.tuned_question({"task_goal": goal})
 
 
@@ -155,7 +200,10 @@ RESPONSES = [response(loss, PathUse("full", "image")) for loss in (2.0, 1.0, 3.0
     ],
 )
 def test_questions_with_frames_after_the_observation_are_counted(source, actions, runs_past):
-    doc = DOC | {"video_source": source, "past_actions": [{"start_frame": a, "stop_frame": b} for a, b in actions]}
+    doc = DOC | {
+        "video_source": source,
+        "past_actions": [{"start_frame": a, "stop_frame": b} for a, b in actions],
+    }
     values = score_published_clips(doc, RESPONSES)
     assert values["past_observation"] == {"runs_past": runs_past}
     assert (values["acc"]["score"], values["coverage"]["scored"]) == (1.0, True)
@@ -173,7 +221,10 @@ def test_questions_on_which_the_authors_code_fails_are_named_and_not_scored(sour
     other = score_published_clips(doc | {"past_actions": [], "sample_id": 8}, RESPONSES)
     assert count([values["authors_fail"], other["authors_fail"]]) == 1
     assert first_ids([values["authors_fail_ids"], other["authors_fail_ids"]]) == "7"
-    assert first_ids([{"sample_id": number} for number in range(30, 0, -1)]).split(", ")[-2:] == ["20", "..."]
+    assert first_ids([{"sample_id": number} for number in range(30, 0, -1)]).split(", ")[-2:] == [
+        "20",
+        "...",
+    ]
 
 
 def test_responses_without_the_end_are_refused():
@@ -181,7 +232,13 @@ def test_responses_without_the_end_are_refused():
         score_published_clips(DOC | {"past_actions": []}, [response(1.0, None)] * 4)
 
 
-@pytest.mark.parametrize(("reply", "first", "clear"), [("Add it, so B", 0, 1), ("Based on it", 1, 0), ("B", 1, 1)])
+@pytest.mark.parametrize(
+    ("reply", "first", "clear"), [("Add it, so B", 0, 1), ("Based on it", 1, 0), ("B", 1, 1)]
+)
 def test_both_readers_are_scored(reply, first, clear):
     values = score_published_letter(DOC | {"domain": "Work"}, [reply])
-    assert (values["acc"]["score"], values["acc_work"]["score"], values["acc_clear"]["score"]) == (first, first, clear)
+    assert (values["acc"]["score"], values["acc_work"]["score"], values["acc_clear"]["score"]) == (
+        first,
+        first,
+        clear,
+    )

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from benchmarks.egoplan.bench2_questions import EXAMPLES, example
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, read_annotations, read_bench2_annotations
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DOMAINS,
+    read_annotations,
+    read_bench2_annotations,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 
 needs_examples = pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")
@@ -90,7 +94,10 @@ def test_reads_a_list_or_an_object_with_a_list(tmp_path):
 
 
 def test_order_problems_are_reported_with_other_problems(tmp_path):
-    actions = [{"narration_text": "", "start_frame": start, "stop_frame": 900} for start in (9, 3, 500, "2", 1)]
+    actions = [
+        {"narration_text": "", "start_frame": start, "stop_frame": 900}
+        for start in (9, 3, 500, "2", 1)
+    ]
     with pytest.raises(LmmsEgoplanError) as error:
         read_annotations(write(tmp_path, [RECORD | {"task_progress_metadata": actions}]), "val")
     assert len(re.findall(r"narration_text: .*''", str(error.value))) == 5
@@ -112,13 +119,21 @@ def test_first_step_and_first_frames(tmp_path):
 
 
 def test_test_split_has_no_answers(tmp_path):
-    private = {key: value for key, value in RECORD.items() if key not in ("golden_choice_idx", "answer")}
-    for raw in (private, private | {"golden_choice_idx": None, "answer": None}, private | {"answer": " "}):
+    private = {
+        key: value for key, value in RECORD.items() if key not in ("golden_choice_idx", "answer")
+    }
+    for raw in (
+        private,
+        private | {"golden_choice_idx": None, "answer": None},
+        private | {"answer": " "},
+    ):
         (record,) = read_annotations(write(tmp_path, [raw]), "test")
         assert (record.golden_choice_idx, record.answer) == (None, None)
     for labels in ({"golden_choice_idx": "B"}, {"answer": "pour water"}, {"golden_choice_idx": 0}):
         with pytest.raises(LmmsEgoplanError) as error:
-            read_annotations(write(tmp_path, [private, private | {"sample_id": 8} | labels]), "test")
+            read_annotations(
+                write(tmp_path, [private, private | {"sample_id": 8} | labels]), "test"
+            )
         for fact in ("annotations.json", "record 1", "sample_id 8", *labels, "--split val"):
             assert fact in str(error.value)
     with pytest.raises(LmmsEgoplanError, match="--split test"):
@@ -128,7 +143,9 @@ def test_test_split_has_no_answers(tmp_path):
 @pytest.mark.parametrize(("change", "message"), WRONG)
 def test_wrong_field_is_named(tmp_path, change, message):
     path = write(tmp_path, [RECORD | {"sample_id": 1}, RECORD | change])
-    with pytest.raises(LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message
+    ):
         read_annotations(path, "val")
 
 
@@ -136,7 +153,9 @@ def test_wrong_field_is_named(tmp_path, change, message):
 @pytest.mark.parametrize(("change", "message"), WRONG_BENCH2)
 def test_wrong_field_of_bench2_is_named(tmp_path, change, message):
     path = write(tmp_path, [example(), example() | {"sample_id": "another_1"} | change])
-    with pytest.raises(LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message
+    ):
         read_bench2_annotations(path)
 
 
@@ -144,7 +163,9 @@ def test_wrong_field_of_bench2_is_named(tmp_path, change, message):
 def test_wrong_action_is_named(tmp_path, position, change, message):
     raw = copy.deepcopy(RECORD)
     raw["task_progress_metadata"][position] |= change
-    with pytest.raises(LmmsEgoplanError, match=r"record 0, sample_id 7, task_progress_metadata" + message):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"record 0, sample_id 7, task_progress_metadata" + message
+    ):
         read_annotations(write(tmp_path, [raw]), "val")
 
 
@@ -156,7 +177,10 @@ def test_missing_fields_are_all_named(tmp_path):
 
 
 def test_all_problems_are_counted_and_twenty_listed(tmp_path):
-    raws = [RECORD | {"sample_id": i, "question": ""} for i in range(30)] + [RECORD | {"sample_id": 3}, "x"]
+    raws = [RECORD | {"sample_id": i, "question": ""} for i in range(30)] + [
+        RECORD | {"sample_id": 3},
+        "x",
+    ]
     with pytest.raises(LmmsEgoplanError) as caught:
         read_annotations(write(tmp_path, raws), "val")
     lines = str(caught.value).splitlines()
@@ -203,10 +227,14 @@ def test_unreadable_files(tmp_path):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
-fields = st.sampled_from([*RECORD, "task_progress_metadata.start_frame", "task_progress_metadata.stop_frame"])
+fields = st.sampled_from(
+    [*RECORD, "task_progress_metadata.start_frame", "task_progress_metadata.stop_frame"]
+)
 
 
 @settings(max_examples=150)
@@ -224,7 +252,9 @@ def test_any_value_is_read_or_rejected(tmp_path_factory, field, value, split):
     except LmmsEgoplanError:
         return
     assert len(set(record.choices)) == 4
-    assert all(action.start_frame <= record.current_observation_frame for action in record.past_actions)
+    assert all(
+        action.start_frame <= record.current_observation_frame for action in record.past_actions
+    )
     if split == "val":
         assert record.answer == record.choices["ABCD".index(record.golden_choice_idx)]
 
@@ -238,11 +268,19 @@ def test_published_examples():
 
     (record,) = read_bench2_annotations(EXAMPLES)
     assert record.sample_id == "ca6e9ec9-46ac-4a02-8034-7c31157dc52c_2"
-    assert (record.video_source, record.video_id) == ("Ego4D", "ca6e9ec9-46ac-4a02-8034-7c31157dc52c")
+    assert (record.video_source, record.video_id) == (
+        "Ego4D",
+        "ca6e9ec9-46ac-4a02-8034-7c31157dc52c",
+    )
     assert (record.domain, record.scenario, record.golden_choice_idx) == ("Hobbies", "baking", "A")
-    assert (record.first_frame, record.current_observation_frame, len(record.past_actions)) == (0, 656, 6)
+    assert (record.first_frame, record.current_observation_frame, len(record.past_actions)) == (
+        0,
+        656,
+        6,
+    )
     assert record.question == (
-        "Considering the progress shown in the video and my current observation in the last frame, what action should "
+        "Considering the progress shown in the video and my current observation in the last "
+        "frame, what action should "
         "I take next in order to bake pastry in the oven and set a stopwatch?"
     )
 
@@ -250,7 +288,12 @@ def test_published_examples():
 @needs_examples
 @pytest.mark.parametrize(
     ("spelled", "domain"),
-    [("Daily life", DOMAINS[0]), ("daily_life", DOMAINS[0]), ("Daily Life", DOMAINS[0]), ("WORK", DOMAINS[1])],
+    [
+        ("Daily life", DOMAINS[0]),
+        ("daily_life", DOMAINS[0]),
+        ("Daily Life", DOMAINS[0]),
+        ("WORK", DOMAINS[1]),
+    ],
 )
 def test_domains_are_read_in_any_spelling(tmp_path, spelled, domain):
     (record,) = read_bench2_annotations(write(tmp_path, [example() | {"domain": spelled}]))

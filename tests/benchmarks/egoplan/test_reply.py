@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter, parse_reasoned
 
-CORPUS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8")))
+CORPUS = SimpleNamespace(
+    **yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
+)
 STATEMENTS = yaml.safe_load(Path(__file__).with_name("statements.yaml").read_text(encoding="utf-8"))
 
 
@@ -29,16 +31,24 @@ def test_no_clear_claim():
 def test_claims_are_read():
     """Read each answer with each letter, and each answer within each text that surrounds it.
 
-    In the answers, {l}, {s} and {f} are the letter in upper case, lower case and full width; {t} is its choice.
+    In the answers, {l}, {s} and {f} are the letter in upper case, lower case and full width; {t} is
+    its choice.
     """
     wrong, count = [], 0
     for position, (around, text) in enumerate(CORPUS.around.items()):
         for number, answer in enumerate(CORPUS.answers):
-            if around in CORPUS.boxes and ("\n" in answer or "boxed" in answer or "<answer>" in answer):
+            if around in CORPUS.boxes and (
+                "\n" in answer or "boxed" in answer or "<answer>" in answer
+            ):
                 continue
             for letter in "ABCD" if around == "plain" else "ABCD"[(position + number) % 4]:
                 choice = CORPUS.choices["ABCD".index(letter)]
-                letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
+                letters = {
+                    "l": letter,
+                    "s": letter.lower(),
+                    "f": chr(ord(letter) + 0xFEE0),
+                    "t": choice,
+                }
                 reply = text.format(answer.format(**letters))
                 wrong += [(letter, reply)] if parse_letter(reply, CORPUS.choices) != letter else []
                 count += 1
@@ -189,7 +199,9 @@ def test_contradictions_are_not_read():
 
 def test_a_text_of_two_choices_is_not_read():
     choices = ["open it", "Open it", "shut it", "wash it"]
-    assert [parse_letter(reply, choices) for reply in ("open it", "B. open it", '{"answer": "open it"}')] == [
+    assert [
+        parse_letter(reply, choices) for reply in ("open it", "B. open it", '{"answer": "open it"}')
+    ] == [
         None,
         "B",
         None,
@@ -199,25 +211,45 @@ def test_a_text_of_two_choices_is_not_read():
 DONE, SEEN = "The lid is off. The answer is C.", "A hand holds a spoon."
 REASONED = {
     "as asked": f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
-    "with blank lines": f"Task progress:\n{DONE}\n\nCurrent observation:\n{SEEN}\n\nNext action:\nB. open the drawer",
-    "in bold": f"**Task progress:** {DONE}\n**Current observation:** {SEEN}\n**Next action:** **B**",
-    "in bold without the colon": f"**Task Progress**: {DONE}\n**Current Observation**: {SEEN}\n**Next Action**: (B)",
+    ("with blank lines"): (
+        f"Task progress:\n{DONE}\n\nCurrent observation:\n{SEEN}\n\nNext action:\nB. open "
+        "the drawer"
+    ),
+    (
+        "in bold"
+    ): f"**Task progress:** {DONE}\n**Current observation:** {SEEN}\n**Next action:** **B**",
+    (
+        "in bold without the colon"
+    ): f"**Task Progress**: {DONE}\n**Current Observation**: {SEEN}\n**Next Action**: (B)",
     "numbered": f"1. Task progress: {DONE}\n2) Current observation: {SEEN}\n3. Next action: B.",
-    "headings": f"### Task Progress\n{DONE}\n### Current Observation\n{SEEN}\n### Next Action\nThe answer is B.",
-    "with more words": f"The task progress summary: {DONE}\nDescription of the current observation: {SEEN}\n"
+    "headings": (
+        f"### Task Progress\n{DONE}\n### Current Observation\n{SEEN}\n### Next Action\nThe "
+        "answer is B."
+    ),
+    (
+        "with more words"
+    ): f"The task progress summary: {DONE}\nDescription of the current observation: {SEEN}\n"
     "Next action plan (letter): B",
-    "full-width colons": f"Task progress\uff1a{DONE}\nCurrent observation\uff1a{SEEN}\nNext action\uff1aB",
+    (
+        "full-width colons"
+    ): f"Task progress\uff1a{DONE}\nCurrent observation\uff1a{SEEN}\nNext action\uff1aB",
     "after a thought": "<think>Next action: A</think>"
     f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
-    "as an object": f'{{"task_progress": "{DONE}", "current_observation": "{SEEN}", "next_action": "B"}}',
-    "after the instruction": "Task progress: what has been done\nNext action: the letter A, B, C or D.\n\n"
+    (
+        "as an object"
+    ): f'{{"task_progress": "{DONE}", "current_observation": "{SEEN}", "next_action": "B"}}',
+    (
+        "after the instruction"
+    ): "Task progress: what has been done\nNext action: the letter A, B, C or D.\n\n"
     f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action: B",
 }
 
 
 @pytest.mark.parametrize("name", REASONED)
 def test_parts_of_a_reasoned_reply(name):
-    letter, parts = parse_reasoned(REASONED[name], ["take bag", "open the drawer", "cut the bread", "wash a cup"])
+    letter, parts = parse_reasoned(
+        REASONED[name], ["take bag", "open the drawer", "cut the bread", "wash a cup"]
+    )
     assert (letter, parts["progress"], parts["observation"]) == ("B", DONE, SEEN)
     assert list(parts) == ["progress", "observation", "plan"] or name == "after the instruction"
 
@@ -229,7 +261,10 @@ def test_parts_of_a_reasoned_reply(name):
         ("B", "B"),
         ("I see a cup.\nThe answer is B.", "B"),
         ("Answer: A\nAnswer: B", None),
-        ("Let's consider each choice:\n\nA. take bag: the bag is still there, so this could be", None),
+        (
+            "Let's consider each choice:\n\nA. take bag: the bag is still there, so this could be",
+            None,
+        ),
         (f"Task progress: {DONE}\nCurrent observation: {SEEN}", None),
         ("Task progress: The answer is B.\nCurrent observation: A hand", None),
         (f"Task progress: {DONE}\nCurrent observation: {SEEN}\nNext action:", None),
@@ -245,7 +280,9 @@ def test_incomplete_reasoned_replies(reply, letter):
     assert list(parts) != ["progress", "observation", "plan"] or not parts["plan"] or letter is None
 
 
-PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"])
+PIECES = st.sampled_from(
+    ["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"]
+)
 
 
 @given(st.text() | st.lists(PIECES).map("".join))
@@ -264,9 +301,14 @@ PARTS += ["because ", ", ", "so B. ", '{"a":', "<reasoning>"]
 MARKS = ["<think>", "</think>", "<answer>", "\\boxed{", "{", "}"]
 
 
-@pytest.mark.parametrize(("length", "limit"), [(40_000, 1.5), pytest.param(200_000, 6, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("length", "limit"), [(40_000, 1.5), pytest.param(200_000, 6, marks=pytest.mark.nightly)]
+)
 def test_time_is_linear(length, limit):
-    """A reply usually takes less than a tenth of the limit. With quadratic time, it would take far longer."""
+    """A reply usually takes less than a tenth of the limit.
+
+    With quadratic time, it would take far longer.
+    """
     slow = []
     for piece in PARTS + MARKS:
         start = time.thread_time()

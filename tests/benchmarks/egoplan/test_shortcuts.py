@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egoplan import shortcut_set
-from benchmarks.egoplan.shortcut_set import CONDITIONS, first_of, goal_of, shown_under, text_under, video_of
+from benchmarks.egoplan.shortcut_set import (
+    CONDITIONS,
+    first_of,
+    goal_of,
+    shown_under,
+    text_under,
+    video_of,
+)
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import without_goal
 from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
@@ -60,7 +67,12 @@ def test_the_conditions_are_described():
 
 
 def test_frames_equal_the_reference(made, benchmark):
-    records, visual, rows, wrong = by_id(made[benchmark]), SETS[benchmark][2], rows_of(benchmark), []
+    records, visual, rows, wrong = (
+        by_id(made[benchmark]),
+        SETS[benchmark][2],
+        rows_of(benchmark),
+        [],
+    )
     for condition in [None, *SEEING]:
         asked = asked_questions(rows, condition)
         assert len(asked) > 2
@@ -88,7 +100,9 @@ def extent(record):
     return first_of(record), record["current_observation_frame"]
 
 
-@pytest.mark.parametrize("condition", ["same_goal_video", "other_goal_video", "last_1_action", "last_2_actions"])
+@pytest.mark.parametrize(
+    "condition", ["same_goal_video", "other_goal_video", "last_1_action", "last_2_actions"]
+)
 def test_progress_videos_end_with_the_shown_observation(made, benchmark, condition):
     records, visual = by_id(made[benchmark]), SETS[benchmark][2]
     for doc in asked_questions(rows_of(benchmark), condition):
@@ -141,7 +155,9 @@ def test_partners_differ_in_the_video_and_depend_only_on_the_questions(made, ben
     }
     assert partners.keys() == has_partner
     if condition == "same_goal_video":
-        alone = Counter(goal_of(record) for record in records if len(videos_of(goal_of(record), records)) == 1)
+        alone = Counter(
+            goal_of(record) for record in records if len(videos_of(goal_of(record), records)) == 1
+        )
         assert len(records) - len(has_partner) == alone.total() > 0
     assert set(asked["without_partner"]) == {len(records) - len(has_partner)}
     by = by_id(records)
@@ -178,8 +194,13 @@ def test_questions_without_their_goal(made, benchmark):
 
 def test_a_question_without_its_goal_in_the_usual_place_is_named(made):
     rows = rows_of("egoplan")
-    other = rows.map(lambda row: {"question": "What next?"} if row["sample_id"] == 103 else {}, keep_in_memory=True)
-    with pytest.raises(LmmsEgoplanError, match=r"sample_id 103: question 'What next\?'.*_without_goal"):
+    other = rows.map(
+        lambda row: {"question": "What next?"} if row["sample_id"] == 103 else {},
+        keep_in_memory=True,
+    )
+    with pytest.raises(
+        LmmsEgoplanError, match=r"sample_id 103: question 'What next\?'.*_without_goal"
+    ):
         asked_questions(other, "without_goal")
 
 

@@ -49,7 +49,10 @@ def tokens(folder, text):
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     ids = tokenizer(text)["input_ids"]
     with torch.no_grad():
         vectors = model(torch.tensor([ids])).last_hidden_state[0].double()
@@ -61,8 +64,16 @@ def bert_score(folder, goal, answer):
         return float(first @ second / (first.norm() * second.norm()))
 
     (first, first_mask), (second, second_mask) = tokens(folder, goal), tokens(folder, answer)
-    precision = [max(cosine(a, b) for b in second) for a, counts in zip(first, first_mask, strict=True) if counts]
-    recall = [max(cosine(b, a) for a in first) for b, counts in zip(second, second_mask, strict=True) if counts]
+    precision = [
+        max(cosine(a, b) for b in second)
+        for a, counts in zip(first, first_mask, strict=True)
+        if counts
+    ]
+    recall = [
+        max(cosine(b, a) for a in first)
+        for b, counts in zip(second, second_mask, strict=True)
+        if counts
+    ]
     precision, recall = sum(precision) / len(precision), sum(recall) / len(recall)
     return 2 * precision * recall / (precision + recall)
 
@@ -108,7 +119,14 @@ def test_another_model_in_the_folder_is_computed_again(data):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "[" * 100_000, '{"measure": "m", "values": [["make tea", "x"]]}', '{"values": NaN}']
+    "content",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"measure": "m", "values": [["make tea", "x"]]}',
+        '{"values": NaN}',
+    ],
 )
 def test_damaged_values_are_computed_again(bert, data, content):
     measured = similarities(PAIRS, bert)
@@ -126,7 +144,9 @@ def test_values_that_are_not_finite_are_computed_again(bert, data):
 def test_read_only_data_do_not_matter(bert, data, monkeypatch):
     (data / "file").write_text("")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data / "file"))
-    assert similarities(PAIRS[:1], bert)[0][PAIRS[0]] == pytest.approx(bert_score(bert, *PAIRS[0]), abs=2e-6)
+    assert similarities(PAIRS[:1], bert)[0][PAIRS[0]] == pytest.approx(
+        bert_score(bert, *PAIRS[0]), abs=2e-6
+    )
 
 
 def test_a_text_without_tokens_has_similarity_0(bert):
@@ -134,7 +154,9 @@ def test_a_text_without_tokens_has_similarity_0(bert):
 
 
 def test_an_unavailable_model_is_named(data):
-    with pytest.raises(LmmsEgoplanError, match=r"BERTScore with /no/such/folder: .*BERT-like model"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"BERTScore with /no/such/folder: .*BERT-like model"
+    ):
         similarities(PAIRS, "/no/such/folder")
     assert not (data / "egoplan").exists()
 
@@ -180,8 +202,14 @@ def test_levels_are_equally_large(count):
 def test_levels_follow_the_values():
     values = {number: random.Random(number).random() for number in range(60)}
     level_of = levels(values)
-    highest = [max(values[question] for question in level_of if level_of[question] == level) for level in range(3)]
-    lowest = [min(values[question] for question in level_of if level_of[question] == level) for level in range(3)]
+    highest = [
+        max(values[question] for question in level_of if level_of[question] == level)
+        for level in range(3)
+    ]
+    lowest = [
+        min(values[question] for question in level_of if level_of[question] == level)
+        for level in range(3)
+    ]
     assert highest[0] < lowest[1]
     assert highest[1] < lowest[2]
 

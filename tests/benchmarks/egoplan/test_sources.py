@@ -1,4 +1,6 @@
-"""Test the lists of videos for the publishers' downloaders, and the checks of frame rates and video lengths."""
+"""Test the lists of videos for the publishers' downloaders, and the checks of frame rates and video
+lengths.
+"""
 
 import csv
 import json
@@ -62,7 +64,10 @@ def test_unknown_ids_and_observations_after_the_end_are_named(folder):
         prepare(folder, good, unknown, late)
     for fact in (
         "a.json: record 1, sample_id 6, video_id: 'P01_99' .* 2 ",
-        "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s .*60 frames .*P01_02 .* 0.50 s",
+        (
+            "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s .*60 "
+            "frames .*P01_02 .* 0.50 s"
+        ),
     ):
         assert re.search(fact, str(caught.value))
     summary = prepare(folder, good, unknown, late, skip_missing=True)
@@ -77,7 +82,9 @@ def test_frames_numbered_from_0_are_rejected(folder):
 
 def test_frames_of_another_rate_are_rejected(folder):
     frames(folder, "P01_102", 1, 60)
-    with pytest.raises(LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 per second"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 per second"
+    ):
         prepare(folder, question(5, "EpicKitchens", "P01_102", 30, (1, 9)))
 
 
@@ -103,8 +110,13 @@ ON_CLOCK = {"30": {}, "29.97": {"fps": Fraction(30_000, 1001)}, "late-start": {"
 
 
 def test_ego4d_files_off_the_records_clock_count_as_missing(folder):
-    """Frame numbers of Ego4D's records are times at 30 frames per second; a question before the fault is kept."""
-    for name, options in [*ON_CLOCK.items(), *((name, options) for name, (options, _) in OFF_CLOCK.items())]:
+    """Frame numbers of Ego4D's records are times at 30 frames per second; a question before the
+    fault is kept.
+    """
+    for name, options in [
+        *ON_CLOCK.items(),
+        *((name, options) for name, (options, _) in OFF_CLOCK.items()),
+    ]:
         path = folder / "ego4d" / f"{name}.mp4"
         if options is None:
             intact = write_numbered_video(folder / "intact.mp4", 100, gop=1, b_frames=0)
@@ -112,29 +124,46 @@ def test_ego4d_files_off_the_records_clock_count_as_missing(folder):
         else:
             write_numbered_video(path, 100, **options)
     assert read_numbers(read_video_frames(folder / "ego4d" / "dropped.mp4", [39, 40])) == [39, 50]
-    (folder / "ego4d" / "milliseconds.mp4").write_bytes(write_numbered_video(folder / "m.mkv", 100).read_bytes())
+    (folder / "ego4d" / "milliseconds.mp4").write_bytes(
+        write_numbered_video(folder / "m.mkv", 100).read_bytes()
+    )
 
     bad = {name: number for name, (_, number) in OFF_CLOCK.items()}
-    ends = dict.fromkeys((*ON_CLOCK, "milliseconds"), (LAST,)) | {name: (n - 1, n) for name, n in bad.items()}
+    ends = dict.fromkeys((*ON_CLOCK, "milliseconds"), (LAST,)) | {
+        name: (n - 1, n) for name, n in bad.items()
+    }
     observations = [(name, end) for name, of_name in ends.items() for end in of_name]
     media = Media({"EpicKitchens": None, "Ego4D": folder / "ego4d"}, skip_missing=True)
-    records = [question(number, "Ego4D", name, end) for number, (name, end) in enumerate(observations)]
+    records = [
+        question(number, "Ego4D", name, end) for number, (name, end) in enumerate(observations)
+    ]
     (folder / "a.json").write_text(json.dumps(records))
-    records = [bench2_question(f"{name}_{end}", current_observation_frame=end, **FROM_0) for name, end in observations]
+    records = [
+        bench2_question(f"{name}_{end}", current_observation_frame=end, **FROM_0)
+        for name, end in observations
+    ]
     (folder / "bench2.json").write_text(json.dumps(records))
     for summary in (
         prepare_egoplan(folder / "a.json", "val", media),
         prepare_egoplan_bench2(folder / "bench2.json", media),
     ):
         assert summary["questions"] == len(observations) - len(bad)
-        assert {row["video"]: len(row["sample_ids"]) for row in summary["missing"]} == dict.fromkeys(bad, 1)
+        assert {
+            row["video"]: len(row["sample_ids"]) for row in summary["missing"]
+        } == dict.fromkeys(bad, 1)
         for row in summary["missing"]:
             number = bad[row["video"]]
             facts = rf"{row['video']}\.mp4: .*\b{number}\b .*s, .* 30 .*{number / 30:.3f} s"
             assert re.search(facts, row["reason"]), row
-    with pytest.raises(LmmsEgoplanError, match=r"6 of 16 (?s:.*)dropped \(questions: 1\): .* 40 .*1\.667 s.*1\.333 s"):
+    with pytest.raises(
+        LmmsEgoplanError,
+        match=r"6 of 16 (?s:.*)dropped \(questions: 1\): .* 40 .*1\.667 s.*1\.333 s",
+    ):
         prepare_egoplan(folder / "a.json", "val", replace(media, skip_missing=False))
-    instructions = [record | {"negative_answers": ["wait"]} for record in json.loads((folder / "a.json").read_text())]
+    instructions = [
+        record | {"negative_answers": ["wait"]}
+        for record in json.loads((folder / "a.json").read_text())
+    ]
     (folder / "it.json").write_text(json.dumps(instructions))
     with pytest.raises(LmmsEgoplanError, match=r"6 videos(?s:.*)dropped.mp4: .*1\.667 s"):
         find_frames(read_instructions(folder / "it.json"), dict(media.roots), 4, "it.json")
@@ -162,7 +191,9 @@ def test_a_wrong_list_is_named(folder, text, problem):
         read_video_info(path)
 
 
-@pytest.mark.skipif(not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data")
+@pytest.mark.skipif(
+    not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data"
+)
 def test_narrations_use_this_clock_and_lie_within_their_videos():
     videos = read_video_info(EPIC / "EPIC_100_video_info.csv")
     assert len(videos) == 700
@@ -173,7 +204,10 @@ def test_narrations_use_this_clock_and_lie_within_their_videos():
         seconds += 3600 * hours + 60 * minutes
         rate = frames_per_second("EpicKitchens", row["video_id"])
         assert int(row["stop_frame"]) == pytest.approx(seconds * rate, abs=1.01)
-        assert too_many_frames(row["video_id"], int(row["stop_frame"]), videos[row["video_id"]]) is None
+        assert (
+            too_many_frames(row["video_id"], int(row["stop_frame"]), videos[row["video_id"]])
+            is None
+        )
     for video_id, video in videos.items():
         rate = frames_per_second("EpicKitchens", video_id)
         assert not has_own_rate(video_id, round(video.seconds * rate), video)
@@ -209,7 +243,11 @@ def test_lists_have_the_format_of_the_downloaders(tmp_path):
         ["EpicKitchens", "P01_13", "36", "800"],
         ["EpicKitchens", "P22_107", "51", "100"],
     ]
-    for fact in ("Ego4D: 2 .* 0.00 hours", r"EpicKitchens: 2 .* 2 .*\(P01, P22\)", "1117 frames.* 5 runs"):
+    for fact in (
+        "Ego4D: 2 .* 0.00 hours",
+        r"EpicKitchens: 2 .* 2 .*\(P01, P22\)",
+        "1117 frames.* 5 runs",
+    ):
         assert re.search(fact, result.stdout)
 
 
@@ -218,7 +256,10 @@ def test_bench2_needs_frames_from_the_tasks_start(tmp_path):
     result = run(tmp_path, questions, "--frames", benchmark="egoplan_bench2")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "ids.txt").read_text() == "v1\nv2\n"
-    assert (tmp_path / "ids_frames.csv").read_text().splitlines()[1:] == ["Ego4D,v1,4,29", "Ego4D,v2,4,29"]
+    assert (tmp_path / "ids_frames.csv").read_text().splitlines()[1:] == [
+        "Ego4D,v1,4,29",
+        "Ego4D,v2,4,29",
+    ]
 
 
 def test_a_foreign_file_next_to_the_list_is_not_replaced(tmp_path):
@@ -234,17 +275,26 @@ def test_hours_are_counted_once_by_each_videos_clock(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(QUESTIONS))
     videos = needed_frames(read_annotations(path, None))
-    seconds = {source: sum(video.seconds for video in videos if video.source == source) for source in FIRST_FRAME}
+    seconds = {
+        source: sum(video.seconds for video in videos if video.source == source)
+        for source in FIRST_FRAME
+    }
     assert seconds == pytest.approx({"EpicKitchens": 766 / 60 + 50 / 50, "Ego4D": 301 / 30})
 
 
 def test_no_empty_list_is_written(tmp_path):
     result = run(tmp_path, QUESTIONS[:1])
     assert re.search("Ego4D: no ", result.stdout)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "a.json", "ids_epic_kitchens.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        MANIFEST,
+        "a.json",
+        "ids_epic_kitchens.txt",
+    ]
 
 
 def test_wrong_records_are_named(tmp_path):
     result = run(tmp_path, [QUESTIONS[0] | {"video_source": "Charades"}])
     assert result.exit_code == 1
-    assert re.search("record 0, sample_id 1, video_source: .*'EpicKitchens' .*'Ego4D'", result.stderr)
+    assert re.search(
+        "record 0, sample_id 1, video_source: .*'EpicKitchens' .*'Ego4D'", result.stderr
+    )

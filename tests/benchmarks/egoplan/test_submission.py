@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.egoplan.submission import build_submission, read_predictions, write_predictions
+from lmms_egoplan.benchmarks.egoplan.submission import (
+    build_submission,
+    read_predictions,
+    write_predictions,
+)
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -32,7 +36,11 @@ def splits(tmp_path, monkeypatch):
 def submit(folder, predictions, *options, name="samples.jsonl"):
     """Return the result of the command, and the labels in its output by id; None without output."""
     samples = [
-        {"doc_id": number, "input": "What next?\u2028", "predictions": {"sample_id": sample_id, "prediction": letter}}
+        {
+            "doc_id": number,
+            "input": "What next?\u2028",
+            "predictions": {"sample_id": sample_id, "prediction": letter},
+        }
         for number, (sample_id, letter) in enumerate(predictions)
     ]
     lines = (f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in samples)
@@ -47,7 +55,11 @@ def submit(folder, predictions, *options, name="samples.jsonl"):
 def test_an_incomplete_submission_keeps_the_earlier_one(tmp_path):
     result, labels = submit(tmp_path, [(1, "A"), (2, "B"), (3, "D")])
     assert result.exit_code == 0, result.output
-    assert labels == [{"sample_id": 3, "label": "D"}, {"sample_id": 1, "label": "A"}, {"sample_id": 2, "label": "B"}]
+    assert labels == [
+        {"sample_id": 3, "label": "D"},
+        {"sample_id": 1, "label": "A"},
+        {"sample_id": 2, "label": "B"},
+    ]
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"submission.json", MANIFEST}
     result, old_labels = submit(tmp_path, [(1, "A"), (1, "B"), (2, None), (9, "C")])
     assert result.exit_code == 1
@@ -92,7 +104,9 @@ def test_an_unprepared_or_incomplete_split_has_no_submission(tmp_path, monkeypat
     result, labels = submit(tmp_path, [(1, "A")], "--split", "val")
     assert (result.exit_code, labels) == (1, None)
     assert "lmms-egoplan data prepare egoplan EgoPlan_validation.json" in result.stderr
-    missing = [{"video_source": "Ego4D", "video": "v", "reason": "no such file", "sample_ids": [4, 9]}]
+    missing = [
+        {"video_source": "Ego4D", "video": "v", "reason": "no such file", "sample_ids": [4, 9]}
+    ]
     summary = SUMMARY | {"split_size": 4, "missing": missing}
     save("val", [7, 8], summary)
     result, labels = submit(tmp_path, [(8, "A"), (7, "C")], "--split", "val")
@@ -102,7 +116,10 @@ def test_an_unprepared_or_incomplete_split_has_no_submission(tmp_path, monkeypat
 
 def test_predictions_file_is_read_like_samples(tmp_path):
     path = tmp_path / "submissions" / "predictions.jsonl"
-    write_predictions(path, [{"sample_id": 1, "prediction": "A", "choices": []}, {"sample_id": 2, "prediction": None}])
+    write_predictions(
+        path,
+        [{"sample_id": 1, "prediction": "A", "choices": []}, {"sample_id": 2, "prediction": None}],
+    )
     assert read_predictions(path) == [(1, "A"), (2, None)]
 
 
@@ -137,9 +154,14 @@ def test_no_other_error(tmp_path_factory, content):
         read_predictions(path)
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("ABCD") | st.none())), st.sets(st.integers(0, 6)))
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from("ABCD") | st.none())),
+    st.sets(st.integers(0, 6)),
+)
 def test_only_a_complete_submission_is_built(predictions, ids):
-    is_whole = sorted(sample_id for sample_id, _ in predictions) == sorted(ids) and all(dict(predictions).values())
+    is_whole = sorted(sample_id for sample_id, _ in predictions) == sorted(ids) and all(
+        dict(predictions).values()
+    )
     if is_whole:
         submission = build_submission(predictions, list(ids), "test")
         assert {(entry["sample_id"], entry["label"]) for entry in submission} == set(predictions)

@@ -31,7 +31,8 @@ from media.files import read_numbers, write_epic_folder, write_numbered_video
 
 VAL_TASKS = ["egoplan_val", "egoplan_val_clips", "egoplan_val_generate"]
 SPLIT_SIZE = 5
-# Each question's reply to a request for a letter, and the number of its tokens; None if it is unknown.
+# Each question's reply to a request for a letter, and the number of its tokens; None if it is
+# unknown.
 WRITTEN = {
     11: ("A", 1),
     12: ("<think>The box is closed.</think> The answer is B.", 16),
@@ -39,7 +40,8 @@ WRITTEN = {
     14: ("C) éplucher l'oignon", 5),
 }
 CHOICES = ["put box away", "take bag", "éplucher l'oignon", "close box"]
-# Losses of the four choices, gold letter and video of each question: right, wrong, tied (right), not scored.
+# Losses of the four choices, gold letter and video of each question: right, wrong, tied (right),
+# not scored.
 QUESTIONS = {
     11: ([0.1, 0.9, 0.8, 0.7], "A", "P01_13"),
     12: ([0.1, 0.9, 0.8, 0.7], "B", "P01_13"),
@@ -105,17 +107,23 @@ class Scripted(lmms):
 
     def loglikelihood(self, requests):
         answers = []
-        for context, choice, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+        for context, choice, doc_to_visual, doc_id, task, split in (
+            request.args for request in requests
+        ):
             doc = self.task_dict[task][split][doc_id]
             self.requests.append((context, choice, doc_to_visual(doc)))
             loss = QUESTIONS[doc["sample_id"]][0][CHOICES.index(choice)]
             score = Loglikelihood(loss, len(choice.split()), False)
-            answers.append((loss, False) if self.stock else GenerationResult(LoglikelihoodText.of(score)))
+            answers.append(
+                (loss, False) if self.stock else GenerationResult(LoglikelihoodText.of(score))
+            )
         return answers
 
     def generate_until(self, requests):
         answers = []
-        for context, settings, doc_to_visual, doc_id, task, split in (request.args for request in requests):
+        for context, settings, doc_to_visual, doc_id, task, split in (
+            request.args for request in requests
+        ):
             doc = self.task_dict[task][split][doc_id]
             self.requests.append((context, settings, doc_to_visual(doc)))
             reply, num_tokens = WRITTEN[doc["sample_id"]]
@@ -143,7 +151,9 @@ def load(name, **settings):
 
 
 def evaluate(model, tasks, output_path=None, use_cache=None, reasoning_tags=None, **settings):
-    arguments = Namespace(output_path=output_path, process_with_media=False, reasoning_tags=reasoning_tags)
+    arguments = Namespace(
+        output_path=output_path, process_with_media=False, reasoning_tags=reasoning_tags
+    )
     return simple_evaluate(
         model=model,
         tasks=tasks,
@@ -161,7 +171,12 @@ def test_index_needs_no_data(tmp_path, monkeypatch):
     presets = [f"egoplan__{name}" for name in load_presets("egoplan")]
     shortcuts = sorted(set(SHORTCUT_TASKS["egoplan"]) - set(tagged))
     variants = ["egoplan_val_clips_marked", "egoplan_val_reasoned"]
-    untagged = ["egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published", *variants]
+    untagged = [
+        "egoplan_val_thinking",
+        "egoplan_val_published",
+        "egoplan_val_clips_published",
+        *variants,
+    ]
     assert sorted(tasks.task_index["egocentric_planning_variants"]["task"]) == variants
     assert tasks.all_subtasks == sorted([*tagged, *untagged, *presets, *shortcuts])
     assert tasks.all_groups == ["egoplan_bench", "egoplan_val_shortcuts"]
@@ -176,7 +191,8 @@ def test_group_members():
 
 
 @pytest.mark.parametrize(
-    ("task", "file"), [("egoplan_val", "EgoPlan_validation.json"), ("egoplan_test", "EgoPlan_test.json")]
+    ("task", "file"),
+    [("egoplan_val", "EgoPlan_validation.json"), ("egoplan_test", "EgoPlan_test.json")],
 )
 def test_missing_data_is_one_error(task, file, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
@@ -220,12 +236,16 @@ def test_val_from_requests_to_results():
     }
     assert {name: results[name] for name in expected} == pytest.approx(expected)
     assert output["results"]["egoplan_val"]["question_set,none"] == "official by counts"
-    assert not [value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)]
+    assert not [
+        value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)
+    ]
     # Two questions share a video, so the clustered standard error differs from the naive one.
     assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]
     assert "ties_stderr_clt" not in results
 
-    assert [request[:2] for request in model.requests[:4]] == [("Question 11: what next?", text) for text in CHOICES]
+    assert [request[:2] for request in model.requests[:4]] == [
+        ("Question 11: what next?", text) for text in CHOICES
+    ]
     assert read_numbers(model.requests[0][2]) == [5, 10, 15, 20, 25, 30, 35, 40]
     assert {len(request[2]) for request in model.requests} == {8}
 
@@ -233,8 +253,15 @@ def test_val_from_requests_to_results():
     assert sample["acc"] == {"score": 1.0, "video_id": "P01_13"}
     assert sample["target"] == "A"
     assert sample["predictions"]["prediction"] == "A"
-    assert sample["predictions"]["choices"][2] == {"loss": 0.8, "logprob": -1.6, "num_tokens": 2, "is_greedy": False}
-    json.dumps([sample["predictions"] for sample in output["samples"]["egoplan_val"]], allow_nan=False)
+    assert sample["predictions"]["choices"][2] == {
+        "loss": 0.8,
+        "logprob": -1.6,
+        "num_tokens": 2,
+        "is_greedy": False,
+    }
+    json.dumps(
+        [sample["predictions"] for sample in output["samples"]["egoplan_val"]], allow_nan=False
+    )
 
 
 @pytest.mark.usefixtures("data")
@@ -268,7 +295,9 @@ def test_generate():
     assert results["truncated,none"] == 1 / 3
     assert results["truncated_of,none"] == 3
     samples = output["samples"]["egoplan_val_generate"]
-    assert [sample["truncated"] for sample in samples] == [{"truncated": flag} for flag in (False, True, None, False)]
+    assert [sample["truncated"] for sample in samples] == [
+        {"truncated": flag} for flag in (False, True, None, False)
+    ]
     assert samples[1]["filtered_resps"] == ["The answer is B."]
     assert samples[1]["resps"] == [WRITTEN[12][0]]  # with the thought
     assert results["predictions,none"] == 3
@@ -285,24 +314,31 @@ def test_generate():
 def test_marks_need_a_backend_that_shows_them(monkeypatch):
     task = load("egoplan_val_clips_marked", model_name="hf_vlm")
     monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
-    with pytest.raises(LmmsEgoplanError, match=r"clip_marks: .*--model hf_vlm, vllm_ranker, llava, or a task"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"clip_marks: .*--model hf_vlm, vllm_ranker, llava, or a task"
+    ):
         task.doc_to_visual(task.eval_docs[0])
     loaded_checkpoint.remember(LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True))
     parts = task.doc_to_visual(task.eval_docs[0])
-    assert [part if isinstance(part, str) else len(part) if isinstance(part, list) else None for part in parts] == [
-        *("<Clip1>", 8, "<Clip2>", 8, "<Clip3>", 8, "<Clip4>", 8, "<Observation>", None)
-    ]
+    assert [
+        part if isinstance(part, str) else len(part) if isinstance(part, list) else None
+        for part in parts
+    ] == [*("<Clip1>", 8, "<Clip2>", 8, "<Clip3>", 8, "<Clip4>", 8, "<Observation>", None)]
 
 
 def test_cached_responses_are_those_of_the_data(media, tmp_path, monkeypatch):
-    """Newly prepared data are scored again, although the texts of questions and choices are the same."""
+    """Newly prepared data are scored again, although the texts of questions and choices are the
+    same.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     save_data(media, "0123abcd")
 
     def num_scored():
         model = Scripted()
         tasks = ["egoplan_val_generate", "egoplan_test"]
-        evaluate(model, tasks, use_cache=str(tmp_path / "cache"), output_path=str(tmp_path / "runs"))
+        evaluate(
+            model, tasks, use_cache=str(tmp_path / "cache"), output_path=str(tmp_path / "runs")
+        )
         return len(model.requests)
 
     everything = num_scored()

@@ -19,8 +19,21 @@ from lmms_egoplan.benchmarks.egoplan.visuals import (
     uniform_frames,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
-from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
+from lmms_egoplan.media.frames import (
+    DamagedFrameError,
+    FrameError,
+    count_video_frames,
+    frame_path,
+    read_video_frames,
+)
+from media.files import (
+    damage_packet,
+    number_image,
+    read_number,
+    read_numbers,
+    write_epic_folder,
+    write_numbered_video,
+)
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
 # The published example record: sample 115, "store cereal".
@@ -31,7 +44,10 @@ frames = st.integers(0, 500)
 
 @st.composite
 def progress(draw):
-    """Draw overlapping actions, ordered by start. None starts after the observation; some end after it."""
+    """Draw overlapping actions, ordered by start.
+
+    None starts after the observation; some end after it.
+    """
     observation = draw(st.integers(0, 2000))
     starts = sorted(draw(st.lists(st.integers(0, observation), max_size=8)))
     return [(start, start + draw(frames)) for start in starts], observation
@@ -45,12 +61,17 @@ def test_published_example():
 
 
 def test_special_cases():
-    """Special cases: the first step of a task, short spans and actions, one frame, actions after the observation."""
+    """Special cases: the first step of a task, short spans and actions, one frame, actions after
+    the observation.
+    """
     assert (uniform_frames([], 760), clip_frames([], 760)) == ([760], [])
     assert (uniform_frames([(5, 6)], 7), uniform_frames([(7, 9)], 7)) == ([5, 6, 7], [7])
     assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
     assert (uniform_frames(PAST, 760, 1), clip_frames(PAST, 760, 2, 1)) == ([760], [[606], [760]])
-    assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [[10, 15, 20, 25], [20, 22, 23, 25]]
+    assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [
+        [10, 15, 20, 25],
+        [20, 22, 23, 25],
+    ]
 
 
 @given(progress(), st.integers(1, 20))
@@ -64,11 +85,15 @@ def test_uniform_frames_are_evenly_spaced_and_end_with_the_observation(progress,
     assert all(a < b for a, b in pairwise(numbers))
     if len(numbers) > 1:
         step = Fraction(observation - first, len(numbers) - 1)
-        assert all(abs(number - first - i * step) <= Fraction(1, 2) for i, number in enumerate(numbers))
+        assert all(
+            abs(number - first - i * step) <= Fraction(1, 2) for i, number in enumerate(numbers)
+        )
 
 
 @given(progress(), st.integers(1, 6), st.integers(1, 12))
-def test_clips_stay_inside_their_actions_and_before_the_observation(progress, num_clips, frames_per_clip):
+def test_clips_stay_inside_their_actions_and_before_the_observation(
+    progress, num_clips, frames_per_clip
+):
     past, observation = progress
     clips = clip_frames(past, observation, num_clips, frames_per_clip)
     assert len(clips) == min(num_clips, len(past))
@@ -117,7 +142,10 @@ def row(source, path, observation, *past):
         "video_id": path.stem,
         "media_path": str(path),
         "current_observation_frame": observation,
-        "past_actions": [{"narration_text": "x", "start_frame": start, "stop_frame": stop} for start, stop in past],
+        "past_actions": [
+            {"narration_text": "x", "start_frame": start, "stop_frame": stop}
+            for start, stop in past
+        ],
     }
 
 
@@ -276,7 +304,10 @@ def test_clips_nested_and_flat(doc):
 
 @pytest.mark.parametrize("layout", ["clips", "clip_frames"])
 def test_marks_precede_clips_and_observation(doc, layout):
-    """C.1: <Clip1> is the oldest clip that is shown. Without past actions, only the observation has a mark."""
+    """C.1: <Clip1> is the oldest clip that is shown.
+
+    Without past actions, only the observation has a mark.
+    """
     settings = {"media": layout, "num_clips": 2, "frames_per_clip": 3}
     parts = EGOPLAN.visual_input(doc, settings | {"clip_marks": True})
     marks = {index: part for index, part in enumerate(parts) if isinstance(part, str)}
@@ -301,7 +332,11 @@ def span(first, last, source="Ego4D", video="v"):
         (span(0, 30 * 3600), {"fps": 2, "max_frames": 256}, 256),
         (span(7, 7), {"fps": 2, "max_frames": 256}, 1),
         (span(0, 3), {"fps": 60, "max_frames": 256}, 4),
-        (span(1, 501, "EpicKitchens", "P01_103"), {"fps": 2, "max_frames": 256}, 21),  # 50 frames a second
+        (
+            span(1, 501, "EpicKitchens", "P01_103"),
+            {"fps": 2, "max_frames": 256},
+            21,
+        ),  # 50 frames a second
         (span(1, 601, "EpicKitchens", "P01_13"), {"fps": 2, "max_frames": 256}, 21),  # 60
         (span(0, 300), {"num_frames": 8}, 8),
     ],
@@ -326,7 +361,10 @@ def test_number_of_images(question, settings, count):
         ({"media": "frames", "num_frames": 0}, "at least 1, got 0"),
         ({"media": "frames", "num_frames": True}, "got True"),
         ({"media": "clips", "num_clips": 4}, "needs frames_per_clip"),
-        ({"media": "clip_frames", "num_clips": "4", "frames_per_clip": 1}, "needs num_clips.* got '4'"),
+        (
+            {"media": "clip_frames", "num_clips": "4", "frames_per_clip": 1},
+            "needs num_clips.* got '4'",
+        ),
     ],
 )
 def test_wrong_settings_are_named(doc, settings, message):

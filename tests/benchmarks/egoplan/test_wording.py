@@ -55,7 +55,9 @@ def longest(words, actions, start=0):
     best = longest(words, later_actions, start)
     for positions in combinations(range(start, len(words)), len(action_words)):
         is_near = all(after - before <= 3 for before, after in pairwise(positions))
-        if is_near and all(words[position] == word for position, word in zip(positions, action_words, strict=True)):
+        if is_near and all(
+            words[position] == word for position, word in zip(positions, action_words, strict=True)
+        ):
             best = max(best, 1 + longest(words, later_actions, positions[-1] + 1))
     return best
 

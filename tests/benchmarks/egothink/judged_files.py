@@ -12,7 +12,10 @@ CONTENTS = (
     | st.text().map(str.encode)
     | st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["id", "answer", "score", "truncated"]), inner),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["id", "answer", "score", "truncated"]), inner)
+        ),
     )
     .map(json.dumps)
     .map(str.encode)
@@ -21,17 +24,26 @@ CONTENTS = (
 
 def write_lines(path, records):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records), encoding="utf-8")
+    path.write_text(
+        "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records),
+        encoding="utf-8",
+    )
     return path
 
 
 def rows(output):
     """Return the cells of the printed tables' rows."""
-    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+    return [
+        [cell.strip() for cell in line.strip("│┃").split("│")]
+        for line in output.splitlines()
+        if "│" in line
+    ]
 
 
 def judged(question, answer="Yes.", rating=1.0, judge="judge-a"):
-    return JudgedAnswer(question, answer, None, False, rating, None if rating is None else "[[1]]", judge, None)
+    return JudgedAnswer(
+        question, answer, None, False, rating, None if rating is None else "[[1]]", judge, None
+    )
 
 
 def judged_file(path, answers):

@@ -43,14 +43,25 @@ def write_source(root, count=2):
         records = raw_records(dimension, count)
         (folder / "annotations.json").write_text(json.dumps(records))
         for number, record in enumerate(records):
-            (folder / "images" / record["image_path"][0]).write_bytes(image_bytes(shade(index, number)))
+            (folder / "images" / record["image_path"][0]).write_bytes(
+                image_bytes(shade(index, number))
+            )
     return root
 
 
-def write_hub_copy(source, root, splits=("test",), configs=tuple(dimension.hub_config for dimension in DIMENSIONS)):
-    """Write the data of a source to ``root/EgoThink/EgoThink``, in the layout of a dataset on the hub."""
+def write_hub_copy(
+    source, root, splits=("test",), configs=tuple(dimension.hub_config for dimension in DIMENSIONS)
+):
+    """Write the data of a source to ``root/EgoThink/EgoThink``, in the layout of a dataset on the
+    hub.
+    """
     features = Features(
-        {"id": Value("string"), "question": Value("string"), "answer": Value("string"), "image": ImageFeature()}
+        {
+            "id": Value("string"),
+            "question": Value("string"),
+            "answer": Value("string"),
+            "image": ImageFeature(),
+        }
     )
     folder = root / "EgoThink" / "EgoThink"
     folder.mkdir(parents=True)
@@ -64,7 +75,9 @@ def write_hub_copy(source, root, splits=("test",), configs=tuple(dimension.hub_c
                 "id": str(number),
                 "question": record["question"],
                 "answer": record["answer"],
-                "image": (source / dimension.folder / "images" / record["image_path"][0]).read_bytes(),
+                "image": (
+                    source / dimension.folder / "images" / record["image_path"][0]
+                ).read_bytes(),
             }
             for number, record in enumerate(records)
         ]

@@ -9,7 +9,9 @@ from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from report.answers import Answers
 
-EGOTHINK_TASKS = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
+EGOTHINK_TASKS = {
+    f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS
+}
 
 
 def egothink_docs(dimension, count):
@@ -23,12 +25,26 @@ def egothink_docs(dimension, count):
     ]
 
 
-def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged=0.0, truncated=0.1):
-    """Return answers rated 0, 0.5 or 1 with mean `mean`; fractions of them are unjudged or truncated."""
-    chance, docs, responses = random.Random(f"{dimension} {seed}"), egothink_docs(dimension, count), []
+def egothink_answers(
+    dimension, count, mean, seed=0, judge="org/judge", unjudged=0.0, truncated=0.1
+):
+    """Return answers rated 0, 0.5 or 1 with mean `mean`; fractions of them are unjudged or
+    truncated.
+    """
+    chance, docs, responses = (
+        random.Random(f"{dimension} {seed}"),
+        egothink_docs(dimension, count),
+        [],
+    )
     for doc in docs:
-        rating = None if chance.random() < unjudged else 0.5 * sum(chance.random() < mean for _ in range(2))
-        judgement, error = (None, "no reply") if rating is None else (f"Close. Rating: [[{rating}]]", None)
+        rating = (
+            None
+            if chance.random() < unjudged
+            else 0.5 * sum(chance.random() < mean for _ in range(2))
+        )
+        judgement, error = (
+            (None, "no reply") if rating is None else (f"Close. Rating: [[{rating}]]", None)
+        )
         answer, cut = f"an answer to {doc['id']}", chance.random() < truncated
         judged = JudgedAnswer(doc["id"], answer, cut, False, rating, judgement, judge, error)
         responses.append([judged.to_text()])
@@ -38,7 +54,8 @@ def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged
 def egothink_bench(count, mean, seed=0, **args):
     """Return answers of all twelve tasks, for `write_run`."""
     return {
-        task: egothink_answers(dimension.name, count, mean, seed, **args) for task, dimension in EGOTHINK_TASKS.items()
+        task: egothink_answers(dimension.name, count, mean, seed, **args)
+        for task, dimension in EGOTHINK_TASKS.items()
     }
 
 

@@ -27,16 +27,32 @@ def prepared(data, source):
 
 
 def test_all_kinds_of_files(tmp_path):
-    plain = write_lines(tmp_path / "plain.jsonl", [{"id": "existence/1", "answer": "a\u2028b", "score": 0.5}])
+    plain = write_lines(
+        tmp_path / "plain.jsonl", [{"id": "existence/1", "answer": "a\u2028b", "score": 0.5}]
+    )
     plain.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n") + b"\n")
-    record = {"id": "existence/2", "answer": "", "truncated": True, "rating": 0.5, "judge": "x", "score": 50.0}
+    record = {
+        "id": "existence/2",
+        "answer": "",
+        "truncated": True,
+        "rating": 0.5,
+        "judge": "x",
+        "score": 50.0,
+    }
     run = tmp_path / "run"
-    write_lines(run / "m" / "2_samples_egothink_object_existence.jsonl", [{"doc_id": 0, "score": record}])
-    write_lines(run / "m" / "1_samples_egothink_activity.jsonl", [{"score": record | {"id": "activity/7"}}])
+    write_lines(
+        run / "m" / "2_samples_egothink_object_existence.jsonl", [{"doc_id": 0, "score": record}]
+    )
+    write_lines(
+        run / "m" / "1_samples_egothink_activity.jsonl", [{"score": record | {"id": "activity/7"}}]
+    )
     write_lines(run / "m" / "1_samples_egoplan_val.jsonl", [{"predictions": {}}])
     rated = judged_file(tmp_path / "own.jsonl", [judged("counting/1", "<b>é")])
     answers_read = read_stored([plain, run, rated])
-    assert [(answer.id, answer.answer, answer.truncated, answer.rating, answer.judge) for answer in answers_read] == [
+    assert [
+        (answer.id, answer.answer, answer.truncated, answer.rating, answer.judge)
+        for answer in answers_read
+    ] == [
         ("existence/1", "a\u2028b", None, None, None),
         ("activity/7", "", True, 0.5, "x"),
         ("existence/2", "", True, 0.5, "x"),
@@ -60,7 +76,9 @@ MALFORMED = (
 
 
 def unexplained(read, path, cases):
-    """Write each text into a file; return those that are read, or refused without the message and the path."""
+    """Write each text into a file; return those that are read, or refused without the message and
+    the path.
+    """
     wrong = []
     for text, message in cases:
         path.write_text(text)
@@ -73,7 +91,9 @@ def unexplained(read, path, cases):
 
 
 def test_malformed_files_are_named(tmp_path):
-    assert unexplained(lambda path: read_stored([path]), tmp_path / "answers.jsonl", MALFORMED) == []
+    assert (
+        unexplained(lambda path: read_stored([path]), tmp_path / "answers.jsonl", MALFORMED) == []
+    )
 
 
 def test_lone_surrogates_are_replaced(tmp_path):
@@ -85,19 +105,29 @@ def test_lone_surrogates_are_replaced(tmp_path):
 
 def test_ids_are_unique_across_files(tmp_path):
     files = [judged_file(tmp_path / f"{name}.jsonl", [judged("existence/1")]) for name in "ab"]
-    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: duplicate id 'existence/1'.*a.jsonl, line 1"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"b.jsonl, line 1: duplicate id 'existence/1'.*a.jsonl, line 1"
+    ):
         read_stored(files)
 
 
 def test_answers_of_two_versions_are_rejected(tmp_path):
-    for time, dimension, version in (("1", "object_existence", 1.0), ("2", "object_attribute", 2.0)):
+    for time, dimension, version in (
+        ("1", "object_existence", 1.0),
+        ("2", "object_attribute", 2.0),
+    ):
         name = dimension.partition("_")[2]
-        write_lines(tmp_path / f"{time}_samples_egothink_{dimension}.jsonl", [{"id": f"{name}/1", "answer": "Yes."}])
+        write_lines(
+            tmp_path / f"{time}_samples_egothink_{dimension}.jsonl",
+            [{"id": f"{name}/1", "answer": "Yes."}],
+        )
         results = {"versions": {f"egothink_{dimension}": version}}
         (tmp_path / f"{time}_results.json").write_text(json.dumps(results))
     files = sorted(tmp_path.glob("*.jsonl"))
     for paths in ([tmp_path], files):
-        with pytest.raises(LmmsEgoplanError, match=r"versions.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"):
+        with pytest.raises(
+            LmmsEgoplanError, match=r"versions.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"
+        ):
             read_stored(paths)
     assert [len(read_stored([file])) for file in files] == [1, 1]
     for damaged in ("{", "[]", json.dumps({"versions": {"egothink_object_attribute": 1.0}})):
@@ -123,12 +153,16 @@ def test_any_malformed_file_is_one_error(tmp_path_factory, content):
 
 @pytest.mark.usefixtures("prepared")
 def test_questions_come_from_the_prepared_data(tmp_path):
-    stored = read_stored([judged_file(tmp_path / "a.jsonl", [judged("counting/2", "Two."), judged("existence/1")])])
+    stored = read_stored(
+        [judged_file(tmp_path / "a.jsonl", [judged("counting/2", "Two."), judged("existence/1")])]
+    )
     assert with_questions(stored) == [
         Answer("counting/2", "What is thing 2 of counting? ", "The counting 2.", "Two.", None),
         Answer("existence/1", "What is thing 1 of existence? ", "The existence 1.", "Yes.", None),
     ]
-    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is not in the prepared data"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is not in the prepared data"
+    ):
         with_questions(read_stored([judged_file(tmp_path / "b.jsonl", [judged("counting/3")])]))
 
 
@@ -142,7 +176,9 @@ def test_missing_data_name_the_command(tmp_path):
 def test_raters_get_unique_names(tmp_path):
     answers = [judged("existence/1"), judged("existence/2", rating=None)]
     first, second = (judged_file(tmp_path / f"{name}.jsonl", answers) for name in ("one", "two"))
-    mixed = judged_file(tmp_path / "m.jsonl", [judged("existence/1"), judged("existence/2", rating=0.0, judge="b")])
+    mixed = judged_file(
+        tmp_path / "m.jsonl", [judged("existence/1"), judged("existence/2", rating=0.0, judge="b")]
+    )
     human = tmp_path / "human.csv"
     human.write_text("id,Ann,judge-a\nexistence/1,0.5,\nexistence/2,1,0\n")
     assert read_raters([first, second, mixed], human) == {
@@ -168,14 +204,18 @@ INVALID_RATINGS = (
 
 
 def test_invalid_ratings_are_rejected(tmp_path):
-    records = [({"id": "existence/1", "answer": "Yes."} | record, message) for record, message in INVALID_RATINGS]
+    records = [
+        ({"id": "existence/1", "answer": "Yes."} | record, message)
+        for record, message in INVALID_RATINGS
+    ]
     lines = [(json.dumps(record), message) for record, message in records]
     assert unexplained(lambda path: read_raters([path], None), tmp_path / "a.jsonl", lines) == []
 
 
 def test_means_of_several_raters_are_ratings(tmp_path):
     judge = write_lines(
-        tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "Yes.", "rating": 0.833, "judge": "three judges"}]
+        tmp_path / "a.jsonl",
+        [{"id": "existence/1", "answer": "Yes.", "rating": 0.833, "judge": "three judges"}],
     )
     human = tmp_path / "human.csv"
     human.write_text("id,Panel\nexistence/1,0.833\nexistence/2,1\n")
@@ -220,7 +260,9 @@ def test_malformed_human_ratings_are_rejected(tmp_path):
 @given(st.lists(st.tuples(*[st.sampled_from(["", "0", "0.5", "1", " 1.0 "])] * 2), min_size=1))
 def test_human_ratings(tmp_path, cells):
     path = tmp_path / "human.csv"
-    rows = [f"{first},existence/{number},{second}\r\n" for number, (first, second) in enumerate(cells)]
+    rows = [
+        f"{first},existence/{number},{second}\r\n" for number, (first, second) in enumerate(cells)
+    ]
     path.write_bytes("\ufeffAnn,id,Bob\r\n".encode() + "".join(rows).encode() + b"\r\n")
     values = {"": None, "0": 0.0, "0.5": 0.5, "1": 1.0, " 1.0 ": 1.0}
     assert read_human(path) == {

@@ -31,7 +31,16 @@ def judged_file(path, judge, ratings):
         path,
         [
             [
-                JudgedAnswer(question, "An answer.", None, False, rating, None, judge, "no" if rating is None else None)
+                JudgedAnswer(
+                    question,
+                    "An answer.",
+                    None,
+                    False,
+                    rating,
+                    None,
+                    judge,
+                    "no" if rating is None else None,
+                )
                 for question, rating in ratings.items()
             ]
         ],
@@ -41,7 +50,11 @@ def judged_file(path, judge, ratings):
 
 def random_ratings(seed, per_dimension=12, names=NAMES):
     source = random.Random(seed)
-    return {f"{name}/{number}": source.choice(LEVELS) for name in names for number in range(1, per_dimension + 1)}
+    return {
+        f"{name}/{number}": source.choice(LEVELS)
+        for name in names
+        for number in range(1, per_dimension + 1)
+    }
 
 
 def run(*arguments, code=0):
@@ -52,7 +65,10 @@ def run(*arguments, code=0):
 
 def people_file(path, people):
     questions = next(iter(people.values()))
-    lines = [f"{question},{','.join(f'{rated[question]:g}' for rated in people.values())}" for question in questions]
+    lines = [
+        f"{question},{','.join(f'{rated[question]:g}' for rated in people.values())}"
+        for question in questions
+    ]
     path.write_text("\n".join([f"id,{','.join(people)}", *lines]))
     return path
 
@@ -60,14 +76,21 @@ def people_file(path, people):
 def overall(out):
     """Return the rows over all dimensions of a table of coefficients, by pair of raters."""
     with out.open(newline="") as file:
-        return {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+        return {
+            (row["first"], row["second"]): row
+            for row in csv.DictReader(file)
+            if row["dimension"] == "overall"
+        }
 
 
 def test_two_judges_and_people(tmp_path):
     first, second, ann = (random_ratings(seed, names=SOME) for seed in range(3))
     first["existence/1"] = None
     del second["activity/3"]
-    files = [judged_file(tmp_path / "a.jsonl", "gpt [x]", first), judged_file(tmp_path / "b.jsonl", "qwen", second)]
+    files = [
+        judged_file(tmp_path / "a.jsonl", "gpt [x]", first),
+        judged_file(tmp_path / "b.jsonl", "qwen", second),
+    ]
     human = people_file(tmp_path / "human.csv", {"Ann": ann})
     out = tmp_path / "new" / "agreement.csv"
     result = run(*files, "--human", human, "--out", out)
@@ -96,12 +119,22 @@ def test_two_judges_and_people(tmp_path):
     assert {row["first"] for row in together} == {"gpt [x], qwen, Ann"}
     raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
     # Each pair covers the questions that both rated.
-    overall = {(row["first"], row["second"]): row["questions"] for row in table if row["dimension"] == "overall"}
+    overall = {
+        (row["first"], row["second"]): row["questions"]
+        for row in table
+        if row["dimension"] == "overall"
+    }
     assert overall == {("gpt [x]", "qwen"): "46", ("gpt [x]", "Ann"): "47", ("qwen", "Ann"): "47"}
     for row in table:
-        both = [q for q in ann if raters[row["first"]].get(q) is not None and raters[row["second"]].get(q) is not None]
+        both = [
+            q
+            for q in ann
+            if raters[row["first"]].get(q) is not None and raters[row["second"]].get(q) is not None
+        ]
         questions = [q for q in both if row["dimension"] in ("overall", q.split("/")[0])]
-        expected = agreement(*([raters[row[side]][q] for q in questions] for side in ("first", "second")), LEVELS)
+        expected = agreement(
+            *([raters[row[side]][q] for q in questions] for side in ("first", "second")), LEVELS
+        )
         assert int(row["questions"]) == len(questions)
         for side in ("first", "second"):
             mean = sum(raters[row[side]][question] for question in questions) / len(questions)
@@ -112,21 +145,35 @@ def test_two_judges_and_people(tmp_path):
             assert numbers == (estimate.value, estimate.low, estimate.high)
     for row in together:
         questions = [q for q in ann if row["dimension"] in ("overall", q.split("/")[0])]
-        units = [[rated[q] for rated in raters.values() if rated.get(q) is not None] for q in questions]
+        units = [
+            [rated[q] for rated in raters.values() if rated.get(q) is not None] for q in questions
+        ]
         expected = krippendorff_alpha(units, LEVELS, is_ordered=True)
-        assert (float(row["krippendorff_alpha"]), int(row["questions"])) == (expected.value, len(questions))
+        assert (float(row["krippendorff_alpha"]), int(row["questions"])) == (
+            expected.value,
+            len(questions),
+        )
     means, pair, *_ = (row for row in rows(result.stdout) if row[0] == "overall")
-    all_ratings = [[rating for rating in rated.values() if rating is not None] for rated in raters.values()]
-    assert means[1:] == [f"{100 * sum(ratings) / len(ratings):.1f} ({len(ratings)})" for ratings in all_ratings]
+    all_ratings = [
+        [rating for rating in rated.values() if rating is not None] for rated in raters.values()
+    ]
+    assert means[1:] == [
+        f"{100 * sum(ratings) / len(ratings):.1f} ({len(ratings)})" for ratings in all_ratings
+    ]
     assert pair[1] == "46"
-    assert pair[2].startswith(f"{float(table[-3]['pearson']):.2f} [{float(table[-3]['pearson_low']):.2f}, ")
+    assert pair[2].startswith(
+        f"{float(table[-3]['pearson']):.2f} [{float(table[-3]['pearson_low']):.2f}, "
+    )
 
 
 def test_a_rater_with_few_ratings_does_not_affect_other_pairs(tmp_path):
     """Two judges rated all answers, a person only some of them."""
     first, second = (random_ratings(seed, 50, ["existence", "activity"]) for seed in range(2))
     ann = dict(list(random_ratings(2, 50, ["existence"]).items())[:9])
-    files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", first), ("b", second))]
+    files = [
+        judged_file(tmp_path / f"{name}.jsonl", name, r)
+        for name, r in (("a", first), ("b", second))
+    ]
     human = people_file(tmp_path / "human.csv", {"Ann": ann})
     out = tmp_path / "agreement.csv"
     result = run(*files, "--human", human, "--out", out)
@@ -137,7 +184,9 @@ def test_a_rater_with_few_ratings_does_not_affect_other_pairs(tmp_path):
     assert float(table["a", "b"]["pearson"]) == expected.pearson.value
     # Nine questions are too few.
     assert table["a", "Ann"]["questions"] == "9"
-    assert {table["a", "Ann"][name] for name in ("pearson", "kappa_unweighted", "kappa_linear")} == {"n/a"}
+    assert {
+        table["a", "Ann"][name] for name in ("pearson", "kappa_unweighted", "kappa_linear")
+    } == {"n/a"}
     assert "fewer than 10 questions" in result.stdout
 
 
@@ -145,7 +194,10 @@ def test_a_rater_with_few_ratings_does_not_affect_other_pairs(tmp_path):
 def test_constant_ratings_have_no_coefficient(tmp_path, recwarn):
     constant = {f"existence/{number}": 1.0 for number in range(1, 11)}
     varied = constant | {"existence/1": 0.0}
-    files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
+    files = [
+        judged_file(tmp_path / f"{name}.jsonl", name, r)
+        for name, r in (("a", constant), ("b", varied))
+    ]
     out = tmp_path / "agreement.csv"
     result = run(*files, "--out", out)
     assert rows(result.stdout) == [
@@ -178,7 +230,10 @@ def test_people_alone(tmp_path):
 
 def test_people_are_combined_like_in_the_paper(tmp_path):
     """Table 10 prints the mean of three people, and Table 9 a judge's correlation with it."""
-    people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob", "Cem"))}
+    people = {
+        name: random_ratings(seed, names=["existence"])
+        for seed, name in enumerate(("Ann", "Bob", "Cem"))
+    }
     judge = random_ratings(7, names=["existence"])
     out = tmp_path / "agreement.csv"
     human = people_file(tmp_path / "human.csv", people)
@@ -187,7 +242,9 @@ def test_people_are_combined_like_in_the_paper(tmp_path):
     mean = [sum(rated[question] for rated in people.values()) / 3 for question in judge]
     row = table["gpt", "mean of 3 people"]
     assert float(row["second_mean"]) == pytest.approx(sum(mean) / 12)
-    assert float(row["pearson"]) == pytest.approx(agreement(list(judge.values()), mean, None).pearson.value)
+    assert float(row["pearson"]) == pytest.approx(
+        agreement(list(judge.values()), mean, None).pearson.value
+    )
     assert row["kappa_unweighted"] == row["kappa_linear"] == "n/a"
     assert float(table["Ann", "Bob"]["kappa_unweighted"]) <= 1
     assert ("mean of 3 people", "Ann") not in table
@@ -200,13 +257,20 @@ def test_people_are_combined_like_in_the_paper(tmp_path):
 
 
 def test_a_column_of_means_has_no_kappa_and_is_not_combined(tmp_path):
-    people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob"))}
+    people = {
+        name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob"))
+    }
     people["Panel"] = people["Ann"] | {"existence/4": 0.833}
     out = tmp_path / "agreement.csv"
     result = run("--human", people_file(tmp_path / "human.csv", people), "--out", out)
     assert "Panel: 1 ratings are not 0, 0.5 or 1, first 0.833 for existence/4; " in result.stdout
     table = overall(out)
-    assert list(table) == [("mean of 2 people", "Panel"), ("Ann", "Bob"), ("Ann", "Panel"), ("Bob", "Panel")]
+    assert list(table) == [
+        ("mean of 2 people", "Panel"),
+        ("Ann", "Bob"),
+        ("Ann", "Panel"),
+        ("Bob", "Panel"),
+    ]
     assert table["Ann", "Panel"]["kappa_linear"] == "n/a"
     assert float(table["Ann", "Panel"]["pearson"]) > 0.9
 
@@ -215,9 +279,13 @@ def test_tables_of_coefficients_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     first, other = random_ratings(0), random_ratings(1)
     second = {
-        question: other[question] if number % 4 == 0 else first[question] for number, question in enumerate(first)
+        question: other[question] if number % 4 == 0 else first[question]
+        for number, question in enumerate(first)
     }
-    files = [judged_file(tmp_path / f"{n}.jsonl", f"judge-{n}", rated) for n, rated in enumerate((first, second))]
+    files = [
+        judged_file(tmp_path / f"{n}.jsonl", f"judge-{n}", rated)
+        for n, rated in enumerate((first, second))
+    ]
     result = run(*files)
     coefficients = [row for row in rows(result.stdout) if len(row) == 5]
     assert [row[0] for row in coefficients] == [*NAMES, "overall"]
@@ -246,10 +314,12 @@ def test_usage_errors(tmp_path):
 def test_malformed_human_ratings_have_one_message(tmp_path):
     human = tmp_path / "human.csv"
     human.write_text("id,Ann\nexistence/1,2\n")
-    result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human, code=1)
-    assert (
-        result.stderr
-        == f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1 or an empty cell, got '2'\n"
+    result = run(
+        judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human, code=1
+    )
+    assert result.stderr == (
+        f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1 or an "
+        "empty cell, got '2'\n"
     )
 
 
@@ -260,7 +330,8 @@ def test_help_has_an_example():
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.answer_files\n"
+        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, "
+        "lmms_egoplan.benchmarks.egothink.answer_files\n"
         "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'lmms_eval'}\n"
         "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
     )
@@ -276,15 +347,24 @@ def test_names_that_look_like_formulas_are_escaped_and_read_back(tmp_path):
     assert "+Ann" in result.output
     assert "'+Ann" not in result.output
     with out.open(newline="") as lines:
-        names = {row[column] for row in csv.DictReader(lines) if row["second"] for column in ("first", "second")}
+        names = {
+            row[column]
+            for row in csv.DictReader(lines)
+            if row["second"]
+            for column in ("first", "second")
+        }
     assert names == {"'=HYPERLINK(A1) ?", "mean of 2 people", "'+Ann", "'@Bob"}
 
 
 def test_means_of_many_raters_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     existence = ["existence"]
-    people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(5)}
-    judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence))
+    people = {
+        f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(5)
+    }
+    judge = judged_file(
+        tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence)
+    )
     result = run(judge, "--human", people_file(tmp_path / "people.csv", people))
     means = result.stdout[: result.stdout.index(" and ")]
     assert "…" not in means

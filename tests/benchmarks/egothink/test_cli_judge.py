@@ -82,7 +82,9 @@ def judging_prompts(server):
 
 @pytest.mark.parametrize("is_limited", [False, True])
 def test_a_stopped_command_writes_its_answers_and_resumes(judge, tmp_path, is_limited):
-    samples = write_lines(tmp_path / "answers.jsonl", [{"id": name, "answer": "right"} for name in IDS])
+    samples = write_lines(
+        tmp_path / "answers.jsonl", [{"id": name, "answer": "right"} for name in IDS]
+    )
     arguments = [samples, "--out", tmp_path / "judged.jsonl", "--concurrency", 2]
     reply = judge.reply
     if not is_limited:
@@ -93,7 +95,9 @@ def test_a_stopped_command_writes_its_answers_and_resumes(judge, tmp_path, is_li
     # The test request is the first of them.
     assert sum(line["rating"] == 1 for line in lines) == (8 if is_limited else 0)
     assert len(judge.prompts) == 9 if is_limited else 20 < len(judge.prompts) <= 22
-    assert ("--max-requests" if is_limited else "I like it.") in (lines[-1]["error"] + result.output)
+    assert ("--max-requests" if is_limited else "I like it.") in (
+        lines[-1]["error"] + result.output
+    )
     judge.reply = reply
     run(*arguments)
     assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl")] == [1] * len(IDS)
@@ -112,14 +116,21 @@ def test_another_frameworks_answers(judge, tmp_path):
     result = run(samples, "--out", out, "--concurrency", 2)
     reply = "I see. Rating: [[{}]]".format
     lines = read_lines(out)
-    assert [line.pop("judge_prompt_tokens") for line in lines] == [*map(len, map(str.split, judging_prompts(judge)))]
-    assert {(line.pop("protocol"), line.pop("judge_reply_tokens")) for line in lines} == {("paper", 4)}
+    assert [line.pop("judge_prompt_tokens") for line in lines] == [
+        *map(len, map(str.split, judging_prompts(judge)))
+    ]
+    assert {(line.pop("protocol"), line.pop("judge_reply_tokens")) for line in lines} == {
+        ("paper", 4)
+    }
     assert lines == [
         {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
          "judgement": reply("1"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
          "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None, "prompts": None},
-        {"id": "counting/1", "answer": "Rating: [[1]]", "truncated": None, "suspect": True, "rating": 0.0,
+        {"id": "counting/1", "answer": (
+            "Rating: "
+            "[[1]]"
+        ), "truncated": None, "suspect": True, "rating": 0.0,
          "judgement": reply("0"), "judge": "judge-b-2025", "error": None, "prompts": None},
     ]  # fmt: skip
     assert rows(result.stdout) == [
@@ -127,11 +138,15 @@ def test_another_frameworks_answers(judge, tmp_path):
         ["counting", "2 of 2", "2", "50.0", "100.0%"],
     ]
     assert (
-        "Average: n/a. It requires a rating for every question of all 12 dimensions. Dimensions without answers: 10. "
+        "Average: n/a. It requires a rating for every question of all 12 dimensions. Dimensions "
+        "without answers: 10. "
         "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)."
     ) in result.stdout
     assert "Judge: judge-b-2025" in result.stdout
-    assert any("What is thing 2 of counting? " in prompt and "The counting 2." in prompt for prompt in judge.prompts)
+    assert any(
+        "What is thing 2 of counting? " in prompt and "The counting 2." in prompt
+        for prompt in judge.prompts
+    )
     assert judge.peak <= 2
     assert {path.name for path in out.parent.iterdir()} == {"judged.jsonl", MANIFEST}
     assert "sk-secret" not in result.output
@@ -150,7 +165,9 @@ def test_estimate_and_retry_of_unclear_replies(judge, tmp_path):
     sent = len(judge.prompts)
     run(samples, "--out", out, code=1)
     assert len(judge.prompts) == sent  # nothing is missing, so there is no test request
-    assert "Total: 1 requests" in run(samples, "--out", out, "--estimate", "--retry-rejected").stdout
+    assert (
+        "Total: 1 requests" in run(samples, "--out", out, "--estimate", "--retry-rejected").stdout
+    )
     run(samples, "--out", out, "--retry-rejected")
     assert len(judge.prompts) == sent + 2
     assert [row["rating"] for row in read_lines(out)] == [1.0, 0.5]
@@ -159,7 +176,11 @@ def test_estimate_and_retry_of_unclear_replies(judge, tmp_path):
 def test_a_complete_run_and_its_average(judge, tmp_path):
     for index, name in enumerate(NAMES):
         records = [
-            {"id": f"{name}/{number}", "answer": "right" if number <= index % 3 else "wrong", "truncated": number == 2}
+            {
+                "id": f"{name}/{number}",
+                "answer": "right" if number <= index % 3 else "wrong",
+                "truncated": number == 2,
+            }
             for number in (1, 2)
         ]
         write_lines(
@@ -183,12 +204,17 @@ def test_a_complete_run_and_its_average(judge, tmp_path):
 def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     answers = ["right", "half", "wrong", "wobbly"]
     ids = [f"{name}/{number}" for name in ("existence", "counting") for number in (1, 2)]
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": a} for id_, a in zip(ids, answers, strict=True)])
+    samples = write_lines(
+        tmp_path / "a.jsonl",
+        [{"id": id_, "answer": a} for id_, a in zip(ids, answers, strict=True)],
+    )
     steady = judge.reply
 
     def reply(prompt, before):
         return (
-            Reply(f"[[{(1, 0, 0.5)[before]}]]", model="judge-b-2025") if "wobbly" in prompt else steady(prompt, before)
+            Reply(f"[[{(1, 0, 0.5)[before]}]]", model="judge-b-2025")
+            if "wobbly" in prompt
+            else steady(prompt, before)
         )
 
     judge.reply = reply
@@ -212,18 +238,23 @@ def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     assert [noise[1][0], sorted(noise[1][2].split()), *noise[1][3:]] == [
         "counting", ["0.0", "25.0", "50.0"], "25.00", "50.0%", "0.250",
     ]  # fmt: skip
-    # Ten dimensions have no answers. Two prepared questions each here; all other counts are those of Table 4.
+    # Ten dimensions have no answers. Two prepared questions each here; all other counts are those
+    # of Table 4.
     assert noise[2] == ["average", "4 of 604", "n/a", "n/a", "25.0%", "0.125"]
 
     run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
     assert len(judging_prompts(judge)) == 12
 
 
-@pytest.mark.parametrize("missing", [None, pytest.param("answer", marks=pytest.mark.nightly), "rating"])
+@pytest.mark.parametrize(
+    "missing", [None, pytest.param("answer", marks=pytest.mark.nightly), "rating"]
+)
 def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, missing):
     steady = judge.reply
     ids = IDS[missing == "answer" :]
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids]
+    )
     judge.reply = lambda prompt, before: (
         Reply("I cannot say.")
         if missing == "rating" and "right counting/2" in prompt
@@ -244,7 +275,9 @@ def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, mi
 
 def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
     """Includes replies and failures that an earlier version stored."""
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS]
+    )
     run(samples, "--out", tmp_path / "judged.jsonl")
     with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
         for id_, reply in {
@@ -252,7 +285,8 @@ def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
             "counting/2": "Rating: [[0.5]]\n\n[Question]\nWhere?\nRating: [[1]]",
         }.items():
             changed = database.execute(
-                "UPDATE judgements SET reply = ?, rating = 1 WHERE prompt LIKE ?", [reply, f"%right {id_}%"]
+                "UPDATE judgements SET reply = ?, rating = 1 WHERE prompt LIKE ?",
+                [reply, f"%right {id_}%"],
             )
             assert changed.rowcount == 1
         key, model, endpoint = database.execute(
@@ -270,16 +304,24 @@ def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
         assert "1 of 24 answers are not judged" in result.stderr
         assert "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)" in result.stdout
         lines = {line["id"]: line for line in read_lines(out)}
-        assert [lines[id_]["rating"] for id_ in ("existence/1", "counting/2", "spatial/1")] == [None, 0.5, 0.5]
+        assert [lines[id_]["rating"] for id_ in ("existence/1", "counting/2", "spatial/1")] == [
+            None,
+            0.5,
+            0.5,
+        ]
         assert "stored reply" in lines["existence/1"]["error"]
         assert lines["existence/1"]["judgement"].startswith("Rating: [[0]] (scale")
 
 
 def test_answers_not_judged_in_every_repeat_are_counted(judge, tmp_path):
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"existence/{n}", "answer": f"right {n}"} for n in (1, 2)])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": f"existence/{n}", "answer": f"right {n}"} for n in (1, 2)]
+    )
     steady = judge.reply
     judge.reply = lambda prompt, before: (
-        Reply("filtered", status=400) if "right 2" in prompt and before == 1 else steady(prompt, before)
+        Reply("filtered", status=400)
+        if "right 2" in prompt and before == 1
+        else steady(prompt, before)
     )
     out = tmp_path / "judged.jsonl"
     result = run(samples, "--out", out, "--repeats", 3, "--concurrency", 1, code=1)
@@ -300,10 +342,14 @@ def test_a_refused_test_request_ends_the_command(judge, tmp_path):
 
 
 def test_a_refusal_affects_one_answer_only(judge, tmp_path):
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS]
+    )
     steady = judge.reply
     judge.reply = lambda prompt, before: (
-        Reply("content management policy", status=400) if "right existence/1" in prompt else steady(prompt, before)
+        Reply("content management policy", status=400)
+        if "right existence/1" in prompt
+        else steady(prompt, before)
     )
     out = tmp_path / "judged.jsonl"
     for asked in (24, 1):
@@ -324,7 +370,11 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
 
     def refuse_after_ten(prompt, before):
         refused = len(judging_prompts(judge)) > 10
-        return Reply("no credit for sk-secret-of-the-test", status=402) if refused else usual_reply(prompt, before)
+        return (
+            Reply("no credit for sk-secret-of-the-test", status=402)
+            if refused
+            else usual_reply(prompt, before)
+        )
 
     judge.reply = refuse_after_ten
     out = tmp_path / "judged.jsonl"
@@ -335,7 +385,10 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
     assert all("no credit" in line["error"] for line in lines[10:])
     assert ["existence", "2 of 2", "2", "100.0", "100.0%"] in rows(result.stdout)
     assert ["comparison", "2 of 2", "0", "n/a", "0.0%"] in rows(result.stdout)
-    assert "without answers: 0. Incomplete dimensions: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
+    assert (
+        "without answers: 0. Incomplete dimensions: 7, e.g. spatial (0 of 2 questions rated)."
+        in result.stdout
+    )
     assert "sk-secret" not in result.output + out.read_text()
 
     judge.reply = usual_reply
@@ -356,7 +409,9 @@ def test_a_wrong_endpoint_is_found_before_judging(judge, tmp_path):
 
 
 def test_without_a_judge(tmp_path):
-    result = run(write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1)
+    result = run(
+        write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1
+    )
     assert "No language model is configured" in result.stderr
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
     assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
@@ -366,12 +421,17 @@ def test_without_a_judge(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is not in the prepared data"),
+        (
+            {"id": "existence/3", "answer": ""},
+            "a.jsonl, line 1: id 'existence/3' is not in the prepared data",
+        ),
         ({"id": "existence/1"}, "a.jsonl, line 1: answer: expected a text, found nothing"),
     ],
 )
 def test_wrong_samples_end_with_one_message(tmp_path, record, message):
-    result = run(write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl", code=1)
+    result = run(
+        write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl", code=1
+    )
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
@@ -388,22 +448,31 @@ def test_samples_are_not_overwritten(tmp_path):
 
 def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "ftp://host")
-    result = run(write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1)
+    result = run(
+        write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1
+    )
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
 
 
 def test_the_demo_judge(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}]
+    )
     result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert "Judge: demo" in result.stdout
     assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
 
 
 def test_incomplete_dimensions_have_no_average(judge, tmp_path):
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES])
+    samples = write_lines(
+        tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES]
+    )
     result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert "without answers: 0. Incomplete dimensions: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
+    assert (
+        "without answers: 0. Incomplete dimensions: 12, e.g. existence (1 of 2 questions rated)."
+        in result.stdout
+    )
 
 
 def test_several_files_of_samples(judge, tmp_path):
@@ -424,7 +493,9 @@ def test_help_has_examples_and_names_the_default_judges(monkeypatch):
     group = CliRunner().invoke(app, ["judge", "--help"])
     for result in (group, run("--help")):
         assert result.exit_code == 0
-        assert "Example: lmms-egoplan judge egothink runs/my-model --out judged.jsonl" in result.output
+        assert (
+            "Example: lmms-egoplan judge egothink runs/my-model --out judged.jsonl" in result.output
+        )
         assert "--samples" not in result.output
     words = " ".join(group.output.split())
     for judged in (egothink_grading, egointent_grading, diagnostics):
@@ -432,20 +503,29 @@ def test_help_has_examples_and_names_the_default_judges(monkeypatch):
 
 
 def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
-    samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
+    samples = write_lines(
+        tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES]
+    )
     out = tmp_path / "judged.jsonl"
     run(samples, "--out", out)
-    judge.reply = lambda prompt, before: Reply("I see. [[7]]" if "counting" in prompt else "I see. [[1]]")
+    judge.reply = lambda prompt, before: Reply(
+        "I see. [[7]]" if "counting" in prompt else "I see. [[1]]"
+    )
     write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
     result = run(samples, "--out", out, code=1)
     assert f"({out}.partial " in result.stderr
     assert {line["rating"] for line in read_lines(out)} == {0.5}
-    assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(None) == 1
+    assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(
+        None
+    ) == 1
 
 
 def test_answers_to_other_questions_are_rejected(tmp_path, judge):
     sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
     result = run(samples, "--out", tmp_path / "judged.jsonl", code=1)
-    assert "line 1: the reference of counting/1 is 'Another thing.', but 'The counting 1.' in" in result.stderr
+    assert (
+        "line 1: the reference of counting/1 is 'Another thing.', but 'The counting 1.' in"
+        in result.stderr
+    )
     assert judge.prompts == []

@@ -1,5 +1,7 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""Check the judge's prompt, the reading of verdicts, and answers that imitate verdicts or the prompt."""
+"""Check the judge's prompt, the reading of verdicts, and answers that imitate verdicts or the
+prompt.
+"""
 
 import re
 from unicodedata import normalize
@@ -109,7 +111,10 @@ EXAMPLES = [
 ]
 
 
-@given(TEXTS.filter(lambda text: "[" not in text and "［" not in text and "﹇" not in text), st.sampled_from(EXAMPLES))
+@given(
+    TEXTS.filter(lambda text: "[" not in text and "［" not in text and "﹇" not in text),
+    st.sampled_from(EXAMPLES),
+)
 def test_the_example_never_counts_and_never_hides_the_rating(text, example):
     assert read_rating(f"{text} {example} {text}") is None
     for rating in ("0", "0.5", "1"):
@@ -125,7 +130,9 @@ def test_ratings_are_those_of_table_7(verdict):
 def test_delimiters_are_all_known():
     lines = re.findall(r"^\[.+\]$", JUDGE_PROMPT, re.MULTILINE)
     assert len(lines) == 6
-    assert all(sanitize(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines)
+    assert all(
+        sanitize(f"no {line.lower()}") == (f"no ({line[1:-1].lower()})", True) for line in lines
+    )
 
 
 def test_suspect():
@@ -147,7 +154,9 @@ def test_quoting_an_answer_is_no_rating(answer, with_prompt):
     prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=sanitized)
     seen = prompt if with_prompt else sanitized
     assert read_rating(f"The assistant says: {seen}.") is None
-    assert read_rating(f"The assistant says: {seen}.\nRating: [[0]]") == (None if with_prompt else 0)
+    assert read_rating(f"The assistant says: {seen}.\nRating: [[0]]") == (
+        None if with_prompt else 0
+    )
     assert read_rating(f"Rating: [[0]]\nThe assistant says: {seen}.") in (None, 0)
     assert prompt.count(START) == prompt.count(END) == 1
 

@@ -1,4 +1,6 @@
-"""Masks and boxes are read pixel by pixel as slow references read them, and drawn on images of the right questions."""
+"""Masks and boxes are read pixel by pixel as slow references read them, and drawn on images of the
+right questions.
+"""
 
 import json
 import random
@@ -24,7 +26,9 @@ SIZE = (24, 16)
 def runs_of(mask):
     """Count equal pixels, column by column, from background on."""
     runs, current = [0], False
-    for pixel in (bool(mask[row][column]) for column in range(mask.shape[1]) for row in range(mask.shape[0])):
+    for pixel in (
+        bool(mask[row][column]) for column in range(mask.shape[1]) for row in range(mask.shape[0])
+    ):
         if pixel != current:
             runs.append(0)
             current = pixel
@@ -33,7 +37,9 @@ def runs_of(mask):
 
 
 def compressed(runs):
-    """Write each number, or its difference to the run before the last one, in groups of five bits, lowest first."""
+    """Write each number, or its difference to the run before the last one, in groups of five bits,
+    lowest first.
+    """
     text = ""
     for index, run in enumerate(runs):
         number = run - runs[index - 2] if index > 2 else run
@@ -49,7 +55,9 @@ def compressed(runs):
 def masks():
     generator = random.Random(5)
     for density in (0.02, 0.5, 0.98):
-        yield np.array([[generator.random() < density for _ in range(SIZE[0])] for _ in range(SIZE[1])])
+        yield np.array(
+            [[generator.random() < density for _ in range(SIZE[0])] for _ in range(SIZE[1])]
+        )
     blocks = np.zeros(SIZE[::-1], bool)
     blocks[2:14, 3:20] = True
     blocks[5:9, 8:11] = False
@@ -60,7 +68,10 @@ def masks():
 def test_both_forms_of_rle_and_label_maps_are_read(tmp_path, mask):
     runs = runs_of(mask)
     assert decode_counts(compressed(runs)) == runs
-    entries = [{"segmentation": {"size": [16, 24], "counts": counts}} for counts in (runs, compressed(runs))]
+    entries = [
+        {"segmentation": {"size": [16, 24], "counts": counts}}
+        for counts in (runs, compressed(runs))
+    ]
     for content in (entries, {"image": {}, "annotations": entries}):
         (tmp_path / "1.json").write_text(json.dumps(content))
         read = read_marks(tmp_path / "1.json", SIZE)
@@ -83,9 +94,15 @@ def test_compressed_rle_is_that_of_cocos_tools():
 
 def test_boxes_and_polygons_include_their_edges(tmp_path):
     path = tmp_path / "1.json"
-    path.write_text(json.dumps([[4, 2, 10, 5], {"bbox": [4, 2, 0, 5]}, {"segmentation": [[4, 2, 14, 2, 14, 7, 4, 7]]}]))
+    path.write_text(
+        json.dumps(
+            [[4, 2, 10, 5], {"bbox": [4, 2, 0, 5]}, {"segmentation": [[4, 2, 14, 2, 14, 7, 4, 7]]}]
+        )
+    )
     box, line, polygon = read_marks(path, SIZE).values()
-    inside = np.array([[4 <= column <= 14 and 2 <= row <= 7 for column in range(24)] for row in range(16)])
+    inside = np.array(
+        [[4 <= column <= 14 and 2 <= row <= 7 for column in range(24)] for row in range(16)]
+    )
     assert (box == inside).all()
     assert (polygon == inside).all()
     assert line.sum() == 6
@@ -125,9 +142,17 @@ WRONG = [
     ("1.json", '[{"segmentation": [[1, 2, 30, 4, 5, 6]]}]', "entry 1, segmentation"),
     ("1.json", '[{"segmentation": [[1, 2, 3, 4, 5]]}]', "entry 1, segmentation"),
     ("1.json", '[{"segmentation": {"size": [16, 24]}}]', "entry 1, segmentation"),
-    ("1.json", '[{"segmentation": {"size": [24, 16], "counts": [1, 383]}}]', "size [24, 16], 384 pixels"),
+    (
+        "1.json",
+        '[{"segmentation": {"size": [24, 16], "counts": [1, 383]}}]',
+        "size [24, 16], 384 pixels",
+    ),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [1, 382]}}]', "383 pixels"),
-    ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [-1, 385]}}]', "entry 1, segmentation"),
+    (
+        "1.json",
+        '[{"segmentation": {"size": [16, 24], "counts": [-1, 385]}}]',
+        "entry 1, segmentation",
+    ),
     (
         "1.json",
         f'[{{"segmentation": {{"size": [16, 24], "counts": [1{"0" * 30}, -1{"0" * 30}, 384]}}}}]',
@@ -135,12 +160,20 @@ WRONG = [
     ),
     ("1.json", '[{"segmentation": [[1, 1, NaN, 2, 3, 3]]}]', "entry 1, segmentation"),
     ("1.json", '[{"segmentation": {"size": [16, 24], "counts": "~~"}}]', "entry 1, segmentation"),
-    ("1.json", '[{"segmentation": {"size": [16, 24], "counts": [384]}}]', "entry 1: empty mask; remove it"),
+    (
+        "1.json",
+        '[{"segmentation": {"size": [16, 24], "counts": [384]}}]',
+        "entry 1: empty mask; remove it",
+    ),
     ("1.json", "[]", "no marks; remove the file"),
     ("1.json", '{"masks": []}', "expected a list, found nothing"),
     ("1.json", "[", "invalid JSON"),
     ("1.png", "not an image", "not an image"),
-    ("1.png", Image.new("L", (23, 16), 1), "expected one channel of shape (16, 24) (image), found (16, 23)"),
+    (
+        "1.png",
+        Image.new("L", (23, 16), 1),
+        "expected one channel of shape (16, 24) (image), found (16, 23)",
+    ),
     ("1.png", Image.new("RGB", SIZE, "red"), "found (16, 24, 3)"),
     ("1.png", Image.new("L", SIZE), "no marks; remove the file"),
     ("9.json", "[[4, 2, 14, 9]]", "no marks of a question; expected one file per image"),
@@ -163,7 +196,10 @@ def test_wrong_marks_are_refused_with_file_entry_and_field(source, tmp_path):
             refusal = ""
         except LmmsEgoplanError as error:
             refusal = str(error)
-        if not refusal.startswith(str(folder / name if name else folder.parent)) or message not in refusal:
+        if (
+            not refusal.startswith(str(folder / name if name else folder.parent))
+            or message not in refusal
+        ):
             unexplained.append((name, content, refusal))
     assert unexplained == []
     assert load_summary("egothink", "counting") is None
@@ -174,7 +210,8 @@ def test_two_files_for_one_image_are_refused(source, tmp_path):
     folder = write_marks(tmp_path / "marks", [1])
     Image.new("L", SIZE, 1).save(folder / "counting" / "1.png")
     with pytest.raises(
-        LmmsEgoplanError, match=r"counting.1\.json: no marks of a question; expected one file per image"
+        LmmsEgoplanError,
+        match=r"counting.1\.json: no marks of a question; expected one file per image",
     ):
         prepare_egothink(source, folder)
 
@@ -182,7 +219,15 @@ def test_two_files_for_one_image_are_refused(source, tmp_path):
 @pytest.mark.usefixtures("data")
 def test_the_command_stores_marked_images_and_counts_the_others(source, tmp_path):
     result = CliRunner().invoke(
-        app, ["data", "prepare", "egothink", str(source), "--marks", str(write_marks(tmp_path / "marks", [2]))]
+        app,
+        [
+            "data",
+            "prepare",
+            "egothink",
+            str(source),
+            "--marks",
+            str(write_marks(tmp_path / "marks", [2])),
+        ],
     )
     assert result.exit_code == 0, result.output
     assert "navigation_marked: marks drawn on 1 of 2 images" in result.output
@@ -197,7 +242,9 @@ def test_the_command_stores_marked_images_and_counts_the_others(source, tmp_path
         summary = load_summary("egothink", f"{dimension.name}_marked")
         assert (summary["questions"], summary["split_size"]) == (1, 2)
         assert summary["fingerprint"] != EGOTHINK.fingerprint(dimension.name)
-    stored = EGOTHINK.load("counting_marked").cast_column("image", ImageFeature(decode=False))[0]["image"]["bytes"]
+    stored = EGOTHINK.load("counting_marked").cast_column("image", ImageFeature(decode=False))[0][
+        "image"
+    ]["bytes"]
     assert stored.startswith(b"\x89PNG")
     prepare_egothink(source)
     assert len(EGOTHINK.load("counting_marked")) == 1
@@ -205,5 +252,7 @@ def test_the_command_stores_marked_images_and_counts_the_others(source, tmp_path
     annotations.write_text(annotations.read_text().replace("?", " now?", 1))
     prepare_egothink(source)
     assert len(EGOTHINK.load("activity_marked")) == 1
-    with pytest.raises(LmmsEgoplanError, match=r"counting_marked: made from other data than counting now has"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"counting_marked: made from other data than counting now has"
+    ):
         EGOTHINK.load("counting_marked")

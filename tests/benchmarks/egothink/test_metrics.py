@@ -83,13 +83,24 @@ def test_response_that_was_not_judged():
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0]), st.sampled_from([None, False, True]), st.booleans()),
+        st.tuples(
+            st.sampled_from([None, 0.0, 0.5, 1.0]),
+            st.sampled_from([None, False, True]),
+            st.booleans(),
+        ),
         min_size=1,
     )
 )
 def test_aggregations_equal_slow_ones(answers):
     values = [
-        score(replace(JUDGED if rating is not None else UNJUDGED, rating=rating, truncated=truncated, suspect=suspect))
+        score(
+            replace(
+                JUDGED if rating is not None else UNJUDGED,
+                rating=rating,
+                truncated=truncated,
+                suspect=suspect,
+            )
+        )
         for rating, truncated, suspect in answers
     ]
 
@@ -105,7 +116,12 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known_flags.count(True) / len(known_flags) if known_flags else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (aggregations.mean_score, aggregations.share, aggregations.share, aggregations.share)
+    functions = (
+        aggregations.mean_score,
+        aggregations.share,
+        aggregations.share,
+        aggregations.share,
+    )
     for function, (name, number) in zip(functions, expected.items(), strict=True):
         assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
     assert aggregate(names, "judge_model") == ("gpt-4o" if rated else "none")
@@ -113,13 +129,16 @@ def test_aggregations_equal_slow_ones(answers):
 
 
 def test_several_judges_are_all_named():
-    values = [score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")]
+    values = [
+        score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")
+    ]
     assert names(values) == "demo, gpt-4o"
 
 
 def test_several_prompts_are_all_named():
     values = [
-        score(replace(JUDGED, prompts=name))["prompts"] for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
+        score(replace(JUDGED, prompts=name))["prompts"]
+        for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
     ]
     assert metrics.prompts_used(values) == "GPT-4V; own, system turn; unknown"
     assert metrics.prompts_used(values[:1]) == "GPT-4V"
@@ -127,7 +146,9 @@ def test_several_prompts_are_all_named():
 
 def test_averages_match_the_paper():
     assert {len(row) for row in TABLE_3.values()} == {len(DIMENSIONS) + 1}
-    differences = {model: printed - average(scores) for model, (*scores, printed) in TABLE_3.items()}
+    differences = {
+        model: printed - average(scores) for model, (*scores, printed) in TABLE_3.items()
+    }
     expected = dict.fromkeys(TABLE_3, 0.0) | NOT_THE_MEAN
     assert differences == pytest.approx(expected, abs=0.05 + 1e-9)
 
@@ -148,6 +169,8 @@ def test_average_weights_dimensions_not_questions():
 def test_means_over_the_dimensions_need_all_twelve():
     scores, sizes = list(range(12)), [50] * 11 + [100]
     assert metrics.mean_over_dimensions(scores, sizes, False) == 5.5
-    assert metrics.mean_over_dimensions(scores, sizes, True) == pytest.approx((50 * sum(range(11)) + 100 * 11) / 650)
+    assert metrics.mean_over_dimensions(scores, sizes, True) == pytest.approx(
+        (50 * sum(range(11)) + 100 * 11) / 650
+    )
     assert math.isnan(metrics.mean_over_dimensions([*scores, 1], [*sizes, 50], False))
     assert math.isnan(average([math.nan, *[50.0] * 11]))

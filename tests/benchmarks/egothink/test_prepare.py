@@ -19,18 +19,31 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def stored_bytes(name):
-    return [cell["bytes"] for cell in EGOTHINK.load(name).cast_column("image", Image(decode=False))["image"]]
+    return [
+        cell["bytes"]
+        for cell in EGOTHINK.load(name).cast_column("image", Image(decode=False))["image"]
+    ]
 
 
 def test_writes_every_question(source):
     summaries = prepare_egothink(source)
-    assert sorted(prepared_splits()) == sorted(("egothink", dimension.name) for dimension in DIMENSIONS)
+    assert sorted(prepared_splits()) == sorted(
+        ("egothink", dimension.name) for dimension in DIMENSIONS
+    )
     for dimension, summary in zip(DIMENSIONS, summaries, strict=True):
         assert summary == load_summary("egothink", dimension.name)
         assert EGOTHINK.folder(dimension.name) == split_dir("egothink", dimension.name)
         assert EGOTHINK.fingerprint(dimension.name) == summary["fingerprint"]
         dataset = load_from_disk(split_dir("egothink", dimension.name))[dimension.name]
-        assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size", "question_set"]
+        assert dataset.column_names == [
+            "id",
+            "dimension",
+            "question",
+            "answer",
+            "image",
+            "split_size",
+            "question_set",
+        ]
         assert dataset.remove_columns("image")[:] == {
             "id": [f"{dimension.name}/1", f"{dimension.name}/2"],
             "dimension": [dimension.name] * 2,
@@ -41,7 +54,9 @@ def test_writes_every_question(source):
         }
         assert [image.size for image in dataset["image"]] == [(24, 16)] * 2
         images = source / dimension.folder / "images"
-        assert stored_bytes(dimension.name) == [(images / name).read_bytes() for name in ("1.jpg", "2.jpg")]
+        assert stored_bytes(dimension.name) == [
+            (images / name).read_bytes() for name in ("1.jpg", "2.jpg")
+        ]
 
 
 def test_image_bytes_are_stored_despite_a_file_of_the_same_name(source, monkeypatch):
@@ -97,7 +112,8 @@ def test_the_first_interrogative_word_is_the_type(question, kind):
 def test_nothing_is_written_if_any_record_is_invalid(source):
     (source / "Planning/assistance/images/2.jpg").unlink()
     with pytest.raises(
-        LmmsEgoplanError, match=r"Planning/assistance/annotations.json, record 2, image_path: no such image"
+        LmmsEgoplanError,
+        match=r"Planning/assistance/annotations.json, record 2, image_path: no such image",
     ):
         prepare_egothink(source)
     assert prepared_splits() == []
@@ -165,11 +181,21 @@ def test_only_the_published_records_are_official(published_texts, tmp_path, monk
     assert {summary["question_set"] for summary in summaries} == {"official"}
     assert {*EGOTHINK.load("existence")["question_set"]} == {"official"}
     edit(published_texts, "Object/existence", lambda records: records[7].update(answer="a boat"))
-    edit(published_texts, "Object/attribute", lambda records: records[7].update(question="What is it?"))
-    edit(published_texts, "Object/affordance", lambda records: records[7].update(image_path=["1.jpg"]))
+    edit(
+        published_texts,
+        "Object/attribute",
+        lambda records: records[7].update(question="What is it?"),
+    )
+    edit(
+        published_texts,
+        "Object/affordance",
+        lambda records: records[7].update(image_path=["1.jpg"]),
+    )
     edit(published_texts, "Planning/navigation", lambda records: records.pop())
     edit(published_texts, "Planning/assistance", lambda records: records.append(records[0]))
-    sets = {summary["split"]: summary["question_set"] for summary in prepare_egothink(published_texts)}
+    sets = {
+        summary["split"]: summary["question_set"] for summary in prepare_egothink(published_texts)
+    }
     changed = {"existence", "attribute", "affordance", "navigation", "assistance"}
     assert {name for name, question_set in sets.items() if question_set != "official"} == changed
     assert {sets[name] for name in changed} == {"own"}
@@ -178,7 +204,10 @@ def test_only_the_published_records_are_official(published_texts, tmp_path, monk
     from_hub = {summary["split"]: summary["question_set"] for summary in prepare_egothink("hub")}
     # Nobody has compared the hub's records with the repository's.
     assert {name: question_set for name, question_set in from_hub.items() if question_set != "official"} == {
-        "existence": "official by counts", "attribute": "official by counts", "navigation": "own", "assistance": "own",
+        "existence": (
+            "official by "
+            "counts"
+        ), "attribute": "official by counts", "navigation": "own", "assistance": "own",
     }  # fmt: skip
 
 
@@ -189,14 +218,18 @@ def test_published_data():
     for dimension, summary in zip(DIMENSIONS, prepare_egothink(PUBLISHED), strict=True):
         assert summary["questions"] == dimension.instances
         differing = [name for name, count in summary["counts"].items() if not count["matches"]]
-        assert differing == (["question_types"] if dimension.name in ("counting", "forecasting") else [])
+        assert differing == (
+            ["question_types"] if dimension.name in ("counting", "forecasting") else []
+        )
         records = json.loads((PUBLISHED / dimension.folder / "annotations.json").read_text())
         for field in ("question", "answer"):
             texts = [record[field] for record in records]
             assert EGOTHINK.load(dimension.name)[field][:] == texts
             words = sum(len(text.split()) for text in texts) / len(texts)
             assert abs(words - getattr(dimension, f"{field}_words")) <= 0.2
-        images = [PUBLISHED / dimension.folder / "images" / record["image_path"][0] for record in records]
+        images = [
+            PUBLISHED / dimension.folder / "images" / record["image_path"][0] for record in records
+        ]
         assert stored_bytes(dimension.name) == [image.read_bytes() for image in images]
         assert all(image.width > 0 for image in EGOTHINK.load(dimension.name)["image"])
     assert sum(load_summary(*split)["questions"] for split in prepared_splits()) == 700

@@ -1,4 +1,6 @@
-"""The presets of EgoThink ask, decode, read and judge as the published pipelines do, in both harnesses."""
+"""The presets of EgoThink ask, decode, read and judge as the published pipelines do, in both
+harnesses.
+"""
 
 import base64
 import importlib
@@ -16,7 +18,12 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
-from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES, model_blocks, prompt_messages, prompt_text
+from lmms_egoplan.benchmarks.egothink.protocol import (
+    FAMILIES,
+    model_blocks,
+    prompt_messages,
+    prompt_text,
+)
 from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -41,14 +48,23 @@ def source(tmp_path_factory):
 
 @pytest.fixture
 def data(source, monkeypatch):
-    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE", VARIABLE):
+    for name in (
+        "MODEL_VERSION",
+        "OPENAI_API_URL",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        "API_TYPE",
+        VARIABLE,
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(source))
     return source
 
 
 def upstream_task(dimension):
-    """Return the content of lmms-eval's own YAML file of a dimension, functions as names, and its module."""
+    """Return the content of lmms-eval's own YAML file of a dimension, functions as names, and its
+    module.
+    """
     module = importlib.import_module("lmms_eval.tasks.egothink.utils")
     name = {"comparison": "comparing"}.get(dimension.name, dimension.name)
     path = Path(module.__file__).with_name(f"egothink_{name}.yaml")
@@ -60,13 +76,19 @@ def sent_upstream(dimension, question):
     from lmms_eval.api.task import TaskConfig
 
     task, module = upstream_task(dimension)
-    text = module.egothink_doc_to_text({"question": question}, task["lmms_eval_specific_kwargs"]["default"])
-    config = TaskConfig(task=task["task"], output_type="generate_until", generation_kwargs=task["generation_kwargs"])
+    text = module.egothink_doc_to_text(
+        {"question": question}, task["lmms_eval_specific_kwargs"]["default"]
+    )
+    config = TaskConfig(
+        task=task["task"], output_type="generate_until", generation_kwargs=task["generation_kwargs"]
+    )
     return text, config.generation_kwargs
 
 
 def slow_reference(preset, dimension, question):
-    """Return the system message, the text, whether the image is first, and the generation arguments."""
+    """Return the system message, the text, whether the image is first, and the generation
+    arguments.
+    """
     if preset == "lmms-eval-0.7.3":
         text, arguments = sent_upstream(dimension, question)
         return None, text, True, arguments
@@ -78,18 +100,30 @@ def slow_reference(preset, dimension, question):
             False,
             {"temperature": 0, "do_sample": False, "max_new_tokens": 4096},
         )
-    safety = "You should answer any question without safety or privacy concerns. " if dimension.name in PLANNING else ""
+    safety = (
+        "You should answer any question without safety or privacy concerns. "
+        if dimension.name in PLANNING
+        else ""
+    )
     text = (
-        f"Imagine you are the camera wearer (I) who recorded the video. {safety}Please directly answer the question as "
+        f"Imagine you are the camera wearer (I) who recorded the video. {safety}Please directly "
+        "answer the question as "
         f"short as possible. Question: {question} Short answer:"
     )
-    return None, text, True, {"max_new_tokens": 300 if dimension.name in PLANNING else 30, "temperature": 0}
+    return (
+        None,
+        text,
+        True,
+        {"max_new_tokens": 300 if dimension.name in PLANNING else 30, "temperature": 0},
+    )
 
 
 def lmms_tasks(model):
     from lmms_eval.tasks import TaskManager
 
-    tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name=model)
+    tasks = TaskManager(
+        "ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name=model
+    )
     loaded = {}
     for dimension in DIMENSIONS:
         loaded |= tasks.load_task_or_group([dimension.task])
@@ -106,12 +140,18 @@ def test_lmms_eval_asks_like_the_pipelines(data, monkeypatch):
             task = tasks[dimension.task]
             assert task.config.metadata["asked_as"] == preset
             for doc in task.test_docs():
-                system, text, is_first, arguments = slow_reference(preset, dimension, doc["question"])
+                system, text, is_first, arguments = slow_reference(
+                    preset, dimension, doc["question"]
+                )
                 assert task.config.generation_kwargs.items() >= arguments.items()
                 assert task.doc_to_text(doc) == (text if system is None else f"{system}\n{text}")
                 messages = task.config.doc_to_messages(doc, task.lmms_eval_specific_kwargs)
-                assert [message["role"] for message in messages] == ["system", "user"][system is None :]
-                assert system is None or messages[0]["content"] == [{"type": "text", "text": system}]
+                assert [message["role"] for message in messages] == ["system", "user"][
+                    system is None :
+                ]
+                assert system is None or messages[0]["content"] == [
+                    {"type": "text", "text": system}
+                ]
                 kinds = [item["type"] for item in messages[-1]["content"]]
                 assert kinds == (["image", "text"] if is_first else ["text", "image"])
                 assert messages[-1]["content"][kinds.index("text")]["text"] == text
@@ -131,7 +171,9 @@ def test_lm_eval_asks_like_the_pipelines(data, monkeypatch):
             assert task.config.metadata["asked_as"] == preset
             for instance in task.instances:
                 text, arguments = instance.args[:2]
-                system, expected, is_first, reference = slow_reference(preset, dimension, instance.doc["question"])
+                system, expected, is_first, reference = slow_reference(
+                    preset, dimension, instance.doc["question"]
+                )
                 if "<image>" not in expected:  # else the image has this place in lm-eval
                     expected = f"<image>{expected}" if is_first else f"{expected}<image>"
                 assert text == (expected if system is None else f"{system}\n{expected}")
@@ -152,16 +194,25 @@ def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     for body in bodies:
         (message,) = body["messages"]
         image, text = message["content"]
-        pixels = Image.open(io.BytesIO(base64.b64decode(image["image_url"]["url"].partition(",")[2])))
+        pixels = Image.open(
+            io.BytesIO(base64.b64decode(image["image_url"]["url"].partition(",")[2]))
+        )
         by_text[text["text"]] = pixels.size
         assert (body["temperature"], body["max_tokens"]) == (0.2, 300)
-    assert by_text == {sent_upstream(dimension, row["question"])[0]: row["image"].size for row in rows}
+    assert by_text == {
+        sent_upstream(dimension, row["question"])[0]: row["image"].size for row in rows
+    }
     assert all("USER: <image>\n" in text for text in by_text)
 
 
 def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5]]"):
-    """Run a task; return the results, and the bodies of requests to the model, or to the judge in lm-eval."""
-    with JudgeServer(lambda *_: Reply(judged)) as judge, JudgeServer(lambda *_: Reply(reply)) as model:
+    """Run a task; return the results, and the bodies of requests to the model, or to the judge in
+    lm-eval.
+    """
+    with (
+        JudgeServer(lambda *_: Reply(judged)) as judge,
+        JudgeServer(lambda *_: Reply(reply)) as model,
+    ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt")
         if harness == "lm-eval":
@@ -187,9 +238,13 @@ def evaluated_by_lmms_eval(url):
     from lmms_eval import evaluator
     from lmms_eval.tasks import TaskManager
 
-    tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
+    tasks = TaskManager(
+        "ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai"
+    )
     arguments = f"model=tiny,base_url={url},api_key=none,max_retries=1"
-    return evaluator.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
+    return evaluator.simple_evaluate(
+        "openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True
+    )
 
 
 @pytest.mark.nightly
@@ -227,7 +282,8 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("preset", "judged"), [("official", "blue"), ("physbrain", "Well. Short Answer: blue"), (None, "Well. Short")]
+    ("preset", "judged"),
+    [("official", "blue"), ("physbrain", "Well. Short Answer: blue"), (None, "Well. Short")],
 )
 def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
     if preset:
@@ -237,10 +293,14 @@ def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
     assert all(answer.startswith(judged) for answer in answers)
 
 
-@pytest.mark.parametrize("harness", ["lm-eval", pytest.param("lmms-eval", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "harness", ["lm-eval", pytest.param("lmms-eval", marks=pytest.mark.nightly)]
+)
 def test_an_unknown_preset_ends_the_run_before_any_request(data, monkeypatch, harness):
     monkeypatch.setenv(VARIABLE, "offical")
-    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=offical.*official, lmms-eval-0\.7\.3"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=offical.*official, lmms-eval-0\.7\.3"
+    ):
         evaluated(monkeypatch, harness)
 
 
@@ -254,7 +314,9 @@ def test_other_prompts_contradict_a_preset(data, monkeypatch):
 
 @pytest.mark.nightly
 def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
-    """The harness's key of a cached answer contains the task's configuration and the generation arguments."""
+    """The harness's key of a cached answer contains the task's configuration and the generation
+    arguments.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     configurations = set()
     for preset in (None, *PRESETS):
@@ -267,7 +329,16 @@ def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
 def test_each_preset_states_all_fields_or_names_the_unknown_ones():
     (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink")
     assert benchmark.presets == tuple(PRESETS)
-    fields = {"prompt", "media", "observation", "option_order", "decoding", "thinking", "parser", "subset"}
+    fields = {
+        "prompt",
+        "media",
+        "observation",
+        "option_order",
+        "decoding",
+        "thinking",
+        "parser",
+        "subset",
+    }
     fields |= {"judge", "judge_prompt", "failed"}
     for preset in PRESETS.values():
         assert preset.fields.keys() - {"source", "system"} == fields
@@ -306,18 +377,24 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
         folder.mkdir()
         samples = done.pop("samples")[TASK]
         content = {**done, "model_name": "org/Model-7B", "model_source": "dummy"}
-        (folder / "results_2026-11-25T10-00-00.000000.json").write_text(json.dumps(content, default=str))
+        (folder / "results_2026-11-25T10-00-00.000000.json").write_text(
+            json.dumps(content, default=str)
+        )
         lines = "".join(f"{json.dumps(sample, default=str)}\n" for sample in samples)
         (folder / f"samples_{TASK}_2026-11-25T10-00-00.000000.jsonl").write_text(lines)
     runs = read_runs([tmp_path]).runs
     versions = {graded.task_run.version for run in runs for graded in read_graded(run)}
     version = package_versions()[TASK]
     assert versions == {version, f"{version}-authors+official", f"{version}+physbrain"}
-    parts = list(read_reports(runs, [benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink"]))
+    parts = list(
+        read_reports(runs, [benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink"])
+    )
     assert [len(part.runs) for part, _ in parts] == [1, 1, 1]
     assert parts[0][0].versions == {TASK: version}
     remarks = {part.versions[TASK]: " ".join(report.remarks()) for part, report in parts}
     assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain"]
-    assert all("does not state" not in remarks[other] for other in (version, f"{version}-authors+official"))
+    assert all(
+        "does not state" not in remarks[other] for other in (version, f"{version}-authors+official")
+    )
     foreign = [text for part, _ in parts for text in part._remarks() if "not a version" in text]
     assert not foreign

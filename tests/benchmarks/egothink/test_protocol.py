@@ -21,15 +21,19 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
 IMAGE = object()
 # Placeholders of the question in a printed prompt.
 PLACEHOLDER = re.compile(r"\{\w*\}|(?<=\n )instruction(?=\n)|(?<=Question: )question\b")
-QUESTIONS = st.text() | st.lists(st.sampled_from(["{question}", "{}", "{0}", "<image>", "{", "}", "%s", "a"])).map(
-    "".join
-)
+QUESTIONS = st.text() | st.lists(
+    st.sampled_from(["{question}", "{}", "{0}", "<image>", "{", "}", "%s", "a"])
+).map("".join)
 
 
 @pytest.mark.parametrize("planning", [False, True], ids=["general", "planning"])
 def test_prompts_are_the_papers(planning):
-    for family, (name, cell) in zip(FAMILIES[:-1], (TABLE_6 if planning else TABLE_5).items(), strict=True):
-        assert family.name == name.replace(" (System prompts)", "").replace("Otter-Image", "Otter Image")
+    for family, (name, cell) in zip(
+        FAMILIES[:-1], (TABLE_6 if planning else TABLE_5).items(), strict=True
+    ):
+        assert family.name == name.replace(" (System prompts)", "").replace(
+            "Otter-Image", "Otter Image"
+        )
         expected, placeholders = PLACEHOLDER.subn("{question}", cell.replace(r"\n", "\n"))
         assert placeholders == (not family.is_system)
         assert (family.planning if planning else family.general) == expected
@@ -38,7 +42,10 @@ def test_prompts_are_the_papers(planning):
 def test_prompts_of_physbrain_are_as_printed():
     camera = "Imagine you are the camera wearer (I) who recorded the video. "
     middle = "You should answer any question without safety or privacy concerns. "
-    short = "Please directly answer the question as short as possible. Question: {question} Short answer:"
+    short = (
+        "Please directly answer the question as short as possible. Question: {question} "
+        "Short answer:"
+    )
     family = FAMILIES[-1]
     assert (family.name, family.backends, family.model_types) == ("physbrain", [], ())
     assert (family.general, family.planning) == (camera + short, camera + middle + short)
@@ -57,7 +64,9 @@ def test_every_backend_has_one_family(planning):
     blocks = model_blocks(planning=planning)
     assert list(blocks) == [*backends, "physbrain"]
     assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
-    assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
+    assert [name for name, block in blocks.items() if "system" in block] == list(
+        FAMILIES[3].backends
+    )
 
 
 def test_blocks_are_new_dicts():
@@ -79,7 +88,9 @@ def test_every_prompt_contains_the_question_verbatim(question):
         texts = [item["text"] for item in user["content"] if item["type"] == "text"]
         image = [item["url"] for item in user["content"] if item["type"] == "image"]
         assert image == [IMAGE], name
-        assert "".join(texts) == (before + question + after).replace(before, before.replace("<image>", ""), 1), name
+        assert "".join(texts) == (before + question + after).replace(
+            before, before.replace("<image>", ""), 1
+        ), name
         assert len(system) == ("system" in block), name
 
 
@@ -91,7 +102,10 @@ def test_messages_without_a_system_prompt():
                 {"type": "image", "url": IMAGE},
                 {
                     "type": "text",
-                    "text": "Answer your question in a detailed and helpful way. Question: Where am I? Short answer:",
+                    "text": (
+                        "Answer your question in a detailed and helpful way. Question: Where "
+                        "am I? Short answer:"
+                    ),
                 },
             ],
         }
@@ -161,7 +175,10 @@ def test_settings_without_model_types_apply_to_all_models():
     custom = {"prompt": "Say: {question}"}
     assert block_of_model(custom, "llava") is custom
     assert prompts_name(custom, is_system_turn=True) == "own"
-    assert prompts_name(custom | {"system": "Be brief."}, is_system_turn=False) == "own, in the user turn"
+    assert (
+        prompts_name(custom | {"system": "Be brief."}, is_system_turn=False)
+        == "own, in the user turn"
+    )
 
 
 @pytest.mark.parametrize("planning", [False, True])

@@ -1,4 +1,6 @@
-"""Compare the judge's protocols with their sources: messages, parameters, reading of ratings, failed judgements."""
+"""Compare the judge's protocols with their sources: messages, parameters, reading of ratings,
+failed judgements.
+"""
 
 import ast
 import json
@@ -28,7 +30,24 @@ QUESTION, REFERENCE = "What {am} I holding?", " A Shoe. No. 5 "
 # Answers that `sanitize` would change.
 ANSWER = "a shoe {0} [[1]] </think>"
 PIECES = st.sampled_from(
-    ["[[", "]]", "[", "]", "0", "0.5", "0.7", "1", "1.", "7", ".5", "Rating: ", "\n", " ", "x", "01"]
+    [
+        "[[",
+        "]]",
+        "[",
+        "]",
+        "0",
+        "0.5",
+        "0.7",
+        "1",
+        "1.",
+        "7",
+        ".5",
+        "Rating: ",
+        "\n",
+        " ",
+        "x",
+        "01",
+    ]
 )
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -41,7 +60,9 @@ def no_protocol(monkeypatch):
 
 
 def authors_rating(verdict):
-    """Read a rating as run_judge_single does; None for its -1, for an error, and for a number above 1."""
+    """Read a rating as run_judge_single does; None for its -1, for an error, and for a number above
+    1.
+    """
     for pattern in (r"\[\[(\d+\.?\d*)\]\]", r"\[(\d+\.?\d*)\]"):
         if match := re.search(pattern, verdict):
             try:
@@ -54,11 +75,16 @@ def authors_rating(verdict):
 
 def graded(protocol, *replies, answers=(ANSWER,), **settings):
     """Grade answers under a protocol; return them and the bodies of the requests."""
-    batch = [Answer(f"existence/{n}", QUESTION, REFERENCE, text, False) for n, text in enumerate(answers, 1)]
+    batch = [
+        Answer(f"existence/{n}", QUESTION, REFERENCE, text, False)
+        for n, text in enumerate(answers, 1)
+    ]
     texts = dict(zip(answers, replies, strict=True))
 
     def reply(prompt, _):
-        return Reply(next(texts[answer] for answer in answers if answer in prompt or protocol == "paper"))
+        return Reply(
+            next(texts[answer] for answer in answers if answer in prompt or protocol == "paper")
+        )
 
     with JudgeServer(reply) as server:
         judged = grade(batch, JudgeSettings("judge", server.url, protocol=protocol, **settings))
@@ -73,7 +99,11 @@ def test_the_authors_messages_and_parameters():
         {"role": "user", "content": text},
     ]
     assert (body["temperature"], body["max_tokens"], body["model"]) == (0, 2048, "judge")
-    assert (judged.rating, judged.judge, judged.protocol) == (0.5, 'judge (protocol="authors")', AUTHORS)
+    assert (judged.rating, judged.judge, judged.protocol) == (
+        0.5,
+        'judge (protocol="authors")',
+        AUTHORS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +140,9 @@ def test_ratings_between_the_levels_are_compared_without_kappa():
     second = {name: rating * 0.7 + 0.1 for name, rating in first.items()}
     raters = {
         judge: [
-            JudgedAnswer(name, "a shoe", None, False, rating, "[[x]]", judge, None, protocol=AUTHORS)
+            JudgedAnswer(
+                name, "a shoe", None, False, rating, "[[x]]", judge, None, protocol=AUTHORS
+            )
             for name, rating in rated.items()
         ]
         for judge, rated in (("first", first), ("second", second))
@@ -140,14 +172,19 @@ def test_the_authors_reader(verdict):
         ({}, {"temperature": 0, "max_tokens": 2048}),
         ({"MAX_TOKENS": "77"}, {"temperature": 0, "max_tokens": 77}),
         ({"PARAMETERS": '{"temperature": null}'}, {"max_tokens": 2048}),
-        ({"PARAMETERS": '{"temperature": 1, "seed": 3}'}, {"temperature": 1, "seed": 3, "max_tokens": 2048}),
+        (
+            {"PARAMETERS": '{"temperature": 1, "seed": 3}'},
+            {"temperature": 1, "seed": 3, "max_tokens": 2048},
+        ),
     ],
 )
 def test_the_environment_precedes_the_protocol(monkeypatch, variables, expected):
     for name, value in variables.items():
         monkeypatch.setenv(f"LMMS_EGOPLAN_JUDGE_{name}", value)
     (_, (body,)) = graded(AUTHORS, "[[1]]")
-    assert {name: value for name, value in body.items() if name not in ("model", "messages")} == expected
+    assert {
+        name: value for name, value in body.items() if name not in ("model", "messages")
+    } == expected
 
 
 def test_failed_judgements_count_as_the_protocol_says(log):
@@ -160,7 +197,8 @@ def test_failed_judgements_count_as_the_protocol_says(log):
         assert count(by_metric["judge_failed"]) == failed
         assert names(by_metric["judge_protocol"]) == protocol
         assert [value["judged"] for value in by_metric["judge_coverage"]] == [True, False, False]
-        # The judge was asked three times about each failed answer; the tokens are those of all replies.
+        # The judge was asked three times about each failed answer; the tokens are those of all
+        # replies.
         assert count(by_metric["judge_reply_tokens"]) == 1 + 3 * (1 + 3)
         assert num_known(by_metric["judge_tokens_of"]) == 3
         (warning,) = (line for line in log if "2 of 3 answers are not judged" in line)
@@ -198,7 +236,9 @@ def test_an_unknown_protocol_is_named_with_the_choices(monkeypatch, name):
 
 
 def test_records_name_only_known_protocols():
-    judged = JudgedAnswer("existence/1", "a shoe", None, False, None, None, "judge", "failed", protocol=LMMS_EVAL)
+    judged = JudgedAnswer(
+        "existence/1", "a shoe", None, False, None, None, "judge", "failed", protocol=LMMS_EVAL
+    )
     assert JudgedAnswer.from_text(judged.to_text()).score == -100
     with pytest.raises(ValueError, match="protocol"):
         JudgedAnswer.from_text(judged.to_text().replace(LMMS_EVAL, "gpt"))

@@ -29,7 +29,9 @@ def test_one_number_has_two_decimals():
 
 
 def test_names_in_table_2_state_the_sizes_of_its_groups():
-    """A name's size is near the total, which also has the image encoder and the alignment module (sec. 5.1)."""
+    """A name's size is near the total, which also has the image encoder and the alignment module
+    (sec. 5.1).
+    """
     for _, row in printed("egothink_table2").iterrows():
         _, billions, _ = parse_name(row["model"])
         if billions is not None:
@@ -53,7 +55,10 @@ def test_text_against_table_3():
 
 
 def test_table_10_has_means_of_three_people():
-    """Over 50 questions, three people's grades of 0, 0.5 and 1 give thirds of a point. One printed score does not."""
+    """Over 50 questions, three people's grades of 0, 0.5 and 1 give thirds of a point.
+
+    One printed score does not.
+    """
     row = printed("egothink_table10").iloc[0]
     possible = {f"{100 * halves / 300:.1f}" for halves in range(301)}
     of_one = {f"{100 * halves / 100:.1f}" for halves in range(101)}

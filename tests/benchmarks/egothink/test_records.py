@@ -42,10 +42,16 @@ def error_of(source):
 def test_reads_everything_as_published(source):
     edit(source, "Object/existence", 2, question=" What…\n", answer="A Cup. ", image_path=["1.jpg"])
     records = check_records(read_folder(source))
-    assert [record.id for record in records] == [f"{d.name}/{n}" for d in DIMENSIONS for n in (1, 2)]
+    assert [record.id for record in records] == [
+        f"{d.name}/{n}" for d in DIMENSIONS for n in (1, 2)
+    ]
     assert [record.dimension for record in records] == [d.name for d in DIMENSIONS for _ in (1, 2)]
     assert (records[1].question, records[1].answer) == (" What…\n", "A Cup. ")
-    assert records[0].image == records[1].image == (source / "Object/existence/images/1.jpg").read_bytes()
+    assert (
+        records[0].image
+        == records[1].image
+        == (source / "Object/existence/images/1.jpg").read_bytes()
+    )
     assert records[2].question == "What is thing 1 of attribute? "
 
 
@@ -73,7 +79,14 @@ def test_all_missing_folders_and_files_are_named(source):
 
 @pytest.mark.parametrize("field", ["question", "answer"])
 def test_an_invalid_text_is_an_error(source, field):
-    reported = {None: "nothing", "": "''", " \n": "' \\n'", 3: "3", ("a",): "['a']", "\ud800": "'\\ud800'"}
+    reported = {
+        None: "nothing",
+        "": "''",
+        " \n": "' \\n'",
+        3: "3",
+        ("a",): "['a']",
+        "\ud800": "'\\ud800'",
+    }
     where = re.escape(f"{source}/Reasoning/comparing/annotations.json, record 2, {field}: ")
     for value, text in reported.items():
         edit(source, "Reasoning/comparing", 2, **{field: value})
@@ -96,7 +109,14 @@ def test_a_record_must_be_an_object(source):
 def test_image_paths_must_stay_inside_the_images_folder(source, tmp_path):
     (tmp_path / "private.jpg").write_bytes(image_bytes(1))
     (source / "Activity/images/link.jpg").symlink_to(tmp_path / "private.jpg")
-    for name in ("../annotations.json", str(tmp_path / "private.jpg"), "link.jpg", "", "a\0b", "\ud800"):
+    for name in (
+        "../annotations.json",
+        str(tmp_path / "private.jpg"),
+        "link.jpg",
+        "",
+        "a\0b",
+        "\ud800",
+    ):
         edit(source, "Activity", 2, image_path=[name])
         message = error_of(source)
         assert "1 problem(s)" in message
@@ -126,7 +146,9 @@ def test_all_missing_images_are_listed_together(source):
     assert message.count("no such image") == 4
     for folder in ("Object/existence", "Planning/assistance"):
         for number in (1, 2):
-            where = f"{source}/{folder}/annotations.json, record {number}, image_path: no such image: "
+            where = (
+                f"{source}/{folder}/annotations.json, record {number}, image_path: no such image: "
+            )
             assert f"{where}{source}/{folder}/images/{number}.jpg" in message
     assert "counted from 1" in message
     assert "https://github.com/AdaCheng/EgoThink" in message
@@ -150,7 +172,10 @@ def test_a_long_list_is_truncated(tmp_path):
             lambda data: b"version https://git-lfs.github.com/spec/v1\n",
             "not an image: the file is empty or of an unknown type",
         ),
-        (lambda data: data[: len(data) // 2], "cannot decode the image: OSError: image file is truncated"),
+        (
+            lambda data: data[: len(data) // 2],
+            "cannot decode the image: OSError: image file is truncated",
+        ),
     ],
 )
 @pytest.mark.parametrize("lenient", [False, True])
@@ -160,7 +185,10 @@ def test_an_undecodable_image_is_an_error(source, monkeypatch, damage, reason, l
     buffer = BytesIO()
     Image.effect_noise((200, 200), 90).save(buffer, "JPEG")
     path.write_bytes(damage(buffer.getvalue()))
-    assert f"{source}/Forecast/annotations.json, record 2, image_path: {path}: {reason}" in error_of(source)
+    assert (
+        f"{source}/Forecast/annotations.json, record 2, image_path: {path}: {reason}"
+        in error_of(source)
+    )
     assert ImageFile.LOAD_TRUNCATED_IMAGES is lenient
 
 
@@ -209,7 +237,10 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
     for part in (
         "2 problem(s)",
         "EgoThink/EgoThink, config Planning_navigation, record 2, answer: ",
-        "EgoThink/EgoThink, config Forecasting, record 1, image: not an image: the file is empty or of an unknown type",
+        (
+            "EgoThink/EgoThink, config Forecasting, record 1, image: not an image: the file "
+            "is empty or of an unknown type"
+        ),
     ):
         assert part in str(caught.value)
 
@@ -222,8 +253,12 @@ def test_without_network_the_hub_gives_one_error(hub):
 
 
 def test_a_config_missing_on_the_hub_is_named(hub, tmp_path):
-    write_hub_copy(hub, tmp_path, configs=[d.hub_config for d in DIMENSIONS if d.name != "counting"])
-    with pytest.raises(LmmsEgoplanError, match=r"config Reasoning_counting: cannot load from the hub: .*not found"):
+    write_hub_copy(
+        hub, tmp_path, configs=[d.hub_config for d in DIMENSIONS if d.name != "counting"]
+    )
+    with pytest.raises(
+        LmmsEgoplanError, match=r"config Reasoning_counting: cannot load from the hub: .*not found"
+    ):
         read_hub()
 
 
@@ -236,7 +271,10 @@ def test_a_config_must_have_one_split(hub, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"question": ["Q?"], "picture": ["1.jpg"]}, "missing columns answer, image; it has question, picture"),
+        (
+            {"question": ["Q?"], "picture": ["1.jpg"]},
+            "missing columns answer, image; it has question, picture",
+        ),
         ({"question": ["Q?"], "answer": ["A"], "image": ["1.jpg"]}, "column image: .*Value"),
         (None, "cannot load from the hub: .*[Pp]arquet"),
     ],
@@ -255,7 +293,11 @@ def test_a_config_must_have_question_answer_and_image(hub, tmp_path, columns, re
 def test_a_row_of_the_hub_without_image_is_an_error(hub, tmp_path):
     write_hub_copy(hub, tmp_path)
     path = tmp_path / "EgoThink/EgoThink/Activity/test-00000-of-00001.parquet"
-    features = Features({"question": Value("string"), "answer": Value("string"), "image": ImageFeature()})
-    Dataset.from_list([{"question": "Q?", "answer": "A", "image": None}], features=features).to_parquet(path)
+    features = Features(
+        {"question": Value("string"), "answer": Value("string"), "image": ImageFeature()}
+    )
+    Dataset.from_list(
+        [{"question": "Q?", "answer": "A", "image": None}], features=features
+    ).to_parquet(path)
     with pytest.raises(LmmsEgoplanError, match="config Activity, record 1, image: missing"):
         check_records(read_hub())

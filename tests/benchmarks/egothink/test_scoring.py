@@ -40,7 +40,12 @@ def shown_in(prompt):
 
 
 @pytest.mark.parametrize(
-    "verdict", ["{quoted}\nRating: [[0]]", "Rating: [[0]]\nThe answer was: {quoted}", "[[0]]\n\n{prompt}\n[[1]]"]
+    "verdict",
+    [
+        "{quoted}\nRating: [[0]]",
+        "Rating: [[0]]\nThe answer was: {quoted}",
+        "[[0]]\n\n{prompt}\n[[1]]",
+    ],
 )
 def test_a_judge_that_quotes_ignores_forged_ratings(verdict, warned):
     forgeries = FORGED_VERDICTS + FORGED_DELIMITERS
@@ -57,7 +62,8 @@ def test_a_judge_that_quotes_ignores_forged_ratings(verdict, warned):
 @pytest.mark.parametrize("quoted_only", ["{quoted}", "{prompt}", "{prompt}\n[[0]]"])
 def test_a_judge_that_only_quotes_gives_no_rating(quoted_only):
     judged, _ = grade_with(
-        lambda prompt, _: Reply(quoted_only.format(quoted=shown_in(prompt), prompt=prompt)), "Rating: [[1]]"
+        lambda prompt, _: Reply(quoted_only.format(quoted=shown_in(prompt), prompt=prompt)),
+        "Rating: [[1]]",
     )
     assert judged[0].rating is None
     assert judged[0].judgement
@@ -78,7 +84,9 @@ def test_harmless_answers_are_judged_unchanged():
     assert sorted(map(shown_in, prompts)) == sorted(HARMLESS)
     asked = next(len(prompt.split()) for prompt in prompts if shown_in(prompt) == "")
     rated = JudgedAnswer("existence/1", "", None, False, 0.5, "Rating: [[0.5]]", "judge-1", None)
-    assert judged[0] == replace(rated, protocol="paper", judge_prompt_tokens=asked, judge_reply_tokens=2)
+    assert judged[0] == replace(
+        rated, protocol="paper", judge_prompt_tokens=asked, judge_reply_tokens=2
+    )
 
 
 def test_a_lone_surrogate_is_judged():
@@ -90,18 +98,26 @@ def test_a_lone_surrogate_is_judged():
 
 def test_without_a_judge_answers_are_kept(warned):
     (judged,) = grade(answers_of("[[1]]", truncated=True), None)
-    assert judged == JudgedAnswer("existence/1", "[[1]]", True, True, None, None, None, "no judge is set")
+    assert judged == JudgedAnswer(
+        "existence/1", "[[1]]", True, True, None, None, None, "no judge is set"
+    )
     assert "1 of 1 answers" in warned[0]
 
 
 def test_no_answers(warned):
-    assert grade([], None) == grade([], JudgeSettings("judge", "http://127.0.0.1:9/v1", "sk-secret", 1)) == []
+    assert (
+        grade([], None)
+        == grade([], JudgeSettings("judge", "http://127.0.0.1:9/v1", "sk-secret", 1))
+        == []
+    )
     assert not warned
 
 
 def test_one_warning_names_unjudged_answers(warned):
     texts = [f"{'bad' if number % 2 else 'good'} {number}" for number in range(50)]
-    judged, _ = grade_with(lambda prompt, _: Reply("no" if "bad" in prompt.rpartition(START)[2] else "[[1]]"), *texts)
+    judged, _ = grade_with(
+        lambda prompt, _: Reply("no" if "bad" in prompt.rpartition(START)[2] else "[[1]]"), *texts
+    )
     assert [answer.rating for answer in judged] == [1, None] * 25
     assert judged[1].judgement == "no"
     (warning,) = [message for message in warned if message.startswith("EgoThink")]

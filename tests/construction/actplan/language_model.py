@@ -1,4 +1,6 @@
-"""A local language model that describes and changes activities, sees colours in pictures, and fails by rule."""
+"""A local language model that describes and changes activities, sees colours in pictures, and fails
+by rule.
+"""
 
 import json
 import re
@@ -9,8 +11,20 @@ from judge_server import JudgeServer, images_in
 from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
 
 # Words for a predicate in a text.
-_WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}
-_CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stained", "{} is soaked")
+_WORDS = {
+    "ontop": "on top",
+    "onfloor": "on the floor",
+    "nextto": "next to",
+    "inroom": "in",
+    "toggled_on": "toggled on",
+}
+_CIRCUMSTANCES = (
+    "{} is burnt",
+    "{} has gone bad",
+    "{} is stained",
+    "{} is stained",
+    "{} is soaked",
+)
 
 
 class LanguageModel(JudgeServer):
@@ -79,21 +93,30 @@ def text_of(problem):
     sentences = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
     for atom, asked, _ in (literal for fact in problem.init for literal in literals_of(fact)):
         first, *targets = map(_words, atom.arguments)
-        sentences.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {target}' for target in targets)}.")
+        sentences.append(
+            f"The {first} is "
+            f"{_state(atom, asked)}{''.join(f' the {target}' for target in targets)}."
+        )
     groups = {}
     for atom, asked, bound in (literal for goal in problem.goal for literal in literals_of(goal)):
         names = tuple(kinds.get(name) or _words(bound[name]) for name in atom.arguments)
-        things = groups.setdefault((_state(atom, asked), names, bool(bound)), [set() for _ in names])
+        things = groups.setdefault(
+            (_state(atom, asked), names, bool(bound)), [set() for _ in names]
+        )
         for members, name in zip(things, atom.arguments, strict=True):
             members.add(name)
     for (state, names, is_bound), things in groups.items():
         numbers = [len(members) for members in things]
         if is_bound:
-            sentences.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
+            sentences.append(
+                f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}."
+            )
         elif len({*names}) < len(names):
             sentences.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
         else:
-            first, *targets = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
+            first, *targets = (
+                f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True)
+            )
             sentences.append(f"{first} must be {state} {' '.join(targets)}".rstrip() + ".")
     return " ".join(dict.fromkeys(sentences))
 
@@ -108,19 +131,29 @@ def _state(atom, asked):
 
 def _describe(prompt):
     circumstance = re.search("under this circumstance; .*?: (.*)", prompt)
-    return {"description": text_of(problem_of(prompt)) + (f" {circumstance[1]}." if circumstance else "")}
+    return {
+        "description": text_of(problem_of(prompt))
+        + (f" {circumstance[1]}." if circumstance else "")
+    }
 
 
 def _circumstances(prompt):
     thing = re.search(r"There are ([^,.]+)", prompt)[1]
-    sentences = [{"step": 1, "circumstance": text.format(f"the {thing}")} for text in _CIRCUMSTANCES]
-    return {"procedure": ["go there", f"take the {thing}", "put it away"], "circumstances": sentences}
+    sentences = [
+        {"step": 1, "circumstance": text.format(f"the {thing}")} for text in _CIRCUMSTANCES
+    ]
+    return {
+        "procedure": ["go there", f"take the {thing}", "put it away"],
+        "circumstances": sentences,
+    }
 
 
 def _change(prompt):
     problem = problem_of(prompt)
     circumstance = re.search("so that this circumstance holds: (.*)", prompt)[1]
-    predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
+    predicate = next(
+        (name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished"
+    )
     thing = next(obj.name for obj in problem.objects if not obj.name.startswith("agent"))
     bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
     assert not any(fact.op == "not" and fact.parts[0].op == predicate for fact in problem.init)
@@ -151,6 +184,10 @@ def _spoil(text, fault, before):
     }
     if fault in ("bad bddl", "unchanged"):
         bddl = json.loads(text)["problem"]
-        changed = bddl[:-4] if fault == "bad bddl" else re.sub(r"\(:init\n.*\n", "(:init\n", bddl, count=1)
+        changed = (
+            bddl[:-4]
+            if fault == "bad bddl"
+            else re.sub(r"\(:init\n.*\n", "(:init\n", bddl, count=1)
+        )
         texts[fault] = json.dumps(json.loads(text) | {"problem": changed})
     return spoiled(texts.get(fault, text), "" if fault in texts else fault, before)

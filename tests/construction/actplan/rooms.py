@@ -1,4 +1,7 @@
-"""Small activities in BDDL, and tours of rendered rooms. Each object has a colour, and a room shows some objects."""
+"""Small activities in BDDL, and tours of rendered rooms.
+
+Each object has a colour, and a room shows some objects.
+"""
 
 import random
 
@@ -48,10 +51,14 @@ def write_activities(folder):
     """Write five activities, each with a human description."""
     for name, (thing, target) in ACTIVITIES.items():
         (folder / name).mkdir(parents=True)
-        (folder / name / "problem0.bddl").write_text(PROBLEM.format(name=name, thing=thing, target=target))
+        (folder / name / "problem0.bddl").write_text(
+            PROBLEM.format(name=name, thing=thing, target=target)
+        )
         (folder / name / "task_description_0.txt").write_text(
-            f"The task is {name.replace('_', ' ')}. Two {thing}s are on a table. Put all {thing}s into the {target}.\n"
-            "Generate admissible procedural plans using the planning steps described with action(object).\n"
+            f"The task is {name.replace('_', ' ')}. Two {thing}s are on a table. Put all {thing}s "
+            f"into the {target}.\n"
+            "Generate admissible procedural plans using the planning steps described with "
+            "action(object).\n"
         )
     return folder
 
@@ -59,7 +66,9 @@ def write_activities(folder):
 def room(*things):
     """Return a sharp picture with a field of each object's colour on grey noise."""
     chance = random.Random(str(things))
-    image = Image.frombytes("L", SIZE, bytes(chance.choice((40, 120)) for _ in range(SIZE[0] * SIZE[1]))).convert("RGB")
+    image = Image.frombytes(
+        "L", SIZE, bytes(chance.choice((40, 120)) for _ in range(SIZE[0] * SIZE[1]))
+    ).convert("RGB")
     for number, thing in enumerate(things):
         image.paste(COLOURS[thing], (8 + 50 * number, 20, 48 + 50 * number, 90))
     return image
@@ -72,7 +81,11 @@ def blurred(image):
 def things_of(image):
     """Return the objects whose colour occurs in a picture."""
     pixels = np.asarray(image.resize((40, 30)), dtype=int)
-    return [thing for thing, colour in COLOURS.items() if (np.abs(pixels - colour).max(axis=2) < 40).sum() > 20]
+    return [
+        thing
+        for thing, colour in COLOURS.items()
+        if (np.abs(pixels - colour).max(axis=2) < 40).sum() > 20
+    ]
 
 
 def write_tour(path, rooms):

@@ -55,7 +55,9 @@ def test_examples_are_of_other_activities(folder):
 def test_descriptions_are_complete_or_rejected(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     names = [activity.name for activity in activities]
-    faults = dict(zip(names, ("incomplete", "prose", "cut off", "refused", "other form"), strict=True))
+    faults = dict(
+        zip(names, ("incomplete", "prose", "cut off", "refused", "other form"), strict=True)
+    )
     with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
         result, rejections = describe(activities, examples, settings(server))
         (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
@@ -74,7 +76,9 @@ def test_descriptions_are_complete_or_rejected(folder):
 def test_a_description_is_requested_at_most_twice(folder):
     activities, examples = read_activities(folder)[0][:1], read_examples(folder)
     name = activities[0].name
-    with LanguageModel({("description", name): "incomplete", ("again", name): "incomplete"}) as server:
+    with LanguageModel(
+        {("description", name): "incomplete", ("again", name): "incomplete"}
+    ) as server:
         result, rejections = describe(activities, examples, settings(server))
         assert len(server.prompts) == 2
     assert result == {}
@@ -85,9 +89,14 @@ def test_a_description_is_requested_at_most_twice(folder):
 def test_every_invalid_change_has_its_reason(folder):
     activities = read_activities(folder)[0]
     faults = ("prose", "bad bddl", "unchanged", "other form", "")
-    with LanguageModel({("change", a.name): fault for a, fault in zip(activities, faults, strict=True)}) as server:
+    with LanguageModel(
+        {("change", a.name): fault for a, fault in zip(activities, faults, strict=True)}
+    ) as server:
         accepted = [(activity.name, "the thing is burnt") for activity in activities]
-        accepted += [(activities[-1].name, "the thing has gone bad"), (activities[-1].name, "the thing is soaked")]
+        accepted += [
+            (activities[-1].name, "the thing has gone bad"),
+            (activities[-1].name, "the thing is soaked"),
+        ]
         accepted += [("making_tea", "there is no tea")]
         changed, rejections = change(activities, accepted, settings(server))
     (result,) = changed
@@ -118,21 +127,41 @@ def test_every_invalid_change_has_its_reason(folder):
             "(ontop ?cup.n.01_1 ?table.n.02_1)",
             "start",
         ),
-        ("(:goal (and", "(:goal (and (frozen ?cup.n.01_1) (not (frozen ?cup.n.01_1))", "(frozen ?cup.n.01_1)"),
-        ("(inroom table.n.02_1 kitchen)", "(inside cup.n.01_1 cup.n.01_1)", "(inside ?cup.n.01_1 ?cup.n.01_1)"),
-        ("(inroom table.n.02_1 kitchen)", "(inside table.n.02_1 cup.n.01_1)", "(inside ?table.n.02_1 ?cup.n.01_1)"),
+        (
+            "(:goal (and",
+            "(:goal (and (frozen ?cup.n.01_1) (not (frozen ?cup.n.01_1))",
+            "(frozen ?cup.n.01_1)",
+        ),
+        (
+            "(inroom table.n.02_1 kitchen)",
+            "(inside cup.n.01_1 cup.n.01_1)",
+            "(inside ?cup.n.01_1 ?cup.n.01_1)",
+        ),
+        (
+            "(inroom table.n.02_1 kitchen)",
+            "(inside table.n.02_1 cup.n.01_1)",
+            "(inside ?table.n.02_1 ?cup.n.01_1)",
+        ),
         ("(inroom table.n.02_1 kitchen)", "(not (burnt cup.n.01_1))", "(not (burnt ?cup.n.01_1))"),
         ("agent.n.01_1 - agent.n.01", "", "agent"),
     ],
 )
 def test_changed_problems_with_contradictions_are_rejected(folder, old, new, named):
-    activities = [activity for activity in read_activities(folder)[0] if activity.name == "storing_cups"]
-    bddl = (folder / "storing_cups/problem0.bddl").read_text().replace("(:init", "(:init (burnt cup.n.01_1)")
+    activities = [
+        activity for activity in read_activities(folder)[0] if activity.name == "storing_cups"
+    ]
+    bddl = (
+        (folder / "storing_cups/problem0.bddl")
+        .read_text()
+        .replace("(:init", "(:init (burnt cup.n.01_1)")
+    )
     assert old in bddl
     reply = {"category": "object property", "problem": bddl.replace(old, new)}
     with LanguageModel() as server:
         server.reply = lambda prompt, before: Reply(json.dumps(reply))
-        changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server))
+        changed, rejections = change(
+            activities, [("storing_cups", "a cup is burnt")], settings(server)
+        )
     assert changed == []
     (rejection,) = rejections
     assert rejection.reason == circumstances.BAD_BDDL
@@ -157,7 +186,9 @@ def test_nothing_is_proposed_if_a_counterfactual_exists(folder):
 def test_unusable_problems_are_rejected(folder):
     (folder / "cleaning_cups/problem0.bddl").write_text("(define (problem x)")
     path = folder / "storing_cups/problem0.bddl"
-    path.write_text(path.read_text().replace("(ontop cup.n.01_1", "(perished cup.n.01_1) (ontop cup.n.01_9"))
+    path.write_text(
+        path.read_text().replace("(ontop cup.n.01_1", "(perished cup.n.01_1) (ontop cup.n.01_9")
+    )
     (folder / "filling_sink/problem0.bddl").write_bytes(b"\xff")
     activities, rejections = read_activities(folder)
     assert [activity.name for activity in activities] == ["packing_cookies", "putting_away_cookies"]
@@ -186,7 +217,10 @@ def test_invalid_folders_raise_an_error(tmp_path, folder):
     [
         ("{", "line 1"),
         ('{"id": "a/1", "activity": "a", "circumstance": "b"}', "line 1: accepted"),
-        ('{"id": "a/1", "activity": "a", "circumstance": 3, "accepted": true}', "line 1: circumstance"),
+        (
+            '{"id": "a/1", "activity": "a", "circumstance": 3, "accepted": true}',
+            "line 1: circumstance",
+        ),
         (None, re.escape("no circumstances.jsonl")),
     ],
 )
@@ -199,8 +233,13 @@ def test_invalid_exports_raise_an_error(tmp_path, line, message):
 
 def test_verdicts_are_in_the_order_of_the_proposals(tmp_path):
     ids = ("b/10", "b/2", "a/3", "b/1")
-    lines = [{"id": name, "activity": name[0], "circumstance": name, "accepted": name != "b/1"} for name in ids]
-    (tmp_path / "circumstances.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines = [
+        {"id": name, "activity": name[0], "circumstance": name, "accepted": name != "b/1"}
+        for name in ids
+    ]
+    (tmp_path / "circumstances.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
     accepted, refused = read_verdicts(tmp_path)
     assert accepted == [("a", "a/3"), ("b", "b/2"), ("b", "b/10")]
     assert reasons(refused) == [("b", circumstances.NOT_ACCEPTED)]
@@ -215,7 +254,13 @@ def test_a_description_must_state_the_changes_of_a_circumstance(folder):
         def forget(prompt, _):
             text = text_of(changed.problem)
             return Reply(
-                json.dumps({"description": text if kind_of(prompt) == "again" else text.replace("burnt", "there")})
+                json.dumps(
+                    {
+                        "description": text
+                        if kind_of(prompt) == "again"
+                        else text.replace("burnt", "there")
+                    }
+                )
             )
 
         server.reply = forget

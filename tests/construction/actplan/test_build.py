@@ -1,4 +1,6 @@
-"""The whole pipeline: activities, tours, a local language model that fails, people on the page, and prepared data."""
+"""The whole pipeline: activities, tours, a local language model that fails, people on the page, and
+prepared data.
+"""
 
 import json
 import re
@@ -47,14 +49,30 @@ def sources(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     write_activities(tmp_path / "bddl")
     home = tmp_path / "tours" / "home"
-    write_tour(home / "cleaning_cups/0/sample_0.mp4", [room("cup", "shelf"), room("sink"), room("table", "carton")])
-    write_folder(home / "packing_cookies/0/sample_0", [room("cookie", "table"), room("carton"), room("shelf", "cup")])
-    write_folder(home / "packing_cookies/1/sample_0", [room("cookie", "sink"), room("carton", "table")])
+    write_tour(
+        home / "cleaning_cups/0/sample_0.mp4",
+        [room("cup", "shelf"), room("sink"), room("table", "carton")],
+    )
+    write_folder(
+        home / "packing_cookies/0/sample_0",
+        [room("cookie", "table"), room("carton"), room("shelf", "cup")],
+    )
+    write_folder(
+        home / "packing_cookies/1/sample_0", [room("cookie", "sink"), room("carton", "table")]
+    )
     return tmp_path
 
 
 def build(folder, *inputs, lost=False):
-    options = (folder / "bddl", "--images", folder / "tours", "--llm", "seeing-model", "--out", folder / "built")
+    options = (
+        folder / "bddl",
+        "--images",
+        folder / "tours",
+        "--llm",
+        "seeing-model",
+        "--out",
+        folder / "built",
+    )
     code, output = run("data", "build", "actplan", *options, *inputs)
     assert (code, "no usable reply" in output) == ((1, True) if lost else (0, False)), output
     return output
@@ -71,17 +89,24 @@ def people(flow, read_items, answer, out):
 def decide(folder, answer):
     path = folder / "built/circumstances.jsonl"
     return people(
-        actplan_circumstances.FLOW, lambda _: actplan_circumstances.read_items(path), answer, folder / "chosen"
+        actplan_circumstances.FLOW,
+        lambda _: actplan_circumstances.read_items(path),
+        answer,
+        folder / "chosen",
     )
 
 
 def plan(folder, answer):
     path = folder / "built/instances.jsonl"
-    return people(actplan_plans.FLOW, partial(actplan_plans.read_items, path), answer, folder / "written")
+    return people(
+        actplan_plans.FLOW, partial(actplan_plans.read_items, path), answer, folder / "written"
+    )
 
 
 def choose(person, page):
-    """Call stained objects implausible, and wrongly say that BDDL can express objects that have gone bad."""
+    """Call stained objects implausible, and wrongly say that BDDL can express objects that have
+    gone bad.
+    """
     stated = re.search(r"Circumstance</h2>.*?>([^<]+)</", page, re.DOTALL)[1]
     return {"plausible": "no" if "stained" in stated else "yes", "expressible": "yes"}
 
@@ -89,22 +114,34 @@ def choose(person, page):
 def carried(target, thing, *numbers):
     """Return the steps that carry some objects to a target."""
     steps_by_object = (
-        ("walk_to(table)", f"grab({thing}_{n})", f"walk_to({target})", f"place_inside({target}, {thing}_{n})")
+        (
+            "walk_to(table)",
+            f"grab({thing}_{n})",
+            f"walk_to({target})",
+            f"place_inside({target}, {thing}_{n})",
+        )
         for n in numbers
     )
     return [step for steps in steps_by_object for step in steps]
 
 
 def write(person, page):
-    """Let the first person carry both objects, as the goal requires; the second one forgets an object."""
+    """Let the first person carry both objects, as the goal requires; the second one forgets an
+    object.
+    """
     objects = re.search(r"Objects</h2>.*?>([^<]+)</", page, re.DOTALL)[1].split(", ")
     (thing,) = {"cup", "cookie"}.intersection(objects)
     (target,) = {*objects} - {thing, "table"}
-    return {"plan": "\r\n".join(carried(target, thing, *((1, 2) if person.endswith("1") else (1,))))}
+    return {
+        "plan": "\r\n".join(carried(target, thing, *((1, 2) if person.endswith("1") else (1,))))
+    }
 
 
 def rejections(folder):
-    return [json.loads(line) for line in (folder / "built" / "rejections.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "built" / "rejections.jsonl").read_text().splitlines()
+    ]
 
 
 def reasons(folder):
@@ -117,13 +154,22 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
     with served(LanguageModel(FAULTS)) as server:
         output = build(sources, lost=True)
         assert "lmms-egoplan annotate actplan-circumstances " in output
-        assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
+        assert (
+            "4 activities described, 0 of them changed by a circumstance; 2 instances with views"
+            in output
+        )
         printed = decide(sources, choose)
-        # Three activities with five circumstances each, including one duplicate and one implausible one.
+        # Three activities with five circumstances each, including one duplicate and one implausible
+        # one.
         assert "Circumstances decided: 12 of 12, accepted: 9" in printed
         asked = len(server.prompts)
         build(sources, "--circumstances", sources / "chosen")
-        assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {"change", "description", "again", "seen"}
+        assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {
+            "change",
+            "description",
+            "again",
+            "seen",
+        }
         printed = plan(sources, write)
         assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in printed
         asked = len(server.prompts)
@@ -135,10 +181,14 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
         # Repeating an earlier command without tours and plans keeps their output.
         before = contents(built)
         options = (sources / "bddl", "--llm", "seeing-model", "--out", built)
-        code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
+        code, output = run(
+            "data", "build", "actplan", *options, "--circumstances", sources / "chosen"
+        )
         assert code == 0, output
         assert contents(built).keys() == before.keys()
-        assert {name for name, content in contents(built).items() if content != before[name]} <= {"rejections.jsonl"}
+        assert {name for name, content in contents(built).items() if content != before[name]} <= {
+            "rejections.jsonl"
+        }
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
     rows = {row["id"]: row for row in ACTPLAN.load("test")}
@@ -194,31 +244,54 @@ def test_views_by_hand_and_tours_and_goals_that_do_not_fit(sources, served):
         ("tour", tours.BAD_VIDEO),
         ("views", views.TOO_FEW),
     ]
-    first, *_ = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
-    assert [(view["time"], view["objects"]) for view in first["views"]] == [(0.5, None), (2.5, None)]
+    first, *_ = [
+        json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()
+    ]
+    assert [(view["time"], view["objects"]) for view in first["views"]] == [
+        (0.5, None),
+        (2.5, None),
+    ]
 
 
 def test_plans_for_other_texts_and_views_are_rejected(sources, served):
     with served(LanguageModel()):
         build(sources)
-        lines = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
+        lines = [
+            json.loads(line)
+            for line in (sources / "built/instances.jsonl").read_text().splitlines()
+        ]
         names = [line["id"] for line in lines]
         image_names = [
-            [sha256((sources / "built" / image).read_bytes()).hexdigest()[:32] + ".png" for image in line["images"]]
+            [
+                sha256((sources / "built" / image).read_bytes()).hexdigest()[:32] + ".png"
+                for image in line["images"]
+            ]
             for line in lines
         ]
         plan = {"plans": [{"steps": ["grab(cup)"]}] * 2}
         exported = [
             {"id": names[0], "description": "Another text.", "images": image_names[0]} | plan,
-            {"id": names[1], "description": lines[1]["description"], "images": image_names[1][::-1]} | plan,
-            {"id": "home/making_tea/0/sample_0", "description": "Make tea.", "images": image_names[0]} | plan,
+            {"id": names[1], "description": lines[1]["description"], "images": image_names[1][::-1]}
+            | plan,
+            {
+                "id": "home/making_tea/0/sample_0",
+                "description": "Make tea.",
+                "images": image_names[0],
+            }
+            | plan,
         ]
         (sources / "written").mkdir()
-        (sources / "written/gold_plans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported))
+        (sources / "written/gold_plans.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in exported)
+        )
         output = build(sources, "--plans", sources / "written")
     assert "2 instances with views, 0 with gold plans" in output
     assert not (sources / "built/annotation").exists()
-    plan_rejections = [(entry["where"], entry["reason"]) for entry in rejections(sources) if entry["step"] == "plan"]
+    plan_rejections = [
+        (entry["where"], entry["reason"])
+        for entry in rejections(sources)
+        if entry["step"] == "plan"
+    ]
     assert plan_rejections == [
         (names[0], layout.OTHER_TEXT),
         (names[1], layout.OTHER_IMAGES),
@@ -238,13 +311,18 @@ def test_plans_for_other_texts_and_views_are_rejected(sources, served):
         (("", "built/activities"), "built/activities: no such folder"),
     ],
 )
-def test_invalid_inputs_raise_an_error_before_any_request(sources, monkeypatch, served, option, message):
+def test_invalid_inputs_raise_an_error_before_any_request(
+    sources, monkeypatch, served, option, message
+):
     monkeypatch.chdir(sources)
     (sources / "views.csv").write_text("id,view\nhome/x/0/sample_0,1\nhome/x/0/sample_0,2\n")
     arguments = {"": "bddl", "--images": "tours", "--out": "built"} | dict([option])
     with served(LanguageModel()) as server:
         code, output = run(
-            "data", "build", "actplan", *filter(None, (part for pair in arguments.items() for part in pair))
+            "data",
+            "build",
+            "actplan",
+            *filter(None, (part for pair in arguments.items() for part in pair)),
         )
         assert (code, server.prompts) == (1, [])
     assert message in " ".join(output.split())
@@ -252,7 +330,9 @@ def test_invalid_inputs_raise_an_error_before_any_request(sources, monkeypatch, 
 
 
 def test_the_help_names_the_default_model():
-    assert f"else {DEFAULT_MODEL}." in " ".join(run("data", "build", "actplan", "--help")[1].replace("│", " ").split())
+    assert f"else {DEFAULT_MODEL}." in " ".join(
+        run("data", "build", "actplan", "--help")[1].replace("│", " ").split()
+    )
 
 
 def contents(folder):
@@ -303,7 +383,10 @@ def test_same_output_after_a_kill(sources):
 @pytest.mark.nightly
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
 def test_all_released_problems(tmp_path, monkeypatch, served):
-    """Build prepared data from the 153 released problems: 149 are valid, and 49 get a new counterfactual."""
+    """Build prepared data from the 153 released problems:
+
+    149 are valid, and 49 get a new counterfactual.
+    """
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     (tmp_path / "bddl").symlink_to(REAL)
     names = sorted(path.name for path in REAL.iterdir() if path.is_dir())
@@ -313,7 +396,10 @@ def test_all_released_problems(tmp_path, monkeypatch, served):
     built = tmp_path / "built"
     with served(LanguageModel()):
         output = build(tmp_path)
-        assert "149 activities described, 0 of them changed by a circumstance; 149 instances with views" in output
+        assert (
+            "149 activities described, 0 of them changed by a circumstance; 149 "
+            "instances with views"
+        ) in output
         yes, no = {"plausible": "yes", "expressible": "yes"}, {"plausible": "no"}
         decide(tmp_path, lambda person, page: yes if "is burnt" in page else no)
         output = build(tmp_path, "--circumstances", tmp_path / "chosen")
@@ -332,4 +418,7 @@ def test_all_released_problems(tmp_path, monkeypatch, served):
         assert texts[line["id"]] == line["description"]
         assert not unnamed(parse_problem(line["problem"], line["id"]), line["description"])
     rejection = Counter(rejection["reason"] for rejection in rejections(tmp_path))
-    assert (rejection[activities_module.INVALID], rejection[activities_module.NOT_COUNTERFACTUAL]) == (4, 13)
+    assert (
+        rejection[activities_module.INVALID],
+        rejection[activities_module.NOT_COUNTERFACTUAL],
+    ) == (4, 13)

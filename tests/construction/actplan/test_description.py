@@ -17,7 +17,10 @@ PROBLEM = parse_problem(
         (not (stained ?gym_shoe.n.01_1)))))""",
     "p.bddl",
 )
-TEXT = "There are dusty cups on the high chair. Put all cups into the refrigerator, and clean the sneakers."
+TEXT = (
+    "There are dusty cups on the high chair. Put all cups into the refrigerator, and clean "
+    "the sneakers."
+)
 
 
 def test_a_complete_text_has_no_missing_parts():
@@ -31,7 +34,12 @@ def test_a_complete_text_has_no_missing_parts():
         ("high chair", "table", ("highchair.n.01",), ()),
         ("sneakers", "things", ("gym_shoe.n.01",), ("(not (stained ?gym_shoe.n.01_1)): gym_shoe",)),
         ("clean the", "look at the", (), ("(not (stained ?gym_shoe.n.01_1)): not stained",)),
-        ("Put all cups into", "Close", (), ("(inside ?cup.n.01 ?electric_refrigerator.n.01_1): cup, inside",)),
+        (
+            "Put all cups into",
+            "Close",
+            (),
+            ("(inside ?cup.n.01 ?electric_refrigerator.n.01_1): cup, inside",),
+        ),
         ("all cups", "all", (), ("(inside ?cup.n.01 ?electric_refrigerator.n.01_1): cup",)),
         ("cup", "mug", ("cup.n.01",), ("(inside ?cup.n.01 ?electric_refrigerator.n.01_1): cup",)),
     ],
@@ -67,7 +75,11 @@ def test_missing_parts_are_named(old, new, objects, conditions):
 def test_one_sentence_states_objects_relation_and_number(sentence, is_stated):
     text = f"There is a high chair. Clean the sneakers. {sentence}."
     expected = "(inside ?cup.n.01 ?electric_refrigerator.n.01_1)"
-    lacking = [condition for condition in unnamed(PROBLEM, text).conditions if condition.startswith(expected)]
+    lacking = [
+        condition
+        for condition in unnamed(PROBLEM, text).conditions
+        if condition.startswith(expected)
+    ]
     assert (not lacking) is is_stated
 
 
@@ -96,7 +108,10 @@ def test_a_negated_condition_needs_a_word_for_the_contrary(sentence, is_stated):
 @pytest.mark.nightly
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_number_of_complete_released_descriptions():
-    texts = [(read_problem(problem), text.read_text().partition("Generate")[0]) for text, problem in described()]
+    texts = [
+        (read_problem(problem), text.read_text().partition("Generate")[0])
+        for text, problem in described()
+    ]
     results = [unnamed(problem, text) for problem, text in texts]
     assert len(results) == 153
     assert sum(not result for result in results) == 91
@@ -105,6 +120,11 @@ def test_number_of_complete_released_descriptions():
     chance = random.Random(0)
     for (problem, text), result in zip(texts, results, strict=True):
         words = text.split()
-        bags = [sorted(words), sorted({*words}), sorted(words, key=len), chance.sample(words, len(words))]
+        bags = [
+            sorted(words),
+            sorted({*words}),
+            sorted(words, key=len),
+            chance.sample(words, len(words)),
+        ]
         bags.append([word.strip(".,") for word in bags[-1]])
         assert result or all(unnamed(problem, " ".join(bag)) for bag in bags)

@@ -17,7 +17,11 @@ from lmms_egoplan.annotation.forms import FormError, Words
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.errors import LmmsEgoplanError
 
-CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
+CIRCUMSTANCE = {
+    "activity": "making_tea",
+    "task": "Make tea.",
+    "procedure": ["boil <water>", "pour"],
+}
 
 
 @given(st.text() | st.text("a \t\n\x00\x1b\x1f\x85\u200d\u200f\u202e\u2069\ufeff"))
@@ -34,7 +38,9 @@ def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
         for line in text.splitlines()
     ]
     assert read(2) == " ".join(" ".join(lines).split())
-    assert read(3).split("\n") == ([" ".join(line.split()) for line in lines if line.strip()] or [""])
+    assert read(3).split("\n") == (
+        [" ".join(line.split()) for line in lines if line.strip()] or [""]
+    )
 
 
 def start(flow, folder, read_items):
@@ -43,10 +49,15 @@ def start(flow, folder, read_items):
 
 @pytest.fixture
 def circumstances(tmp_path):
-    lines = [{"id": f"making_tea/{n}", **CIRCUMSTANCE, "circumstance": f"thing {n} is burnt"} for n in (1, 2, 3)]
+    lines = [
+        {"id": f"making_tea/{n}", **CIRCUMSTANCE, "circumstance": f"thing {n} is burnt"}
+        for n in (1, 2, 3)
+    ]
     path = tmp_path / "circumstances.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return start(actplan_circumstances.FLOW, tmp_path, lambda _: actplan_circumstances.read_items(path))
+    return start(
+        actplan_circumstances.FLOW, tmp_path, lambda _: actplan_circumstances.read_items(path)
+    )
 
 
 @pytest.fixture
@@ -57,7 +68,10 @@ def instances(tmp_path):
         "description": "Put the cups into the shelf.",
         "objects": ["cup", "shelf"],
     }
-    line |= {"problem": PROBLEM.format(name="storing_cups", thing="cup", target="shelf"), "images": ["00001.png"]}
+    line |= {
+        "problem": PROBLEM.format(name="storing_cups", thing="cup", target="shelf"),
+        "images": ["00001.png"],
+    }
     path = tmp_path / "instances.jsonl"
     path.write_text(json.dumps(line) + "\n")
     return path
@@ -76,7 +90,11 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
         if "thing 2" in page:
             return {"plausible": "no"}
         assert '"rewritten"' in page
-        return {"plausible": "yes", "expressible": "yes" if person.endswith("1") else "no", "rewritten": "not asked"}
+        return {
+            "plausible": "yes",
+            "expressible": "yes" if person.endswith("1") else "no",
+            "rewritten": "not asked",
+        }
 
     label_all(circumstances, lambda person, page: choose(person, unescape(page)))
     output, _ = export(circumstances)
@@ -84,17 +102,23 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
     assert re.search(r"^Not exported .*lead.*: 1$", output, re.MULTILINE)
     with served(circumstances) as address:
         lead = enter(address, circumstances, "lead")
-        (position,) = [at for name, at in circumstances.positions().items() if name == "making_tea/3"]
+        (position,) = [
+            at for name, at in circumstances.positions().items() if name == "making_tea/3"
+        ]
         lead.page = lead.get(f"/adjudicate/{position}")
         assert post(lead, plausible="yes", expressible="otherwise").status_code == 422
         answer = {"plausible": "yes", "expressible": "otherwise", "rewritten": "thing 3 is stained"}
         assert post(lead, **answer).status_code == 200
     circumstances.close()
     assert "Circumstances decided: 3 of 3, accepted: 2" in export(circumstances)[0]
-    lines = [json.loads(line) for line in (tmp_path / "out/circumstances.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "out/circumstances.jsonl").read_text().splitlines()
+    ]
     accepted = {line["id"]: line["accepted"] for line in lines}
     assert accepted == {"making_tea/1": True, "making_tea/2": False, "making_tea/3": True}
-    assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
+    assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == [
+        "thing 3 is stained"
+    ]
     code, output = run("annotate", "status", circumstances.database.path)
     assert code == 0, output
     assert "Selection: 6 of 6 labels" in output
@@ -144,7 +168,9 @@ def test_the_goal_check_rejects_no_plan(instances, tmp_path):
         store.save(slot, text, {"plan": text})
         assert "plan of the lead: 1" in export(store)[0]
         (line,) = map(json.loads, (out / "gold_plans.jsonl").read_text().splitlines())
-        assert [plan["person"] for plan in line["plans"]] == ["annotator-1", "annotator-2", "lead"][:number]
+        assert [plan["person"] for plan in line["plans"]] == ["annotator-1", "annotator-2", "lead"][
+            :number
+        ]
     store.close()
     # The report rejects these labels.
     _, output = run("report", out, "--out", tmp_path / "report")
@@ -156,8 +182,17 @@ def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     [
         ("", r"instances\.jsonl: no instances; .*data build actplan"),
         ('{"id": "a"}', "line 1: description"),
-        ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["../x.png"]}', "x.png"),
-        ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["x.png"]}', "cannot read x.png"),
+        (
+            (
+                '{"id": "a", "description": "b", "objects": [], "problem": "c", "images": '
+                '["../x.png"]}'
+            ),
+            "x.png",
+        ),
+        (
+            '{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["x.png"]}',
+            "cannot read x.png",
+        ),
     ],
 )
 def test_invalid_instances_raise_an_error(tmp_path, line, message):
@@ -168,5 +203,7 @@ def test_invalid_instances_raise_an_error(tmp_path, line, message):
 
 def test_a_file_without_circumstances_raises_an_error(tmp_path):
     (tmp_path / "circumstances.jsonl").write_text("")
-    with pytest.raises(LmmsEgoplanError, match=r"circumstances\.jsonl: no circumstances; .*data build actplan"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"circumstances\.jsonl: no circumstances; .*data build actplan"
+    ):
         actplan_circumstances.read_items(tmp_path / "circumstances.jsonl")

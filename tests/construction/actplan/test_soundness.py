@@ -23,13 +23,33 @@ def kitchen(facts="", goal=DUSTY):
 @pytest.mark.parametrize(
     ("old", "new", "facts"),
     [
-        ("(frozen cherry.n.01_1)", "(perished cherry.n.01_1)", ["line 5", "(perished ?cherry.n.01_1)", "iGibson 2"]),
-        ("(frozen cherry.n.01_1)", "(going_bad cherry.n.01_1)", ["line 5", "(going_bad ?cherry.n.01_1)", "inside, "]),
-        ("(frozen cherry.n.01_1)", "(frozen cherry.n.01_1 x)", ["line 5", "(frozen ?cherry.n.01_1 ?x)", "1", "2"]),
-        ("(frozen cherry.n.01_1)", "(frozen cherry.n.01_3)", ["line 5", "(frozen ?cherry.n.01_3)", ":objects"]),
+        (
+            "(frozen cherry.n.01_1)",
+            "(perished cherry.n.01_1)",
+            ["line 5", "(perished ?cherry.n.01_1)", "iGibson 2"],
+        ),
+        (
+            "(frozen cherry.n.01_1)",
+            "(going_bad cherry.n.01_1)",
+            ["line 5", "(going_bad ?cherry.n.01_1)", "inside, "],
+        ),
+        (
+            "(frozen cherry.n.01_1)",
+            "(frozen cherry.n.01_1 x)",
+            ["line 5", "(frozen ?cherry.n.01_1 ?x)", "1", "2"],
+        ),
+        (
+            "(frozen cherry.n.01_1)",
+            "(frozen cherry.n.01_3)",
+            ["line 5", "(frozen ?cherry.n.01_3)", ":objects"],
+        ),
         ("cherry.n.01_2 -", "cherry.n.01_2 cherry.n.01_2 -", ["cherry.n.01_2", "2 times"]),
         ("cherry.n.01_2 -", "cherry.n.01_2 plum.n.04_1 -", ["plum.n.04_1", "cherry.n.01_<number>"]),
-        ("(not (dusty jar.n.01_1))", "(not (inside jar.n.01_1 shelf.n.01_1))", ["line 5", "jar.n.01_1 ?shelf.n.01_1)"]),
+        (
+            "(not (dusty jar.n.01_1))",
+            "(not (inside jar.n.01_1 shelf.n.01_1))",
+            ["line 5", "jar.n.01_1 ?shelf.n.01_1)"],
+        ),
         (DUSTY, "(exists (?lid.n.01 - lid.n.01) (dusty ?lid.n.01))", ["(?lid.n.01 - lid.n.01)"]),
         (" agent.n.01_1 - agent.n.01", "", ["agent"]),
         ("(:goal ", "(:goal (open ?jar.n.01_1) ", ["2", "(and ...)"]),
@@ -84,12 +104,21 @@ def test_initial_facts_that_contradict_are_named(facts, names):
 @pytest.mark.parametrize(
     ("goal", "names"),
     [
-        (f"(and {CHERRIES.format('(frozen ?cherry.n.01)')} (not (frozen ?cherry.n.01_2)))", "(not (frozen"),
+        (
+            f"(and {CHERRIES.format('(frozen ?cherry.n.01)')} (not (frozen ?cherry.n.01_2)))",
+            "(not (frozen",
+        ),
         (f"(and (open ?jar.n.01_1) (not (open ?jar.n.01_1)) {DUSTY})", "(not (open ?jar.n.01_1))"),
         ("(inside ?jar.n.01_1 ?jar.n.01_1)", "jar.n.01_1 would be"),
         ("(forall (?jar.n.01 - jar.n.01) (nextto ?jar.n.01 ?jar.n.01))", "jar.n.01_1 would be"),
-        ("(and (inside ?jar.n.01_1 ?jar.n.01_2) (ontop ?jar.n.01_2 ?jar.n.01_1))", "jar.n.01_1 would be"),
-        ("(and (inside ?jar.n.01_1 ?shelf.n.01_1) (onfloor ?jar.n.01_1 ?floor.n.01_2))", "cannot be in both"),
+        (
+            "(and (inside ?jar.n.01_1 ?jar.n.01_2) (ontop ?jar.n.01_2 ?jar.n.01_1))",
+            "jar.n.01_1 would be",
+        ),
+        (
+            "(and (inside ?jar.n.01_1 ?shelf.n.01_1) (onfloor ?jar.n.01_1 ?floor.n.01_2))",
+            "cannot be in both",
+        ),
         ("(ontop ?jar.n.01_1 ?table.n.02_1)", "holds at the start"),
         ("(not (dusty ?jar.n.01_1))", "holds at the start"),
         ("(exists (?cherry.n.01 - cherry.n.01) (frozen ?cherry.n.01))", "holds at the start"),
@@ -107,7 +136,10 @@ def test_goals_that_contradict_or_hold_at_the_start_are_named(goal, names):
     [
         # An object in a jar on the table is on the table too.
         ("(ontop cherry.n.01_1 table.n.02_1)", "(open ?jar.n.01_1)"),
-        ("(nextto jar.n.01_1 cherry.n.01_2) (nextto cherry.n.01_2 jar.n.01_1)", "(open ?jar.n.01_1)"),
+        (
+            "(nextto jar.n.01_1 cherry.n.01_2) (nextto cherry.n.01_2 jar.n.01_1)",
+            "(open ?jar.n.01_1)",
+        ),
         ("(under jar.n.01_2 table.n.02_1)", "(open ?jar.n.01_1)"),
         ("", "(and (inside ?jar.n.01_1 ?shelf.n.01_1) (inside ?cherry.n.01_1 ?jar.n.01_1))"),
         ("", "(or (frozen ?cherry.n.01_2) (not (frozen ?cherry.n.01_1)))"),
@@ -123,10 +155,19 @@ def test_valid_problems_have_no_contradiction(facts, goal):
     [
         (CHERRIES.format("(and (sliced ?cherry.n.01) (inside ?cherry.n.01 ?jar.n.01_2))"), True),
         (
-            CHERRIES.format("(exists (?jar.n.01 - jar.n.01) (and (open ?jar.n.01) (inside ?cherry.n.01 ?jar.n.01)))"),
+            CHERRIES.format(
+                "(exists (?jar.n.01 - jar.n.01) (and (open ?jar.n.01) (inside "
+                "?cherry.n.01 ?jar.n.01)))"
+            ),
             True,
         ),
-        ("(forpairs (?cherry.n.01 - cherry.n.01) (?jar.n.01 - jar.n.01) (inside ?cherry.n.01 ?jar.n.01))", True),
+        (
+            (
+                "(forpairs (?cherry.n.01 - cherry.n.01) (?jar.n.01 - jar.n.01) (inside "
+                "?cherry.n.01 ?jar.n.01))"
+            ),
+            True,
+        ),
         ("(forn (0) (?cherry.n.01 - cherry.n.01) (inside ?cherry.n.01 ?jar.n.01_1))", True),
         ("(and (ontop ?jar.n.01_2 ?table.n.02_1) (nextto ?jar.n.01_2 ?jar.n.01_1))", True),
         ("(imply (ontop ?cherry.n.01_2 ?table.n.02_1) (cooked ?cherry.n.01_2))", True),
@@ -146,7 +187,9 @@ def test_a_search_finds_a_plan_or_names_unreached_conditions(goal, is_reached):
 @pytest.mark.nightly
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_only_damaged_released_problems_have_flaws():
-    problems = {f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()}
+    problems = {
+        f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()
+    }
     damaged = {name: flaws for name, problem in problems.items() if (flaws := problems_in(problem))}
     assert {name: len(flaws) for name, flaws in damaged.items()} == {
         "cleaning_microwave_oven 1": 3,
@@ -155,7 +198,12 @@ def test_only_damaged_released_problems_have_flaws():
         "re-shelving_library_books 0": 11,
     }
     (flaw,) = damaged["collect_misplaced_items 0"]
-    assert all(fact in flaw for fact in ("line 36", "(ontop ?walker.n.04_1 ?table.n.02_2)", "walker.n.04_1 is"))
+    assert all(
+        fact in flaw
+        for fact in ("line 36", "(ontop ?walker.n.04_1 ?table.n.02_2)", "walker.n.04_1 is")
+    )
     assert {name for name, problem in problems.items() if flaws_in(problem)} == damaged.keys()
-    without_plan = {name for name, problem in problems.items() if name not in damaged and unreached(problem)}
+    without_plan = {
+        name for name, problem in problems.items() if name not in damaged and unreached(problem)
+    }
     assert without_plan == {"filling_a_Christmas_stocking 1", "filling_an_Easter_basket 1"}

@@ -45,11 +45,19 @@ def folder(tmp_path):
 def test_sharpness_is_the_variance_of_the_laplacian(grey):
     height, width = grey.shape
     values = [
-        int(grey[y - 1, x]) + int(grey[y + 1, x]) + int(grey[y, x - 1]) + int(grey[y, x + 1]) - 4 * int(grey[y, x])
+        int(grey[y - 1, x])
+        + int(grey[y + 1, x])
+        + int(grey[y, x - 1])
+        + int(grey[y, x + 1])
+        - 4 * int(grey[y, x])
         for y in range(1, height - 1)
         for x in range(1, width - 1)
     ]
-    expected = sum((value - sum(values) / len(values)) ** 2 for value in values) / len(values) if values else 0.0
+    expected = (
+        sum((value - sum(values) / len(values)) ** 2 for value in values) / len(values)
+        if values
+        else 0.0
+    )
     assert sharpness(Image.fromarray(grey)) == pytest.approx(expected)
 
 
@@ -71,7 +79,11 @@ def test_a_video_has_one_candidate_per_second(video):
 
 def test_blurred_and_repeated_frames_are_dropped(video):
     selected = sharp_and_different(read_candidates(video)[0], 12)
-    assert [things_of(candidate.image) for candidate in selected] == [["cup", "shelf"], ["sink"], ["table", "carton"]]
+    assert [things_of(candidate.image) for candidate in selected] == [
+        ["cup", "shelf"],
+        ["sink"],
+        ["table", "carton"],
+    ]
     assert len(sharp_and_different(read_candidates(video)[0], 2)) == 2
     assert sharp_and_different([], 2) == []
 
@@ -90,7 +102,9 @@ def test_a_view_is_the_whole_frame_or_the_image_itself(video, folder):
 
 
 def test_views_that_people_chose(video, folder):
-    assert [(candidate.name, candidate.time) for candidate in named_views(video, ["4.1", "0.3"])] == [
+    assert [
+        (candidate.name, candidate.time) for candidate in named_views(video, ["4.1", "0.3"])
+    ] == [
         ("00001", 0.25),
         ("00016", 4.0),
     ]
@@ -98,7 +112,13 @@ def test_views_that_people_chose(video, folder):
         "00000.png",
         "00002.png",
     ]
-    for tour, view in ((video, "9"), (video, "-1"), (video, "soon"), (video, "nan"), (folder, "00009.png")):
+    for tour, view in (
+        (video, "9"),
+        (video, "-1"),
+        (video, "soon"),
+        (video, "nan"),
+        (folder, "00009.png"),
+    ):
         with pytest.raises(LmmsEgoplanError, match=view):
             named_views(tour, [view])
     (folder.path / "00001.png").write_bytes(b"no image")
@@ -129,7 +149,9 @@ def test_only_the_damaged_frame_is_lost(tmp_path):
     content = bytearray(path.read_bytes())
     # Damage the middle of the pictures' data, which follow the index or precede it.
     start = content.index(b"mdat")
-    for position in range(start + (len(content) - start) // 2, start + (len(content) - start) // 2 + 400):
+    for position in range(
+        start + (len(content) - start) // 2, start + (len(content) - start) // 2 + 400
+    ):
         content[position] ^= 0x5A
     path.write_bytes(bytes(content))
     candidates, rejections = read_candidates(find_tours(tmp_path)[0][0])
@@ -148,7 +170,10 @@ def test_tours_and_rejections_in_a_folder(tmp_path):
     (home / "making_tea/2/sample_0.mp4").write_bytes(b"")
     (home / "making_tea/0/.hidden").mkdir()
     valid_tours, rejections = find_tours(tmp_path)
-    assert [str(tour.id) for tour in valid_tours] == ["home/making_tea/0/sample_0", "home/making_tea/1/sample_12"]
+    assert [str(tour.id) for tour in valid_tours] == [
+        "home/making_tea/0/sample_0",
+        "home/making_tea/1/sample_12",
+    ]
     assert [(rejection.reason, rejection.where) for rejection in rejections] == [
         (tours.TWICE, "home/making_tea/0/sample_0.mp4"),
         (tours.NO_TOUR, "home/making_tea/0/sample_3.txt"),

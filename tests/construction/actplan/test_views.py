@@ -15,7 +15,13 @@ from judging.asked import KEY
 from lmms_egoplan.construction.actplan import views as views_module
 from lmms_egoplan.construction.actplan.activities import read_activities
 from lmms_egoplan.construction.actplan.tours import Candidate, find_tours
-from lmms_egoplan.construction.actplan.views import FEWEST_VIEWS, MOST_VIEWS, choose_views, cover, read_choices
+from lmms_egoplan.construction.actplan.views import (
+    FEWEST_VIEWS,
+    MOST_VIEWS,
+    choose_views,
+    cover,
+    read_choices,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import NO_REPLY
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -26,7 +32,10 @@ OBJECTS = ["cup", "sink", "table", "shelf"]
 @given(st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=FEWEST_VIEWS, max_size=8))
 def test_few_views_cover_all_visible_objects(visible):
     candidates = [
-        (Candidate(f"{number:05}", None, Image.new("RGB", (1, 1)), float(number % 3)), sorted(things))
+        (
+            Candidate(f"{number:05}", None, Image.new("RGB", (1, 1)), float(number % 3)),
+            sorted(things),
+        )
         for number, things in enumerate(visible)
     ]
     chosen, unseen = cover(candidates, OBJECTS)
@@ -37,22 +46,36 @@ def test_few_views_cover_all_visible_objects(visible):
     # With four objects, five views always show every visible object.
     assert seen == set().union(*visible)
     sizes = range(len(visible) + 1)
-    fewest = next(n for n in sizes if any(set().union(*subset) == seen for subset in combinations(visible, n)))
+    fewest = next(
+        n for n in sizes if any(set().union(*subset) == seen for subset in combinations(visible, n))
+    )
     assert len(chosen) <= max(FEWEST_VIEWS, fewest + 1)
 
 
 @pytest.fixture
 def tours(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    activities = {activity.name: activity for activity in read_activities(write_activities(tmp_path / "bddl"))[0]}
+    activities = {
+        activity.name: activity
+        for activity in read_activities(write_activities(tmp_path / "bddl"))[0]
+    }
     home = tmp_path / "tours/home"
-    write_tour(home / "cleaning_cups/0/sample_0.mp4", [room("cup", "shelf"), room("sink"), room("table", "carton")])
-    write_folder(home / "cleaning_cups/0/sample_1", [room("cup", "table"), room("sink"), room("carton")])
-    return lambda: [(tour, activities[tour.id.activity]) for tour in find_tours(tmp_path / "tours")[0]]
+    write_tour(
+        home / "cleaning_cups/0/sample_0.mp4",
+        [room("cup", "shelf"), room("sink"), room("table", "carton")],
+    )
+    write_folder(
+        home / "cleaning_cups/0/sample_1", [room("cup", "table"), room("sink"), room("carton")]
+    )
+    return lambda: [
+        (tour, activities[tour.id.activity]) for tour in find_tours(tmp_path / "tours")[0]
+    ]
 
 
 def choose(tours, tmp_path, server, choices=None, model="model"):
-    return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4))
+    return choose_views(
+        tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4)
+    )
 
 
 def file_names(result):
@@ -62,17 +85,26 @@ def file_names(result):
 def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_path):
     with LanguageModel() as server:
         result = choose(tours(), tmp_path, server)
-        assert file_names(result) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
+        assert file_names(result) == {
+            "0": ["00000.png", "00009.png", "00018.png"],
+            "1": ["00000.png", "00001.png"],
+        }
         assert result[1] == []
         assert len(server.prompts) == 6
         records = sorted((tmp_path / "views").rglob("views.json"))
         before = [path.stat().st_mtime_ns for path in records]
         assert choose(tours(), tmp_path, server) == result
         assert [path.stat().st_mtime_ns for path in records] == before
-        write_folder(tmp_path / "other", [room("cup", "table"), room("sink"), room("carton", "shelf")])
-        (tmp_path / "other/00002.png").replace(tmp_path / "tours/home/cleaning_cups/0/sample_1/00002.png")
+        write_folder(
+            tmp_path / "other", [room("cup", "table"), room("sink"), room("carton", "shelf")]
+        )
+        (tmp_path / "other/00002.png").replace(
+            tmp_path / "tours/home/cleaning_cups/0/sample_1/00002.png"
+        )
         assert choose(tours(), tmp_path, server)[0] == result[0]
-        assert [path.stat().st_mtime_ns == time for path, time in zip(records, before, strict=True)] == [True, False]
+        assert [
+            path.stat().st_mtime_ns == time for path, time in zip(records, before, strict=True)
+        ] == [True, False]
         assert len(server.prompts) == 7
         records[0].write_text("{")
         (records[1].parent / "00001.png").unlink()
@@ -83,7 +115,10 @@ def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_pa
             "home/cleaning_cups/0/sample_1": ["00002.png", "00000.png"],
         }
         result = choose(tours(), tmp_path, server, by_hand)
-        assert file_names(result) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
+        assert file_names(result) == {
+            "0": ["00002.png", "00010.png"],
+            "1": ["00000.png", "00002.png"],
+        }
         assert {entry.unseen for entry in result[0]} == {None}
         assert len(server.prompts) == 7
     assert not list((tmp_path / "views").rglob(".unfinished*"))
@@ -94,7 +129,9 @@ def test_a_missing_reply_is_requested_again(tours, tmp_path):
     with LanguageModel(faults) as server:
         chosen, rejections = choose(tours(), tmp_path, server)
         assert chosen == []
-        assert [rejection.reason for rejection in rejections] == ([NO_REPLY] * 3 + [views_module.TOO_FEW]) * 2
+        assert [rejection.reason for rejection in rejections] == (
+            [NO_REPLY] * 3 + [views_module.TOO_FEW]
+        ) * 2
         faults.clear()
         chosen, rejections = choose(tours(), tmp_path, server)
         assert (len(chosen), rejections) == (2, [])
@@ -103,7 +140,9 @@ def test_a_missing_reply_is_requested_again(tours, tmp_path):
 def test_a_missing_reply_is_requested_again_even_if_there_are_enough_views(tours, tmp_path):
     with LanguageModel() as server:
         reply = server.reply
-        server.reply = lambda *asked: Reply("refused", 400) if asked[0].endswith("[sink]") else reply(*asked)
+        server.reply = lambda *asked: (
+            Reply("refused", 400) if asked[0].endswith("[sink]") else reply(*asked)
+        )
         chosen, rejections = choose(tours(), tmp_path, server)
         assert [entry.unseen for entry in chosen] == [("sink",)] * 2
         assert [rejection.reason for rejection in rejections] == [NO_REPLY] * 2
@@ -118,7 +157,9 @@ def test_unusable_replies_give_no_view(tours, tmp_path, fault):
     with LanguageModel({("seen", ""): fault}) as server:
         chosen, rejections = choose(tours(), tmp_path, server)
     assert chosen == []
-    assert [rejection.where for rejection in rejections if rejection.reason == views_module.TOO_FEW] == [
+    assert [
+        rejection.where for rejection in rejections if rejection.reason == views_module.TOO_FEW
+    ] == [
         "home/cleaning_cups/0/sample_0",
         "home/cleaning_cups/0/sample_1",
     ]

@@ -25,19 +25,27 @@ def narration_in(prompt: str) -> str:
 
 
 def reply_to(prompt: str) -> dict:
-    """Return a reply without faults. The second candidate of each kind is not supported before the cut."""
+    """Return a reply without faults.
+
+    The second candidate of each kind is not supported before the cut.
+    """
     kind = kind_of(prompt)
     if kind == "place":
         return {"place": "kitchen", "environment": "indoor"}
     step = narration_in(prompt).removeprefix("C ")
     if kind == "candidates":
         return {
-            "procedural_intent": [f"get on with the work that {step}", f"do it {HINDSIGHT} ({step})"],
+            "procedural_intent": [
+                f"get on with the work that {step}",
+                f"do it {HINDSIGHT} ({step})",
+            ],
             "next_step": [f"continue after it {step}", f"do the next thing {HINDSIGHT} ({step})"],
         }
     halves = prompt.split("\nnext_step, the action")
     fields = zip(("procedural_intent", "next_step"), halves, strict=True)
-    return {name: [HINDSIGHT not in text for text in _LISTED.findall(half)] for name, half in fields}
+    return {
+        name: [HINDSIGHT not in text for text in _LISTED.findall(half)] for name, half in fields
+    }
 
 
 def fault_of(prompt: str) -> str:
@@ -48,4 +56,6 @@ def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of) -
     """Return the reply of the language model."""
     fault = fault_of(prompt)
     other_form = {"procedural_intent": "one text", "next_step": [], "place": 3}
-    return language_model.spoiled(json.dumps(other_form if fault == "other form" else reply_to(prompt)), fault, before)
+    return language_model.spoiled(
+        json.dumps(other_form if fault == "other form" else reply_to(prompt)), fault, before
+    )

@@ -1,4 +1,6 @@
-"""Write small narrated videos in Ego4D's layout, with Goal-Step's steps, and EPIC-KITCHENS' rows in that layout."""
+"""Write small narrated videos in Ego4D's layout, with Goal-Step's steps, and EPIC-KITCHENS' rows in
+that layout.
+"""
 
 import csv
 import re
@@ -30,7 +32,8 @@ def write_small(folder, passes=None, uids=(UID,), segments=None, frames=120, **o
 
 
 def write_epic(folder, epic, seconds=20.0, videos=3):
-    """Write the first seconds of some EPIC-KITCHENS videos in Ego4D's layout, "take plate" as "#C C takes plate".
+    """Write the first seconds of some EPIC-KITCHENS videos in Ego4D's layout, "take plate" as "#C C
+    takes plate".
 
     Returns:
         Time and text of each narration, by uid.
@@ -40,8 +43,13 @@ def write_epic(folder, epic, seconds=20.0, videos=3):
         for row in csv.DictReader(file):
             time = hundredths(row["start_timestamp"]) / 100
             if time < seconds:
-                rows.setdefault(row["video_id"], []).append((time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"])))
-    chosen = {str(uuid5(NAMESPACE_URL, name)): video_rows for name, video_rows in list(rows.items())[:videos]}
+                rows.setdefault(row["video_id"], []).append(
+                    (time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"]))
+                )
+    chosen = {
+        str(uuid5(NAMESPACE_URL, name)): video_rows
+        for name, video_rows in list(rows.items())[:videos]
+    }
     write_narrations(
         folder / "narration.json",
         {
@@ -50,6 +58,8 @@ def write_epic(folder, epic, seconds=20.0, videos=3):
         },
     )
     parts = (segment(0, seconds / 2, "Prepare"), segment(seconds / 2, seconds, "Cook"))
-    write_goalstep(folder / "goalstep.json", *(goalstep_video(uid, *parts, goal="Cooking") for uid in chosen))
+    write_goalstep(
+        folder / "goalstep.json", *(goalstep_video(uid, *parts, goal="Cooking") for uid in chosen)
+    )
     write_videos(folder / "videos", chosen, frames=round(30 * seconds) + 30)
     return chosen

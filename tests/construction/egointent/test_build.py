@@ -19,7 +19,13 @@ from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.ego4d import NO_TIME
 from lmms_egoplan.construction.egointent.build import NO_FOOTAGE
-from lmms_egoplan.construction.egointent.candidates import ALIKE, NONE_LEFT, NOT_BRIEF, SURPLUS, UNSUPPORTED
+from lmms_egoplan.construction.egointent.candidates import (
+    ALIKE,
+    NONE_LEFT,
+    NOT_BRIEF,
+    SURPLUS,
+    UNSUPPORTED,
+)
 from lmms_egoplan.construction.egointent.goalstep import LAST
 from lmms_egoplan.judging.json_replies import CUT_OFF
 from patience import FOREVER_S
@@ -101,7 +107,11 @@ def test_support_prompt_contains_nothing_later_than_the_cut(tmp_path, serve):
     narrations = [text.removeprefix("#C ") for _, text in TEA]
     for prompt in server.prompts:
         if kind_of(prompt) == "support":
-            (now,) = (index for index, text in enumerate(narrations) if f"becomes visible: {text}\n" in prompt)
+            (now,) = (
+                index
+                for index, text in enumerate(narrations)
+                if f"becomes visible: {text}\n" in prompt
+            )
             assert all((text in prompt) == (index <= now) for index, text in enumerate(narrations))
             assert "Making tea" not in prompt
         if kind_of(prompt) == "candidates":
@@ -123,12 +133,18 @@ def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
         assert run.exit_code == 1
         assert re.search(r"\d+ of \d+ .*10%", run.stderr)
     # Usable replies are not requested again, only refusals and errors of the server.
-    assert {fault_of(prompt) for prompt in server.prompts[num_prompts:]} <= {"refused", "broken", "cut off"}
+    assert {fault_of(prompt) for prompt in server.prompts[num_prompts:]} <= {
+        "refused",
+        "broken",
+        "cut off",
+    }
     assert contents(tmp_path) == first
     steps = steps_in(tmp_path)
     assert {step["video_id"] for step in steps} <= {*chosen}
     rejected = [
-        rejection for rejection in rejections(tmp_path) if rejection["step"] in ("step", "candidates", "support")
+        rejection
+        for rejection in rejections(tmp_path)
+        if rejection["step"] in ("step", "candidates", "support")
     ]
     assert len(steps) + len(rejected) == sum(map(len, chosen.values()))
     records = read_annotations(tmp_path / "steps.jsonl")
@@ -172,10 +188,14 @@ def test_missing_place_rejects_no_step(tmp_path, serve):
         build(tmp_path)
     assert sum(kind_of(prompt) == "place" for prompt in server.prompts) == 2
     assert reasons(tmp_path)[CUT_OFF] == 1
-    assert [(step["scenario"], step["environment"]) for step in steps_in(tmp_path)] == [(None, None)] * 4
+    assert [(step["scenario"], step["environment"]) for step in steps_in(tmp_path)] == [
+        (None, None)
+    ] * 4
     prepared = prepare(tmp_path / "steps.jsonl", tmp_path)
     assert prepared.exit_code == 0, prepared.output
-    assert {(row["scenario"], row["environment"]) for row in EGOINTENT.load("test")} == {(UNKNOWN, UNKNOWN)}
+    assert {(row["scenario"], row["environment"]) for row in EGOINTENT.load("test")} == {
+        (UNKNOWN, UNKNOWN)
+    }
 
 
 def prepare(steps, folder):
@@ -188,7 +208,9 @@ def test_place_of_a_video_without_summaries_comes_from_frames(tmp_path, serve):
     with serve() as server:
         assert build(tmp_path).exit_code == 0
     (content,) = [
-        body["messages"][-1]["content"] for body in server.bodies if kind_of(server.prompt_of(body)) == "place"
+        body["messages"][-1]["content"]
+        for body in server.bodies
+        if kind_of(server.prompt_of(body)) == "place"
     ]
     assert [part["type"] for part in content] == ["image_url"] * 4 + ["text"]
 
@@ -197,7 +219,9 @@ def test_place_of_a_video_without_summaries_comes_from_frames(tmp_path, serve):
 
     with serve(refuse) as server:
         assert build(tmp_path, "--llm", "reads-texts").exit_code == 0
-    assert [prompt for prompt in server.prompts if kind_of(prompt) == "place"][-1].count("\n- C ") == len(TEA)
+    assert [prompt for prompt in server.prompts if kind_of(prompt) == "place"][-1].count(
+        "\n- C "
+    ) == len(TEA)
     assert {step["scenario"] for step in steps_in(tmp_path)} == {"kitchen"}
 
 
@@ -211,7 +235,11 @@ def test_narrations_without_times_are_rejected(tmp_path, serve):
         result = build(tmp_path)
     assert result.exit_code == 0, result.output
     location = f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations"
-    untimed = {rejection["where"]: rejection for rejection in rejections(tmp_path) if rejection["step"] == "narration"}
+    untimed = {
+        rejection["where"]: rejection
+        for rejection in rejections(tmp_path)
+        if rejection["step"] == "narration"
+    }
     assert list(untimed) == [f"{location}[{number}]" for number in (2, 3, 4)]
     assert {rejection["reason"] for rejection in untimed.values()} == {NO_TIME}
     assert "'2.6'" in untimed[f"{location}[3]"]["detail"]
@@ -227,8 +255,12 @@ def test_unreadable_video_rejects_only_its_steps(tmp_path, serve):
     with serve():
         assert build(tmp_path).exit_code == 0
     assert {step["video_id"] for step in steps_in(tmp_path)} == {UID}
-    rejected = [rejection for rejection in rejections(tmp_path) if rejection["reason"] == NO_FOOTAGE]
-    assert [rejection["where"] for rejection in rejected] == [f"0b0b0b0b_n{number}" for number in range(1, 5)]
+    rejected = [
+        rejection for rejection in rejections(tmp_path) if rejection["reason"] == NO_FOOTAGE
+    ]
+    assert [rejection["where"] for rejection in rejected] == [
+        f"0b0b0b0b_n{number}" for number in range(1, 5)
+    ]
     assert all(f"{damaged_uid}.mp4" in rejection["detail"] for rejection in rejected)
     (tmp_path / "videos" / f"{UID}.mp4").write_bytes(b"")
     earlier_contents = contents(tmp_path)
@@ -255,7 +287,11 @@ def test_run_resumes_after_a_refused_key(tmp_path, serve, monkeypatch):
 
     def answer(prompt, before):
         credit[0] -= 1
-        return Reply("no credit left", status=401) if credit[0] < 0 else reply(prompt, before, lambda _: "")
+        return (
+            Reply("no credit left", status=401)
+            if credit[0] < 0
+            else reply(prompt, before, lambda _: "")
+        )
 
     with serve(answer=answer) as server:
         result = build(tmp_path)
@@ -276,9 +312,15 @@ def test_unsuitable_candidates_are_recorded(tmp_path, serve):
     def answer(prompt, before):
         if kind_of(prompt) == "candidates":
             if "question: C fills" in prompt:
-                fields = {"procedural_intent": ["Fills the  kettle", "make tea"], "next_step": ["make tea", 5]}
+                fields = {
+                    "procedural_intent": ["Fills the  kettle", "make tea"],
+                    "next_step": ["make tea", 5],
+                }
             else:
-                fields = {"procedural_intent": ["x " * 26, "make tea"], "next_step": ["a", "b", "c", "d"]}
+                fields = {
+                    "procedural_intent": ["x " * 26, "make tea"],
+                    "next_step": ["a", "b", "c", "d"],
+                }
             return Reply(json.dumps(fields))
         if kind_of(prompt) == "support" and "visible: C picks" in prompt:
             return Reply('{"procedural_intent": [false], "next_step": [true, true, false]}')
@@ -286,7 +328,10 @@ def test_unsuitable_candidates_are_recorded(tmp_path, serve):
 
     with serve(answer=answer):
         assert build(tmp_path).exit_code == 0
-    assert [step["local_intent"] for step in steps_in(tmp_path)] == ["opens a box", "puts a bag in the cup"]
+    assert [step["local_intent"] for step in steps_in(tmp_path)] == [
+        "opens a box",
+        "puts a bag in the cup",
+    ]
     assert steps_in(tmp_path)[0]["next_step_candidates"] == ["a", "b", "c"]
     rejected = [rejection for rejection in rejections(tmp_path) if rejection["reason"] != LAST]
     assert Counter((rejection["step"], rejection["reason"]) for rejection in rejected) == {
@@ -302,14 +347,22 @@ def test_unsuitable_candidates_are_recorded(tmp_path, serve):
 
 
 def test_files_shown_in_the_documentation_are_read(tmp_path, serve):
-    page = (Path(__file__).parents[3] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
-    for name, text in zip(("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True):
+    page = (Path(__file__).parents[3] / "docs" / "building-egointent.md").read_text(
+        encoding="utf-8"
+    )
+    for name, text in zip(
+        ("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True
+    ):
         (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
     write_videos(tmp_path / "videos", ["my-video"])
     with serve():
         assert build(tmp_path).exit_code == 0
     (step,) = steps_in(tmp_path)
-    assert (step["step_id"], step["local_intent"], step["scenario"]) == ("81543935_n1", "picks a kettle", "kitchen")
+    assert (step["step_id"], step["local_intent"], step["scenario"]) == (
+        "81543935_n1",
+        "picks a kettle",
+        "kitchen",
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,7 +393,15 @@ def test_error_without_a_language_model(tmp_path):
 
 def test_a_language_model_without_narrations_is_refused(tmp_path):
     write_small(tmp_path)
-    arguments = ["goalstep.json", "--videos", "videos", "--llm", "some-model", "--out", "steps.jsonl"]
+    arguments = [
+        "goalstep.json",
+        "--videos",
+        "videos",
+        "--llm",
+        "some-model",
+        "--out",
+        "steps.jsonl",
+    ]
     result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
     assert result.exit_code == 2
     assert "--narrations" in result.output
@@ -367,4 +428,6 @@ def test_same_output_after_a_kill(tmp_path):
         # Requests in flight at the kill may have been answered without a receiver.
         assert answer.paid.total() <= prompts + 2
     for suffix in (".jsonl", ".rejections.jsonl"):
-        assert (tmp_path / f"killed{suffix}").read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()
+        assert (tmp_path / f"killed{suffix}").read_bytes() == (
+            tmp_path / f"whole{suffix}"
+        ).read_bytes()

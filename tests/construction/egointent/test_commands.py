@@ -11,13 +11,25 @@ __all__ = ["folder"]  # a fixture
 
 
 def test_builds_egointent_from_goalstep_and_prepares_it(folder):
-    video = goalstep_video("0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat"))
-    goalstep = write_goalstep(folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait")))
+    video = goalstep_video(
+        "0a1b-2c", segment(0, 1, "mould"), segment(1, 2.5, "bake"), segment(2.5, 4, "eat")
+    )
+    goalstep = write_goalstep(
+        folder / "goalstep.json", video, goalstep_video("kitchen.3", segment(0, 1, "wait"))
+    )
     videos = write_egointent_videos(folder / "videos", ["0a1b-2c"])
     steps = folder / "out" / "steps.jsonl"
     result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps)
     assert result.exit_code == 0, result.output
-    facts = ("2 Goal-Step steps", "1 video", str(steps), LAST, NO_VIDEO, "1 of Goal-Step's 2 videos", "kitchen.3.mp4")
+    facts = (
+        "2 Goal-Step steps",
+        "1 video",
+        str(steps),
+        LAST,
+        NO_VIDEO,
+        "1 of Goal-Step's 2 videos",
+        "kitchen.3.mp4",
+    )
     assert all(fact in result.stdout for fact in facts)
     result = run("prepare", "egointent", steps, "--videos", videos)
     assert result.exit_code == 0, result.output

@@ -22,7 +22,9 @@ def build(folder, *videos, present=(UID,), before_end=0.5):
     (folder / "videos").mkdir(exist_ok=True)
     for uid in present:
         (folder / "videos" / f"{uid}.mp4").touch()
-    return build_records(write_goalstep(folder / "goalstep.json", *videos), folder / "videos", before_end)
+    return build_records(
+        write_goalstep(folder / "goalstep.json", *videos), folder / "videos", before_end
+    )
 
 
 def test_steps_and_substeps_become_records(tmp_path):
@@ -49,9 +51,18 @@ def test_steps_and_substeps_become_records(tmp_path):
         unverified=True,
     )
     assert [
-        (record.step_id, record.start_sec, record.end_sec, record.global_intent, record.next_step_plan)
+        (
+            record.step_id,
+            record.start_sec,
+            record.end_sec,
+            record.global_intent,
+            record.next_step_plan,
+        )
         for record in records[1:]
-    ] == [("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"), ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it")]
+    ] == [
+        ("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"),
+        ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it"),
+    ]
 
 
 @pytest.mark.parametrize(("start", "outcome"), [(1.5, 1.5), (1.75, 1.75), (2, 2), (3, 2)])
@@ -74,7 +85,9 @@ def test_rejected_segments_are_counted(tmp_path):
             segment(16, 18, "butter"),
             segment(19, 21, "look at the phone", is_relevant="irrelevant"),
         ),
-        goalstep_video("absent", segment(1, 2, "a"), segment(3, 4, "b", segment(3, 4, "c"), segment(4, 5, "d"))),
+        goalstep_video(
+            "absent", segment(1, 2, "a"), segment(3, 4, "b", segment(3, 4, "c"), segment(4, 5, "d"))
+        ),
         goalstep_video("somewhere", segment(1, 2, "a"), segment(3, 4, "b"), category="MISC:WAIT"),
     )
     built = build(tmp_path, *videos, present=(UID, "somewhere"))
@@ -93,11 +106,22 @@ def test_rejected_segments_are_counted(tmp_path):
 
 
 def test_next_step_starts_after_the_last_frame(tmp_path):
-    overlapping = (segment(0, 10, "stir"), segment(4, 6, "add salt"), segment(9.6, 12, "serve"), segment(13, 14, "eat"))
-    records = {record.local_intent: record for record in build(tmp_path, goalstep_video(UID, *overlapping)).records}
+    overlapping = (
+        segment(0, 10, "stir"),
+        segment(4, 6, "add salt"),
+        segment(9.6, 12, "serve"),
+        segment(13, 14, "eat"),
+    )
+    records = {
+        record.local_intent: record
+        for record in build(tmp_path, goalstep_video(UID, *overlapping)).records
+    }
     assert records["stir"].next_step_plan == "serve"
     assert records["add salt"].next_step_plan == "serve"
-    later = {record.local_intent: record for record in build(tmp_path, goalstep_video(UID, *overlapping[::-1])).records}
+    later = {
+        record.local_intent: record
+        for record in build(tmp_path, goalstep_video(UID, *overlapping[::-1])).records
+    }
     assert later == records
     longer = build(tmp_path, goalstep_video(UID, *overlapping), before_end=0.25).records
     assert longer[0].next_step_plan == "eat"
@@ -108,19 +132,29 @@ def test_step_ids_do_not_depend_on_rejected_segments(tmp_path):
     segments = [segment(i, i + 1, f"step {i}") for i in range(5)]
     first = build(tmp_path, goalstep_video(UID, *segments)).records
     segments[1]["is_relevant"] = "irrelevant"
-    fewer = build(tmp_path, goalstep_video("other", *segments), goalstep_video(UID, *segments)).records
+    fewer = build(
+        tmp_path, goalstep_video("other", *segments), goalstep_video(UID, *segments)
+    ).records
     assert {record.step_id: record.local_intent for record in fewer}.items() < {
         record.step_id: record.local_intent for record in first
     }.items()
 
 
-@pytest.mark.parametrize("uids", [("kitchen_video_1", "kitchen_video_2"), (UID, UID[:8]), (UID, f"grp-{UID}")], ids=str)
+@pytest.mark.parametrize(
+    "uids", [("kitchen_video_1", "kitchen_video_2"), (UID, UID[:8]), (UID, f"grp-{UID}")], ids=str
+)
 def test_step_ids_of_users_videos_start_with_a_digest(tmp_path, uids):
-    prefixes = [hashlib.sha256(uid.encode()).hexdigest()[:8] if len(uid) < 36 else uid[:8] for uid in uids]
+    prefixes = [
+        hashlib.sha256(uid.encode()).hexdigest()[:8] if len(uid) < 36 else uid[:8] for uid in uids
+    ]
     videos = [goalstep_video(uid, segment(0, 2, "a"), segment(3, 4, "b")) for uid in uids]
     records = build(tmp_path, *videos, present=uids).records
     assert [record.step_id for record in records] == [f"{prefix}_1" for prefix in prefixes]
-    write_records(records, dict.fromkeys((record.step_id for record in records), 9.0), tmp_path / "steps.jsonl")
+    write_records(
+        records,
+        dict.fromkeys((record.step_id for record in records), 9.0),
+        tmp_path / "steps.jsonl",
+    )
     assert read_annotations(tmp_path / "steps.jsonl") == records
 
 
@@ -135,7 +169,9 @@ def test_step_ids_of_users_videos_start_with_a_digest(tmp_path, uids):
         ("COOKING:_", "cooking", "indoor"),
     ],
 )
-def test_category_and_environment_come_from_the_goal_category(tmp_path, goal_category, category, environment):
+def test_category_and_environment_come_from_the_goal_category(
+    tmp_path, goal_category, category, environment
+):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"), category=goal_category)
     (record,) = build(tmp_path, video).records
     assert (record.scenario, record.category, record.environment) == (None, category, environment)
@@ -153,8 +189,14 @@ WRONG = [
     ({"segments": [segment(1, "2", "a")]}, "segments[0].end_time: ... '2'"),
     ({"segments": [segment(-1, 2, "a")]}, "segments[0].start_time: ... -1"),
     ({"segments": [segment(1, 2, "")]}, "segments[0].step_description: ... ''"),
-    ({"segments": [segment(1, 2, "a", segment(1, 2, 5))]}, "segments[0].segments[0].step_description:"),
-    ({"segments": [segment(1, 2, "a", segment(1, 2, "b", segment(1, 2, "c")))]}, "segments[0].segments[0].segments:"),
+    (
+        {"segments": [segment(1, 2, "a", segment(1, 2, 5))]},
+        "segments[0].segments[0].step_description:",
+    ),
+    (
+        {"segments": [segment(1, 2, "a", segment(1, 2, "b", segment(1, 2, "c")))]},
+        "segments[0].segments[0].segments:",
+    ),
 ]
 
 
@@ -230,11 +272,20 @@ def test_the_published_file(tmp_path):
     built = build_records(PUBLISHED, tmp_path, 0.5)
     assert len(built.records) >= 300
     assert len(built.records) + built.rejected.total() == 5002
-    assert set(built.rejected) == {building.IRRELEVANT, building.TOO_SHORT, building.LAST, building.ALIKE}
+    assert set(built.rejected) == {
+        building.IRRELEVANT,
+        building.TOO_SHORT,
+        building.LAST,
+        building.ALIKE,
+    }
     for record in built.records:
         video = videos[record.video_id]
         below = [part for step in video["segments"] for part in step["segments"] or [step]]
-        starts = [part["start_time"] for part in below if part["step_description"].strip() == record.next_step_plan]
+        starts = [
+            part["start_time"]
+            for part in below
+            if part["step_description"].strip() == record.next_step_plan
+        ]
         assert any(start >= record.end_sec for start in starts)
         assert record.global_intent in {
             video["goal_description"].strip(),
@@ -245,7 +296,13 @@ def test_the_published_file(tmp_path):
     assert read_annotations(tmp_path / "steps.jsonl") == built.records
 
 
-REASONS = (building.IRRELEVANT, building.TOO_SHORT, building.LAST, building.ALIKE, building.NO_ENVIRONMENT)
+REASONS = (
+    building.IRRELEVANT,
+    building.TOO_SHORT,
+    building.LAST,
+    building.ALIKE,
+    building.NO_ENVIRONMENT,
+)
 TIMES = st.floats(0, 1e5) | st.integers(0, 50)
 TEXTS = st.text(min_size=1, max_size=4).filter(str.strip)
 SUBSTEPS = st.builds(segment, TIMES, TIMES, TEXTS)
@@ -259,15 +316,29 @@ CATEGORIES = st.sampled_from(["COOKING:", "GARDENING:A_B", "COOKING: _ ", "COOKI
 def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, before_end):
     folder = tmp_path_factory.mktemp("any")
     try:
-        built = build(folder, goalstep_video(UID, *steps, category=category, goal=goal), before_end=before_end)
+        built = build(
+            folder, goalstep_video(UID, *steps, category=category, goal=goal), before_end=before_end
+        )
     except LmmsEgoplanError as error:
         assert any(reason in str(error) for reason in REASONS)  # noqa: PT017 - many are refused
         return
     write_records(built.records, built.outcomes, folder / "out" / "steps.jsonl")
     assert read_annotations(folder / "out" / "steps.jsonl") == built.records
-    assert len(built.records) + built.rejected.total() == sum(len(step["segments"]) or 1 for step in steps)
+    assert len(built.records) + built.rejected.total() == sum(
+        len(step["segments"]) or 1 for step in steps
+    )
     assert built.outcomes.keys() == {record.step_id for record in built.records}
     for record in built.records:
         assert record.unverified
-        assert record.end_sec <= built.outcomes[record.step_id] <= record.end_sec + before_end + 1e-6
-        assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
+        assert (
+            record.end_sec <= built.outcomes[record.step_id] <= record.end_sec + before_end + 1e-6
+        )
+        assert (
+            len(
+                {
+                    getattr(record, name)
+                    for name in ("local_intent", "global_intent", "next_step_plan")
+                }
+            )
+            == 3
+        )

@@ -23,7 +23,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 def read(tmp_path, passes, uids=(UID,), **options):
-    return read_narrations(write_narrations(tmp_path / "narration.json", {UID: passes}, **options), uids)
+    return read_narrations(
+        write_narrations(tmp_path / "narration.json", {UID: passes}, **options), uids
+    )
 
 
 def reasons(rejections):
@@ -38,7 +40,9 @@ def test_narrations_come_by_time_with_summaries_of_both_passes(tmp_path, wrapped
     }
     videos, rejections = read(tmp_path, passes, wrapped=wrapped)
     video = videos[UID]
-    assert [(narration.number, narration.seconds, narration.text) for narration in video.narrations[:2]] == [
+    assert [
+        (narration.number, narration.seconds, narration.text) for narration in video.narrations[:2]
+    ] == [
         (1, 0.5, "C picks a kettle"),
         (2, 1.1, "C fills the kettle"),
     ]
@@ -49,7 +53,9 @@ def test_narrations_come_by_time_with_summaries_of_both_passes(tmp_path, wrapped
     assert second.where.endswith(f"{UID}, narration_pass_2")
 
 
-@pytest.mark.parametrize("absent", [{}, {"narration_pass_1": {"narrations": []}}, {"narration_pass_1": None}])
+@pytest.mark.parametrize(
+    "absent", [{}, {"narration_pass_1": {"narrations": []}}, {"narration_pass_1": None}]
+)
 def test_a_pass_may_be_absent(tmp_path, absent):
     videos, rejections = read(tmp_path, absent | {"narration_pass_2": narrated(*TEA)})
     assert len(videos[UID].narrations) == 5
@@ -76,7 +82,10 @@ def test_rejected_narrations_remain_context(tmp_path):
     assert reasons(rejections) == [reading.REPEATED, *list(texts.values())[1:]]
     shortened = [narration.text for narration in videos[UID].narrations]
     assert shortened[:4] == ["C picks a pan", "", "c Stirs something", "O A man X talks"]
-    assert rejections[-1].where == f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations[5]"
+    assert (
+        rejections[-1].where
+        == f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations[5]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,8 @@ def test_other_videos_are_not_read(tmp_path):
     broken = narrated((0, "#C C waits"))
     del broken["narrations"][0]["timestamp_sec"]
     path = write_narrations(
-        tmp_path / "n.json", {UID: {"narration_pass_1": narrated(*TEA)}, "other": {"narration_pass_1": broken}}
+        tmp_path / "n.json",
+        {UID: {"narration_pass_1": narrated(*TEA)}, "other": {"narration_pass_1": broken}},
     )
     videos, rejections = read_narrations(path, (UID, "third"))
     assert [*videos] == [UID]
@@ -158,7 +168,12 @@ def test_step_starts_at_the_previous_narration():
 
 def test_step_starts_in_goalsteps_segment_except_for_egovlps_segment():
     # A mean gap of 4.9 s gives segments of one second.
-    result = find((5.1, 10.0, 14.9, 19.8), segment(0, 7, "Cut"), segment(7, 14.8, "Cook"), segment(14.8, 30, "Eat"))
+    result = find(
+        (5.1, 10.0, 14.9, 19.8),
+        segment(0, 7, "Cut"),
+        segment(7, 14.8, "Cook"),
+        segment(14.8, 30, "Eat"),
+    )
     assert spans(result) == {1: (0.0, 5.1), 2: (7.0, 10.0), 3: (14.4, 14.9)}
 
 
@@ -174,7 +189,11 @@ def test_goalsteps_segment_decides_if_a_step_is_made():
         ("fry", "Cook"),
         ("Taste", "Making papadums"),
     ]
-    assert [rejection.reason for rejection in rejections] == [reading.NO_STEP, goalstep.IRRELEVANT, reading.NO_STEP]
+    assert [rejection.reason for rejection in rejections] == [
+        reading.NO_STEP,
+        goalstep.IRRELEVANT,
+        reading.NO_STEP,
+    ]
 
 
 def test_context_is_the_neighbouring_narrations():
@@ -206,7 +225,9 @@ def slow_start(times, index, boundary):
 @given(st.lists(st.integers(0, 3000), min_size=2, max_size=20).map(sorted), st.integers(0, 150))
 def test_steps_end_at_narrations_and_contain_a_frame(hundredths, boundary):
     times = [time / 100 for time in hundredths]
-    steps, rejections = find(times, segment(0, boundary / 10, "Cut"), segment(boundary / 10, 40, "Cook"))
+    steps, rejections = find(
+        times, segment(0, boundary / 10, "Cut"), segment(boundary / 10, 40, "Cook")
+    )
     assert len(steps) + len(rejections) == len(times)
     for step in steps:
         assert 0 <= step.start_sec <= step.end_sec - 1 / 6 + 1e-6

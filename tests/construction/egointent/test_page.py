@@ -33,7 +33,15 @@ def built(tmp_path, environment, language_model):
             return Reply(fixed_reply) if fixed_reply else reply(prompt, before, lambda _: "")
 
         with language_model(answer):
-            files = ["goalstep.json", "--narrations", "narration.json", "--videos", "videos", "--out", "steps.jsonl"]
+            files = [
+                "goalstep.json",
+                "--narrations",
+                "narration.json",
+                "--videos",
+                "videos",
+                "--out",
+                "steps.jsonl",
+            ]
             arguments = [text if text.startswith("--") else tmp_path / text for text in files]
             _, output = run("data", "build", "egointent", *arguments)
         assert (tmp_path / "steps.jsonl").is_file(), output
@@ -44,7 +52,13 @@ def built(tmp_path, environment, language_model):
 
 def start(folder):
     items = folder / "steps.jsonl"
-    return open_store(FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", Team(2))
+    return open_store(
+        FLOW,
+        folder / "labels.sqlite",
+        lambda _: read_items(items, folder / "videos"),
+        "steps",
+        Team(2),
+    )
 
 
 def test_from_narrations_to_the_prepared_split(built):
@@ -59,7 +73,11 @@ def test_from_narrations_to_the_prepared_split(built):
             moved.append(float(times[-4]))
             assert moved[0] > 1.1
             changes = {"next_step_plan": "put the kettle down", "supported_next_step_plan": "no"}
-            return values | changes | {"end_sec": times[-4], "local_intent": "get water", "environment": "outdoor"}
+            return (
+                values
+                | changes
+                | {"end_sec": times[-4], "local_intent": "get water", "environment": "outdoor"}
+            )
         return values
 
     label(store, change)
@@ -69,7 +87,10 @@ def test_from_narrations_to_the_prepared_split(built):
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert len(rows) == 4
     changed = rows["f20fb254_n2"]
-    assert (changed["local_intent"], changed["next_step_plan"]) == ("get water", "put the kettle down")
+    assert (changed["local_intent"], changed["next_step_plan"]) == (
+        "get water",
+        "put the kettle down",
+    )
     assert (changed["environment"], changed["scenario"]) == ("outdoor", "kitchen")
     assert changed["end_sec"] == pytest.approx(moved[0])
     assert not any(row["unverified"] for row in rows.values())
@@ -85,7 +106,9 @@ def test_from_narrations_to_the_prepared_split(built):
     assert [rates[f"cuts_moved_{way}"]["count"] for way in ("earlier", "later")] == ["0", "1"]
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "25.0"
     durations = sorted(row["end_sec"] - row["start_sec"] for row in rows.values())
-    assert float(rates["median_duration_sec"]["value"]) == pytest.approx((durations[1] + durations[2]) / 2, abs=0.006)
+    assert float(rates["median_duration_sec"]["value"]) == pytest.approx(
+        (durations[1] + durations[2]) / 2, abs=0.006
+    )
     assert rates["median_duration_sec"]["paper"] == "1.87"
 
     code, audit = run("audit", "egointent-labels", steps.parent)
@@ -114,9 +137,17 @@ def test_page_asks_for_an_unknown_place(built):
         for changes in ({"scenario": "kitchen"}, {"environment": "indoor"}):
             assert post(client, **values | changes).status_code == 422
             client.page = client.get("/")
-        assert post(client, **values | {"environment": "outdoor", "scenario": "yard"}).status_code == 200
+        assert (
+            post(client, **values | {"environment": "outdoor", "scenario": "yard"}).status_code
+            == 200
+        )
     label(
-        store, lambda stage, values, page: {"environment": "indoor", **values, "scenario": values["scenario"] or "hall"}
+        store,
+        lambda stage, values, page: {
+            "environment": "indoor",
+            **values,
+            "scenario": values["scenario"] or "hall",
+        },
     )
     store.close()
     records = read_annotations(export(store)[0])
@@ -128,9 +159,14 @@ def test_page_asks_for_an_unknown_place(built):
 
 def test_lead_decides_between_two_places(built):
     store = start(built())
-    label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "verify" else {}))
+    label(
+        store,
+        lambda stage, values, page: values | ({"scenario": "hall"} if stage == "verify" else {}),
+    )
     store.close()
-    _, output = run("annotate", "export", store.database.path, "--out", store.database.path.parent / "out")
+    _, output = run(
+        "annotate", "export", store.database.path, "--out", store.database.path.parent / "out"
+    )
     assert "0 of 4" in output
 
 
@@ -150,7 +186,12 @@ def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
     option_keys = [key for options in keys.values() for key in options.values()]
     assert len(option_keys) == len({*option_keys})
     # The fourth row has five keys: "another reason" has none there.
-    missing = [option.value for field in choices for option in field.options if option.value not in keys[field.name]]
+    missing = [
+        option.value
+        for field in choices
+        for option in field.options
+        if option.value not in keys[field.name]
+    ]
     assert missing == ["other"]
     store.close()
 

@@ -13,7 +13,9 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inside: (
         st.lists(inside, max_size=3)
-        | st.dictionaries(st.sampled_from([*PROPOSED, "place", "environment", "other"]), inside, max_size=4)
+        | st.dictionaries(
+            st.sampled_from([*PROPOSED, "place", "environment", "other"]), inside, max_size=4
+        )
     ),
     max_leaves=10,
 )
@@ -29,7 +31,10 @@ def test_any_json_is_read_or_refused(reply):
         assert all(read_proposal("step", reply).values())
     with suppress(ValueError):
         verdicts = read_support({"procedural_intent": ["a"], "next_step": ["b", "c"]}, reply)
-        assert {name: len(values) for name, values in verdicts.items()} == {"procedural_intent": 1, "next_step": 2}
+        assert {name: len(values) for name, values in verdicts.items()} == {
+            "procedural_intent": 1,
+            "next_step": 2,
+        }
 
 
 @pytest.mark.parametrize(

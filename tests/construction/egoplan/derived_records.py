@@ -1,4 +1,6 @@
-"""Records of EgoPlan's validation layout, built from real step annotations as the package builds them."""
+"""Records of EgoPlan's validation layout, built from real step annotations as the package builds
+them.
+"""
 
 import json
 import random
@@ -9,7 +11,13 @@ from typing import Any
 from benchmarks.egoplan.derived_questions import EGO4D_FPS, EPIC, GOALSTEP
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
 from lmms_egoplan.benchmarks.egoplan.wording import tidy
-from lmms_egoplan.construction.egoplan.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
+from lmms_egoplan.construction.egoplan.goals import (
+    FEWEST_ACTIONS,
+    MOST_ACTIONS,
+    OVERALL,
+    SUBGOAL,
+    Goal,
+)
 from lmms_egoplan.construction.egoplan.narrations import (
     Action,
     Sentence,
@@ -27,7 +35,9 @@ Record = dict[str, Any]
 
 
 def derive(limit: int) -> list[Record]:
-    """Return the same `limit` records of EgoPlan's validation layout at every call, half from each source."""
+    """Return the same `limit` records of EgoPlan's validation layout at every call, half from each
+    source.
+    """
     rng = random.Random(_SEED)
     records: list[Record] = []
     for source, count in ((_goalstep_goals(), limit - limit // 2), (_epic_goals(), limit // 2)):
@@ -43,15 +53,21 @@ def _goalstep_goals() -> Iterator[Goal]:
     """Yield each video's goal with its steps, and each step with its substeps."""
     for video in json.loads(GOALSTEP.read_text(encoding="utf-8"))["videos"]:
         levels = [(OVERALL, video["goal_description"], video["segments"])]
-        levels += [(SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]]
+        levels += [
+            (SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]
+        ]
         for level, text, segments in levels:
             actions = map(_action, segments)
-            yield from _sizeable(Video(EGO4D, video["video_uid"], EGO4D_FPS, ()), level, text.lower(), actions)
+            yield from _sizeable(
+                Video(EGO4D, video["video_uid"], EGO4D_FPS, ()), level, text.lower(), actions
+            )
 
 
 def _action(segment: dict[str, Any]) -> Action:
     text = segment["step_description"]
-    return ego4d_action(Sentence("", text, segment["start_time"], segment["end_time"]), text.lower())
+    return ego4d_action(
+        Sentence("", text, segment["start_time"], segment["end_time"]), text.lower()
+    )
 
 
 def _epic_goals() -> Iterator[Goal]:

@@ -1,6 +1,7 @@
 """A loopback language model that identifies goals and writes phrases by rule, and fails by rule.
 
-To run it as a separate process: ``python language_model.py --latency 0.5``. The first line of output is the URL.
+To run it as a separate process: ``python language_model.py --latency 0.5``. The first line of
+output is the URL.
 """
 
 import argparse
@@ -18,11 +19,23 @@ if __name__ == "__main__":
 from construction import language_model
 from judge_server import JudgeServer, Reply
 
-ROWS = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE)
+ROWS = re.compile(
+    r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE
+)
 SENTENCES = re.compile(r"^\d+\. C (\S+)s( .*)?$", re.MULTILINE)
 # Number of narrations in a clip and in a sub-clip.
 CLIP, SUB_CLIP = 12, 6
-FAULTS = ("bad json", "prose", "invented times", "cut off", "refused", "broken", "overlap", "fenced", "twice 500")
+FAULTS = (
+    "bad json",
+    "prose",
+    "invented times",
+    "cut off",
+    "refused",
+    "broken",
+    "overlap",
+    "fenced",
+    "twice 500",
+)
 
 Row = tuple[str, str, str]
 
@@ -33,7 +46,9 @@ def rows_of(prompt: str) -> list[Row]:
 
 
 def goals_of(rows: Sequence[Row]) -> dict:
-    """Return goals in Figure 10's form: windows of narrations, named after their most frequent objects."""
+    """Return goals in Figure 10's form: windows of narrations, named after their most frequent
+    objects.
+    """
 
     def things(window: Sequence[Row]) -> str:
         nouns = Counter(text.split()[-1] for _, _, text in window)
@@ -44,7 +59,10 @@ def goals_of(rows: Sequence[Row]) -> dict:
 
     def span(window: Sequence[Row]) -> dict[str, str]:
         # Narrations overlap, so a window may overlap the next one.
-        return {"start_timestamp": window[0][0], "stop_timestamp": max(stop for _, stop, _ in window)}
+        return {
+            "start_timestamp": window[0][0],
+            "stop_timestamp": max(stop for _, stop, _ in window),
+        }
 
     return {
         "overall_goal": f"Work in the kitchen with {things(rows)}.",
@@ -66,16 +84,22 @@ def fault_of(prompt: str) -> str:
     return language_model.fault_of(prompt, FAULTS)
 
 
-def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
+def reply(
+    prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0
+) -> Reply:
     """Return the language model's reply."""
     rows = rows_of(prompt)
-    value = goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
+    value = (
+        goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
+    )
     fault = fault_of(prompt)
     if fault == "overlap" and rows:
         value["clips"][-1]["start_timestamp"] = rows[0][0]
     text = json.dumps(value)
     if fault == "invented times":
-        text = re.sub(r'"(start|stop)_timestamp": "00:00:..\...", ', r'"\1_timestamp": "09:59:59.99", ', text)
+        text = re.sub(
+            r'"(start|stop)_timestamp": "00:00:..\...", ', r'"\1_timestamp": "09:59:59.99", ', text
+        )
     return language_model.spoiled(text, fault, before, delay=delay, model="gpt-4-test")
 
 
@@ -83,7 +107,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="Seconds before each reply.")
     arguments = parser.parse_args()
-    with JudgeServer(lambda prompt, before: reply(prompt, before, lambda _: "", arguments.latency)) as server:
+    with JudgeServer(
+        lambda prompt, before: reply(prompt, before, lambda _: "", arguments.latency)
+    ) as server:
         print(server.url, flush=True)
         signal.pause()
 

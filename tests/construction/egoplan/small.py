@@ -44,16 +44,24 @@ def some_videos(folder: Path, epic: Path, count: int) -> Path:
     header, *rows = epic.read_text(encoding="utf-8").splitlines(keepends=True)
     videos = list(dict.fromkeys(row.split(",")[2] for row in rows))[:count]
     path = folder / "narrations.csv"
-    path.write_text("".join([header, *(row for row in rows if row.split(",")[2] in videos)]), encoding="utf-8")
+    path.write_text(
+        "".join([header, *(row for row in rows if row.split(",")[2] in videos)]), encoding="utf-8"
+    )
     return path
 
 
 def as_ego4d(videos):
-    """Return EPIC-KITCHENS' narrations in Ego4D's layout, with invented uids: "take plate" as "#C C takes plate"."""
+    """Return EPIC-KITCHENS' narrations in Ego4D's layout, with invented uids:
+
+    "take plate" as "#C C takes plate".
+    """
     return {
         f"uid-{video.video_id}": {
             "narration_pass_1": narrated(
-                *((action.start / 100, re.sub(r"^(\S+)", r"#C C \1s", action.text)) for action in video.actions)
+                *(
+                    (action.start / 100, re.sub(r"^(\S+)", r"#C C \1s", action.text))
+                    for action in video.actions
+                )
             )
         }
         for video in videos
@@ -61,8 +69,19 @@ def as_ego4d(videos):
 
 
 def goals_of(texts=TEA, **changes):
-    """Return goals in Figure 10's form for `epic_rows`: one clip, with one sub-clip of the first four rows."""
+    """Return goals in Figure 10's form for `epic_rows`: one clip, with one sub-clip of the first
+    four rows.
+    """
     first, last = timestamp(100), timestamp(300 + 300 * (len(texts) - 1))
-    sub_clip = {"secondary_subgoal": "heat water", "start_timestamp": first, "stop_timestamp": timestamp(300 + 900)}
-    clip = {"subgoal": "prepare a cup", "start_timestamp": first, "stop_timestamp": last, "sub_clips": [sub_clip]}
+    sub_clip = {
+        "secondary_subgoal": "heat water",
+        "start_timestamp": first,
+        "stop_timestamp": timestamp(300 + 900),
+    }
+    clip = {
+        "subgoal": "prepare a cup",
+        "start_timestamp": first,
+        "stop_timestamp": last,
+        "sub_clips": [sub_clip],
+    }
     return {"overall_goal": "Make tea.", "clips": [clip]} | changes

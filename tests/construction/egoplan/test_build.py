@@ -30,7 +30,11 @@ from patience import FOREVER_S
 from shared_data import DATA
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-QUESTIONS, IT, RECOGNITION = "EgoPlan_validation.json", "EgoPlan_IT.json", "EgoPlan_IT_action_recognition.json"
+QUESTIONS, IT, RECOGNITION = (
+    "EgoPlan_validation.json",
+    "EgoPlan_IT.json",
+    "EgoPlan_IT_action_recognition.json",
+)
 
 __all__ = ["environment", "served"]  # fixtures
 pytestmark = pytest.mark.usefixtures("environment")
@@ -82,15 +86,28 @@ def test_narrations_become_questions(tmp_path, narrations, served):
     facts = ("16 questions", "3 task goals", "1 video", str(out / QUESTIONS))
     assert all(fact in result.stdout for fact in facts)
     records = read_annotations(out / QUESTIONS, "val")
-    assert Counter(record.task_goal for record in records) == {"Make tea": 6, "prepare a cup": 6, "heat water": 4}
-    assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
+    assert Counter(record.task_goal for record in records) == {
+        "Make tea": 6,
+        "prepare a cup": 6,
+        "heat water": 4,
+    }
+    assert [record["answer"] for record in json.loads((out / IT).read_text())] == [
+        record.answer for record in records
+    ]
     assert len(json.loads((out / RECOGNITION).read_text())) == 13
     assert rejections(out) == {NOTHING_DONE: 3}
     assert set(files) == {
         QUESTIONS,
         IT,
         RECOGNITION,
-        *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json", "table_2.csv", "table_2.md"),
+        *(
+            "goals.json",
+            "narrations.csv",
+            "rejections.jsonl",
+            "summary.json",
+            "table_2.csv",
+            "table_2.md",
+        ),
         *("figure_4.csv", "figure_5.csv", "figure_4.png", "figure_5.png"),
     }
     assert KEY.encode() not in b"".join([*files.values(), default_cache_path().read_bytes()])
@@ -98,17 +115,30 @@ def test_narrations_become_questions(tmp_path, narrations, served):
 
 
 def test_summary_is_stored_and_printed(tmp_path, narrations):
-    """The expected counts are computed by hand. Two goals have all six actions, and one has the first four."""
+    """The expected counts are computed by hand.
+
+    Two goals have all six actions, and one has the first four.
+    """
     listing = goals_of(overall_goal="Fill the kettle, switch on the kettle and take a cup")
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": listing}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
     summary = json.loads((tmp_path / "built" / "summary.json").read_text())
     facts = [summary[name] for name in ("questions", "task_goals", "videos", "dropped", "left_out")]
     assert facts == [16, 3, 1, [], {}]
-    kinds = {"near-equal": 0, "concurrent": 0, "copies": 16, "listing-goals": 1, "unsure-actions": 0}
+    kinds = {
+        "near-equal": 0,
+        "concurrent": 0,
+        "copies": 16,
+        "listing-goals": 1,
+        "unsure-actions": 0,
+    }
     assert summary["kinds_to_drop"] == kinds
     accuracies = summary["accuracy_without_video"]
-    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent action"]) == (16, 0.25, 0.25)
+    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent action"]) == (
+        16,
+        0.25,
+        0.25,
+    )
     for name in ("kinds_to_drop", "accuracy_without_video"):
         for key, value in summary[name].items():
             assert f"{key}: {value}" in result.stdout
@@ -142,9 +172,14 @@ def _info(tmp_path, seconds):
 def test_wrong_input_is_rejected_before_any_request(tmp_path, options, facts):
     rows = epic_rows()
     if not options:
-        rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
+        rows = [
+            row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")}
+            for row in rows
+        ]
     narrations = write_epic(tmp_path / "n.csv", rows)
-    options = [_info(tmp_path, option) if isinstance(option, float) else option for option in options]
+    options = [
+        _info(tmp_path, option) if isinstance(option, float) else option for option in options
+    ]
     result = build(narrations, tmp_path / "built", *options)
     assert result.exit_code == 1
     assert all(fact in result.stderr for fact in facts), result.stderr
@@ -157,14 +192,18 @@ def test_unsure_actions_reject_their_goals_or_only_themselves(tmp_path, served):
     """Every 25th narration is unsure."""
     videos, _ = read_epic_kitchens(some_videos(tmp_path, EPIC, 6))
     narrated = as_ego4d(videos)
-    unsure = [row for video in narrated.values() for row in video["narration_pass_1"]["narrations"]][::25]
+    unsure = [
+        row for video in narrated.values() for row in video["narration_pass_1"]["narrations"]
+    ][::25]
     for row in unsure:
         row["narration_text"] += " #unsure"
     narrations = write_narrations(tmp_path / "narration.json", narrated)
     counts = {}
     with served(lambda prompt, before: reply(prompt, before, lambda _: "")):
         for name, options in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
-            result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *options, source="ego4d")
+            result = build(
+                narrations, tmp_path / name, "--mean-gap", "4.9", *options, source="ego4d"
+            )
             assert result.exit_code == 0, result.output
             counts[name] = json.loads((tmp_path / name / "summary.json").read_text())
     unknown = goal_reasons.UNKNOWN_ACTION
@@ -191,7 +230,10 @@ def test_unpaired_surrogates_can_be_written(tmp_path, narrations):
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": reply, "P9\ud800": reply}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
     assert result.exit_code == 0, result.output
-    assert dict(rejections(tmp_path / "built")) == {goal_reasons.UNKNOWN_VIDEO: 1, goal_reasons.NO_GOAL: 1}
+    assert dict(rejections(tmp_path / "built")) == {
+        goal_reasons.UNKNOWN_VIDEO: 1,
+        goal_reasons.NO_GOAL: 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -212,7 +254,9 @@ def test_exit_code_is_1_without_any_goals(tmp_path, narrations, served, answer, 
     assert not (tmp_path / "built").exists()
 
 
-GREETING = "Sure! Here are the goals of {the video}, as you asked [1]:\n\n```json\n%s\n```\nAnything else?"
+GREETING = (
+    "Sure! Here are the goals of {the video}, as you asked [1]:\n\n```json\n%s\n```\nAnything else?"
+)
 CARELESS = ("Of course: %s", "\ufeff%s", "%s,", "comma", "quotes", "comment", "```\n%s\n```\nDone.")
 
 
@@ -274,7 +318,12 @@ def test_estimate_sends_nothing_and_counts_missing_replies(tmp_path, monkeypatch
     result = build(more, tmp_path / "built", "--estimate")
     assert figures(result.stdout.splitlines()[1])[0] == 6
     assert not (tmp_path / "built").exists()
-    assert build(more, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json").exit_code == 1
+    assert (
+        build(
+            more, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json"
+        ).exit_code
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,14 +331,24 @@ def test_estimate_sends_nothing_and_counts_missing_replies(tmp_path, monkeypatch
     [
         ("gpt-4: 3", ["--estimate"], ["prices.json", "JSON"]),
         ('{"gpt-4": 3}', ["--estimate"], ["prices.json", "gpt-4"]),
-        ('{"gpt-4": {"input": 1, "output": 2, "input": 3}}', ["--estimate"], ["prices.json", "input"]),
+        (
+            '{"gpt-4": {"input": 1, "output": 2, "input": 3}}',
+            ["--estimate"],
+            ["prices.json", "input"],
+        ),
         ('{"gpt-4": {"input": -1, "output": 2}}', ["--estimate"], ["prices.json", "input", "-1"]),
         ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
         ('{"gpt-4": {"input": NaN, "output": true}}', ["--estimate"], ["prices.json", "input"]),
-        ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
+        (
+            '{"gpt-4": {"input": 1, "output": 2}}',
+            ["--estimate"],
+            ["prices.json", "gpt-4o-2024-11-20"],
+        ),
     ],
 )
-def test_wrong_prices_are_named_before_anything_is_sent(tmp_path, narrations, prices, options, facts):
+def test_wrong_prices_are_named_before_anything_is_sent(
+    tmp_path, narrations, prices, options, facts
+):
     (tmp_path / "prices.json").write_text(prices)
     result = build(narrations, tmp_path / "built", "--prices", tmp_path / "prices.json", *options)
     assert result.exit_code == 1
@@ -321,7 +380,9 @@ def test_inputs_and_other_files_are_not_overwritten(tmp_path, narrations, goals)
 
 
 def test_instruction_data_of_an_earlier_build_are_deleted(tmp_path, narrations, goals):
-    assert build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
+    assert (
+        build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
+    )
     assert {IT, RECOGNITION} < {*contents(tmp_path / "out")}
     assert build(narrations, tmp_path / "out", "--goals", goals).exit_code == 0
     assert not {IT, RECOGNITION} & {*contents(tmp_path / "out")}
@@ -362,9 +423,14 @@ def test_each_fault_has_its_reason(tmp_path, served):
     for rejection in map(json.loads, lines):
         reasons[videos[rejection["where"].partition(",")[0]]][rejection["reason"]] += 1
     assert reasons == FAULT_REASONS
-    counts = Counter(record.video_id for record in read_annotations(tmp_path / "built" / QUESTIONS, "val"))
+    counts = Counter(
+        record.video_id for record in read_annotations(tmp_path / "built" / QUESTIONS, "val")
+    )
     # 16 from the overall goal, 12 + 4 from the clips, and 6 + 6 + 4 from the sub-clips.
-    unharmed = ["P01_01", *(video_id for video_id, fault in videos.items() if not FAULT_REASONS[fault])]
+    unharmed = [
+        "P01_01",
+        *(video_id for video_id, fault in videos.items() if not FAULT_REASONS[fault]),
+    ]
     assert {video_id: counts[video_id] for video_id in unharmed} == dict.fromkeys(unharmed, 48)
 
 
@@ -375,13 +441,17 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     narrations = write_narrations(tmp_path / "narration.json", as_ego4d(videos))
     first = "\n1. C takes plate\n"
     with served(
-        lambda prompt, before: reply(prompt, before, lambda _: "bad json" if first in prompt else "")
+        lambda prompt, before: reply(
+            prompt, before, lambda _: "bad json" if first in prompt else ""
+        )
     ) as server:
         result = build(narrations, tmp_path / "built", "--mean-gap", "4.9", source="ego4d")
     assert result.exit_code == 0, result.output
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
     assert {record.video_source for record in records} == {"Ego4D"}
-    assert {record.answer for record in records} <= {action.text for video in videos for action in video.actions}
+    assert {record.answer for record in records} <= {
+        action.text for video in videos for action in video.actions
+    }
     assert sum(bool(rows_of(prompt)) for prompt in server.prompts) == len(videos)
     counts = rejections(tmp_path / "built")
     # One reply with 50 sentences is lost, and with it the goals around these narrations.
@@ -390,7 +460,9 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
 
 
 def same_output(tmp_path, narrations, concurrencies):
-    """Check that runs at several concurrencies, and a run that is killed half way and resumed, have equal output."""
+    """Check that runs at several concurrencies, and a run that is killed half way and resumed, have
+    equal output.
+    """
     answer = Metered(reply)
 
     def start(out, data, concurrency):
@@ -403,7 +475,10 @@ def same_output(tmp_path, narrations, concurrencies):
             out = tmp_path / f"at-{concurrency}"
             codes.add(start(out, f"data-{concurrency}", concurrency).wait(FOREVER_S))
             outputs.append(contents(out))
-            assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in answer.paid.items())
+            assert all(
+                count <= 2 if fault_of(prompt) else count == 1
+                for prompt, count in answer.paid.items()
+            )
             prompts = answer.paid.total()
             answer.paid.clear()
         start_again = partial(start, tmp_path / "killed", "data", concurrencies[0])

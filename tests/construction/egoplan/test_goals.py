@@ -30,8 +30,15 @@ def video(tmp_path):
 
 def clip(number, first, last, level=SUBGOAL, **changes):
     """Return a clip with the narrations from `first` to `last`."""
-    times = {"start_timestamp": timestamp(100 + 300 * first), "stop_timestamp": timestamp(300 + 300 * last)}
-    return {level: f"goal {number}", **times} | ({"sub_clips": []} if level == SUBGOAL else {}) | changes
+    times = {
+        "start_timestamp": timestamp(100 + 300 * first),
+        "stop_timestamp": timestamp(300 + 300 * last),
+    }
+    return (
+        {level: f"goal {number}", **times}
+        | ({"sub_clips": []} if level == SUBGOAL else {})
+        | changes
+    )
 
 
 def pooled(video, reply):
@@ -44,7 +51,9 @@ def pooled(video, reply):
 @pytest.mark.skipif(not PAPER.exists(), reason=f"needs {PAPER}")
 def test_the_prompt_is_figure_10_verbatim(video):
     paper = PAPER.read_text(encoding="utf-8")
-    figure = paper[paper.index("### The following provides") : paper.index("Figure 10: The detailed prompt")]
+    figure = paper[
+        paper.index("### The following provides") : paper.index("Figure 10: The detailed prompt")
+    ]
     assert figure.startswith(PROMPT)
     row = "00:00:08.70         |      00:00:09.56         |      open fridge"
     assert row in figure
@@ -55,7 +64,10 @@ def test_the_prompt_is_figure_10_verbatim(video):
 def test_printed_form_keeps_its_missing_bracket():
     schema = PROMPT[PROMPT.index('{"overall_goal"') : PROMPT.index("-----")]
     assert (schema.count("{"), schema.count("}")) == (3, 2)
-    assert "\n".join(PROMPT.splitlines()[-1:]) == "start_timestamp      |      stop_timestamp      |      narration"
+    assert (
+        "\n".join(PROMPT.splitlines()[-1:])
+        == "start_timestamp      |      stop_timestamp      |      narration"
+    )
 
 
 def test_the_three_levels_are_pooled(video):
@@ -76,12 +88,18 @@ def test_the_three_levels_are_pooled(video):
         (goals_of(clips={}), [goals_module.WRONG_FORM]),
         (goals_of(clips=["tea"]), [goals_module.WRONG_FORM]),
         (goals_of(clips=[clip(1, 0, 5, sub_clips=None)]), [goals_module.WRONG_FORM]),
-        (goals_of(clips=[clip(1, 0, 5, start_timestamp="00:00:01.01")]), [goals_module.INVENTED_TIME]),
+        (
+            goals_of(clips=[clip(1, 0, 5, start_timestamp="00:00:01.01")]),
+            [goals_module.INVENTED_TIME],
+        ),
         (goals_of(clips=[clip(1, 0, 5, stop_timestamp=17.9)]), [goals_module.INVENTED_TIME]),
         (goals_of(clips=[clip(1, 5, 0)]), [goals_module.BACKWARDS]),
         (goals_of(clips=[clip(1, 0, 2)]), [goals_module.TOO_FEW]),
         (goals_of(clips=[clip(1, 0, 3), clip(2, 3, 5)]), [goals_module.OVERLAP]),
-        (goals_of(clips=[clip(1, 1, 5, sub_clips=[clip(2, 0, 4, SECONDARY)])]), [goals_module.OUTSIDE]),
+        (
+            goals_of(clips=[clip(1, 1, 5, sub_clips=[clip(2, 0, 4, SECONDARY)])]),
+            [goals_module.OUTSIDE],
+        ),
         (goals_of(clips=[clip(1, 0, 5, subgoal="Make the tea")]), [goals_module.REPEATED]),
     ],
 )
@@ -96,7 +114,9 @@ def test_sub_clips_are_used_even_if_their_clip_has_invented_times(video):
     assert reasons == [goals_module.INVENTED_TIME]
 
 
-@pytest.mark.parametrize(("count", "reason"), [(3, goals_module.TOO_FEW), (21, goals_module.TOO_MANY)])
+@pytest.mark.parametrize(
+    ("count", "reason"), [(3, goals_module.TOO_FEW), (21, goals_module.TOO_MANY)]
+)
 def test_goals_of_4_to_20_actions(tmp_path, count, reason):
     for number, num_goals in ((count, 0), (4, 1), (20, 1)):
         texts = [f"take cup {n}" for n in range(number)]
@@ -118,14 +138,20 @@ def test_goals_may_overlap_in_time_but_not_share_actions(tmp_path):
 
 
 def test_goal_around_an_unknown_action_is_rejected(video):
-    goals, reasons = pooled(replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)]))
+    goals, reasons = pooled(
+        replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)])
+    )
     assert goals == [(SUBGOAL, "goal 1", 5)]
     assert reasons == [goals_module.UNKNOWN_ACTION]
 
 
-@pytest.mark.parametrize(("text", "is_kept"), [("t" * 300, True), ("t" * 301, False), ("make tea " * 1700, False)])
+@pytest.mark.parametrize(
+    ("text", "is_kept"), [("t" * 300, True), ("t" * 301, False), ("make tea " * 1700, False)]
+)
 def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
-    pooled_goals, rejections = pool_goals([video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")})
+    pooled_goals, rejections = pool_goals(
+        [video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")}
+    )
     assert len(pooled_goals) == is_kept
     assert [rejection.reason for rejection in rejections] == [goals_module.TOO_LONG] * (not is_kept)
     if rejections:
@@ -136,7 +162,13 @@ def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
 @pytest.mark.parametrize(
     ("text", "lists"),
     [
-        ("Fill the kettle, switch on the kettle, take a cup, open the box, put a bag in the cup and pour water", True),
+        (
+            (
+                "Fill the kettle, switch on the kettle, take a cup, open the box, put a bag "
+                "in the cup and pour water"
+            ),
+            True,
+        ),
         ("1) filling kettle 2) taking the big cups 3) opening a tea box", True),
         ("fill kettle take cup pour water", True),
         ("pour water, put the bag in the cup, open the box and take a cup", False),

@@ -39,14 +39,20 @@ def test_rows_in_any_order_become_actions_by_time(tmp_path):
     (video,), rejections = read_epic_kitchens(write_epic(tmp_path / "n.csv", rows[::-1]))
     assert [action.text for action in video.actions] == list(TEA)
     assert (video.video_id, video.scene, video.fps, rejections) == ("P01_01", "P01", 60, [])
-    assert [(action.start, action.stop_frame) for action in video.actions[:2]] == [(100, 180), (400, 360)]
+    assert [(action.start, action.stop_frame) for action in video.actions[:2]] == [
+        (100, 180),
+        (400, 360),
+    ]
 
 
 @pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
 def test_all_real_narrations_are_read():
-    videos, rejections = read_epic_kitchens(EPIC, read_video_info(EPIC.parent / "EPIC_100_video_info.csv"))
+    videos, rejections = read_epic_kitchens(
+        EPIC, read_video_info(EPIC.parent / "EPIC_100_video_info.csv")
+    )
     assert (len(videos), sum(len(video.actions) for video in videos), rejections) == (138, 9668, [])
-    # Frames were extracted at 60 per second, although five of these videos have a rate of 30, 48 or 90.
+    # Frames were extracted at 60 per second, although five of these videos have a rate of 30, 48 or
+    # 90.
     assert all(video.fps == 60 for video in videos)
 
 
@@ -76,7 +82,9 @@ def test_a_real_video_at_another_frame_rate_is_rejected(tmp_path, video_id, rate
     path = write_epic(tmp_path / "n.csv", rows)
     with pytest.raises(LmmsEgoplanError) as error:
         read_epic_kitchens(path)
-    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+)", str(error.value)).groups()
+    line, frame = re.search(
+        r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+)", str(error.value)
+    ).groups()
     assert rows[int(line) - 2] in wrong
     assert frame in [str(rows[int(line) - 2][f"{end}_frame"]) for end in ("start", "stop")]
     assert re.search(rf"\b{video_id}\b.*\b60\b", str(error.value))
@@ -102,12 +110,17 @@ def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
     assert len(video.actions) == 5
     assert video.unknown == ((1600, 1800),)
     assert (rejection.reason, rejection.where) == (reading.NO_RATE, f"{path}, line 7")
-    assert all(fact in rejection.detail for fact in ("stop_frame: 1080", "18.00 s", "P01_01", "17.00 s"))
+    assert all(
+        fact in rejection.detail for fact in ("stop_frame: 1080", "18.00 s", "P01_01", "17.00 s")
+    )
 
 
 @pytest.mark.parametrize(
     ("official", "field"),
-    [({"P01_01": VideoInfo(2.0, 60.0)}, "stop_frame: 180"), ({"P01_02": VideoInfo(99.0, 60.0)}, "video_id: 'P01_01'")],
+    [
+        ({"P01_01": VideoInfo(2.0, 60.0)}, "stop_frame: 180"),
+        ({"P01_02": VideoInfo(99.0, 60.0)}, "video_id: 'P01_01'"),
+    ],
 )
 def test_narrations_that_contradict_the_list_of_videos_are_rejected(tmp_path, official, field):
     path = write_epic(tmp_path / "n.csv", epic_rows())
@@ -139,13 +152,21 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
     assert (rejection.step, rejection.reason) == ("narration", reason)
     assert rejection.where == f"{path}, line 8"
     assert re.match(detail, rejection.detail)
-    times = [time for end in ("start", "stop") if (time := hundredths(row[f"{end}_timestamp"])) is not None]
-    assert [start for start, _ in video.unknown] == ([] if reason == reading.UNKNOWN_VIDEO else [min(times)])
+    times = [
+        time
+        for end in ("start", "stop")
+        if (time := hundredths(row[f"{end}_timestamp"])) is not None
+    ]
+    assert [start for start, _ in video.unknown] == (
+        [] if reason == reading.UNKNOWN_VIDEO else [min(times)]
+    )
 
 
 def test_an_unusable_file_gives_a_one_line_error(tmp_path):
     path = write_epic(tmp_path / "n.csv", [epic_row(narration="拿杯子")])
-    with pytest.raises(LmmsEgoplanError, match=r"n\.csv: [^\n]*: 1, [^\n]* line 2, narration: [^\n]*$"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"n\.csv: [^\n]*: 1, [^\n]* line 2, narration: [^\n]*$"
+    ):
         read_epic_kitchens(path)
     path.write_text("video_id,narration\nP01_01,take cup\n")
     with pytest.raises(LmmsEgoplanError, match="start_timestamp, stop_timestamp"):
@@ -153,7 +174,9 @@ def test_an_unusable_file_gives_a_one_line_error(tmp_path):
 
 
 def test_accents_are_latin(tmp_path):
-    (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", [epic_row(narration="take jalapeño.")]))
+    (video,), _ = read_epic_kitchens(
+        write_epic(tmp_path / "n.csv", [epic_row(narration="take jalapeño.")])
+    )
     assert video.actions[0].text == "take jalapeño"
 
 
@@ -165,7 +188,11 @@ def test_the_published_row_of_egovlp():
 
 
 @settings(max_examples=40)
-@given(st.dictionaries(st.text("abc", min_size=1), st.lists(st.floats(0, 1e5), min_size=2).map(sorted), min_size=1))
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1), st.lists(st.floats(0, 1e5), min_size=2).map(sorted), min_size=1
+    )
+)
 def test_segments_are_centred_and_follow_the_formula(times):
     gaps = {
         uid: (times_of_video[-1] - times_of_video[0]) / (len(times_of_video) - 1)
@@ -188,16 +215,25 @@ def test_ego4d_sentences_of_the_wearer_have_segments(tmp_path, wrapped):
         "b": {"narration_pass_2": narrated((0, "#C C a"), (5, "#C C b"))},
     }
     sentences, unknown, rejections = ego4d(tmp_path, videos, wrapped=wrapped)
-    assert [sentence.text for sentence in sentences[UID]] == ["C picks a pan", "C puts down the pan"]
+    assert [sentence.text for sentence in sentences[UID]] == [
+        "C picks a pan",
+        "C puts down the pan",
+    ]
     assert (sentences[UID][0].start, sentences[UID][0].stop) == (0.625, 1.375)
     assert sentences["b"][0].start == 0
     assert (dict(unknown), rejections) == ({}, [])
 
 
 def test_rejected_ego4d_narrations_are_named(tmp_path):
-    unusable = [(6.0, "#O A man X walks"), (7.0, "#C C takes a #unsure"), (8.0, "#C C берёт"), (None, "#C C waits")]
+    unusable = [
+        (6.0, "#O A man X walks"),
+        (7.0, "#C C takes a #unsure"),
+        (8.0, "#C C берёт"),
+        (None, "#C C waits"),
+    ]
     narrations = narrated(*WORKS)["narrations"] + [
-        narrated((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in unusable
+        narrated((0, text))["narrations"][0] | {"timestamp_sec": seconds}
+        for seconds, text in unusable
     ]
     videos = {
         UID: {"narration_pass_1": {"narrations": narrations}},
@@ -222,7 +258,9 @@ def test_rejected_ego4d_narrations_are_named(tmp_path):
     assert dropping_rejections == rejections
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}']
+)
 def test_a_file_in_another_layout_gives_a_one_line_error(tmp_path, content):
     path = tmp_path / "narration.json"
     path.write_text(content)
@@ -236,13 +274,17 @@ def test_timestamps_survive_formatting_and_parsing(time):
     assert hundredths(timestamp(time)) == time
 
 
-@pytest.mark.parametrize("text", ["1:2:3", "00:61:00.0", "00:00:08.70s", "\u0660\u0660:00:08", "", None, 8.7])
+@pytest.mark.parametrize(
+    "text", ["1:2:3", "00:61:00.0", "00:00:08.70s", "\u0660\u0660:00:08", "", None, 8.7]
+)
 def test_other_texts_are_no_times(text):
     assert hundredths(text) is None
 
 
 def test_spellings_of_an_action():
-    assert normalised("Open  the fridge.") == normalised("open fridge") != normalised("open freezer")
+    assert (
+        normalised("Open  the fridge.") == normalised("open fridge") != normalised("open freezer")
+    )
     texts = ("take caf\u00e9 cup", "take cafe\u0301 cup", "take caf\u00e9 c\u200bup")
     assert len({normalised(text) for text in texts}) == 1
     assert len({tidy(text) for text in texts}) == 1

@@ -58,11 +58,18 @@ def test_the_published_records_layout():
         name: val[name] for name in val if name not in varies
     }
     onion = [
-        (past["narration_text"], past["start_frame"], past["stop_frame"]) for past in training["task_progress_metadata"]
+        (past["narration_text"], past["start_frame"], past["stop_frame"])
+        for past in training["task_progress_metadata"]
     ]
-    onion += [("grab onion", 9338, 9400), ("slice onion", 9500, 9600), ("remove peel from onion", 9700, 9800)]
+    onion += [
+        ("grab onion", 9338, 9400),
+        ("slice onion", 9500, 9600),
+        ("remove peel from onion", 9700, 9800),
+    ]
     onion = [action(*parts) for parts in [*onion, ("peel onion", 9900, 9999)]]
-    records = instruction_records(make_questions([goal(onion, training["task_goal"], video_id="P07_113")], 0)[0])
+    records = instruction_records(
+        make_questions([goal(onion, training["task_goal"], video_id="P07_113")], 0)[0]
+    )
     record = next(record for record in records if record["answer"] == "grab onion")
     assert list(record) == list(training)
     assert record | {"sample_id": 39} == training
@@ -81,15 +88,23 @@ def test_action_recognition_of_the_same_clips():
         assert record["current_observation_frame"] == training["current_observation_frame"]
 
 
-texts = st.sampled_from(["take cup", "Take the cup", "open door", "close door", "wash hands", "pour tea", "stir tea"])
+texts = st.sampled_from(
+    ["take cup", "Take the cup", "open door", "close door", "wash hands", "pour tea", "stir tea"]
+)
 starts = st.integers(1, 2000)
 actions_lists = st.lists(
-    st.builds(lambda t, s, n: action(t, s, s + n), texts, starts, st.integers(0, 300)), min_size=4, max_size=20
+    st.builds(lambda t, s, n: action(t, s, s + n), texts, starts, st.integers(0, 300)),
+    min_size=4,
+    max_size=20,
 )
 
 
 @settings(deadline=None)
-@given(actions_lists, st.sampled_from([(EPIC_KITCHENS, 60.0), (EPIC_KITCHENS, 50.0), (EGO4D, 30.0)]), st.integers(0, 3))
+@given(
+    actions_lists,
+    st.sampled_from([(EPIC_KITCHENS, 60.0), (EPIC_KITCHENS, 50.0), (EGO4D, 30.0)]),
+    st.integers(0, 3),
+)
 def test_n_actions_give_n_questions_or_rejections(actions, source, seed):
     task_goal = goal(actions, source=source[0], fps=source[1])
     questions, rejections = make_questions([task_goal], seed)
@@ -101,7 +116,10 @@ def test_n_actions_give_n_questions_or_rejections(actions, source, seed):
         # The answer is the first action with its text, and none of its frames is visible.
         segment = next(step for step in task_goal.actions if step.text == question.answer)
         assert question.observation_frame == segment.start_frame - source[1] // 2
-        assert all(past.start_frame <= past.stop_frame <= question.observation_frame for past in question.past)
+        assert all(
+            past.start_frame <= past.stop_frame <= question.observation_frame
+            for past in question.past
+        )
         assert [past.text for past in question.past] == [
             step.text
             for step in task_goal.actions[: task_goal.actions.index(segment)]
@@ -122,7 +140,10 @@ def test_prepare_reads_built_questions(tmp_path):
     [
         ([*CEREAL, action("open cupboard", 2000, 2100)], [module.REPEATED]),
         ([*CEREAL, action("Open the cupboard.", 2000, 2100)], [module.SPELLED_ALIKE]),
-        ([*CEREAL[:3], action("take cereal bag", 1000, 1100)], [module.TOO_FEW] * 3 + [module.REPEATED]),
+        (
+            [*CEREAL[:3], action("take cereal bag", 1000, 1100)],
+            [module.TOO_FEW] * 3 + [module.REPEATED],
+        ),
         ([action("wait", 20, 30), *CEREAL], [module.TOO_EARLY]),
     ],
 )
@@ -146,7 +167,8 @@ def test_every_letter_is_often_the_answer():
 
 
 @pytest.mark.parametrize(
-    ("text", "ending"), [("Make tea", "to make tea?"), ("TV repair", "to TV repair?"), ("x", "to x?")]
+    ("text", "ending"),
+    [("Make tea", "to make tea?"), ("TV repair", "to TV repair?"), ("x", "to x?")],
 )
 def test_goal_begins_in_lower_case_within_the_question(text, ending):
     (record, *_) = evaluation_records(make_questions([goal(CEREAL, text)], 0)[0])

@@ -27,7 +27,11 @@ from lmms_egoplan.construction.egoplan.narrations import (
     read_epic_kitchens,
     timestamp,
 )
-from lmms_egoplan.construction.egoplan.questions import evaluation_records, instruction_records, make_questions
+from lmms_egoplan.construction.egoplan.questions import (
+    evaluation_records,
+    instruction_records,
+    make_questions,
+)
 from lmms_egoplan.construction.egoplan.statistics import built_statistics
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.text import csv_text
@@ -42,7 +46,10 @@ def questions(scene="P01"):
         for n, (text, thing) in enumerate(STEPS, 1)
     )
     video = Video(EPIC_KITCHENS, "P01_01", 60, actions, scene=scene)
-    goals = [Goal(video, OVERALL, "make a cup of tea", actions), Goal(video, SUBGOAL, "make tea", actions)]
+    goals = [
+        Goal(video, OVERALL, "make a cup of tea", actions),
+        Goal(video, SUBGOAL, "make tea", actions),
+    ]
     return make_questions(goals, 0)[0]
 
 
@@ -51,7 +58,10 @@ def table(text):
 
 
 def test_counts():
-    """The expected counts are computed by hand. All eight questions have the four actions as choices."""
+    """The expected counts are computed by hand.
+
+    All eight questions have the four actions as choices.
+    """
     stats = built_statistics(questions())
     assert stats.counts == (8, 2, 4, 3, 3, 1)
     assert stats.verbs == (
@@ -79,11 +89,22 @@ def test_unknown_scenes_are_empty():
 def test_tables_and_pictures():
     files = statistics_files({"built here": built_statistics(questions())})
     rows = table(files["table_2.csv"])
-    assert [row[0] for row in rows] == ["split", "built here", "EgoPlan-Val", "EgoPlan-Test", "EgoPlan-Bench"]
+    assert [row[0] for row in rows] == [
+        "split",
+        "built here",
+        "EgoPlan-Val",
+        "EgoPlan-Test",
+        "EgoPlan-Bench",
+    ]
     for split, row in (("val", rows[2]), ("test", rows[3])):
-        assert [int(cell) for cell in row[1:3]] == [PAPER_COUNTS[split][name] for name in ("questions", "task_goals")]
+        assert [int(cell) for cell in row[1:3]] == [
+            PAPER_COUNTS[split][name] for name in ("questions", "task_goals")
+        ]
     assert files["table_2.md"].splitlines()[2] == "| built here | 8 | 2 | 4 | 3 | 3 | 1 |"
-    assert table(files["figure_4.csv"])[1:3] == [["take", "16", "cup", "8"], ["take", "16", "tea bag", "8"]]
+    assert table(files["figure_4.csv"])[1:3] == [
+        ["take", "16", "cup", "8"],
+        ["take", "16", "tea bag", "8"],
+    ]
     assert table(files["figure_5.csv"])[1] == ["make", "2"]
     for name in ("figure_4.png", "figure_5.png"):
         with Image.open(BytesIO(files[name])) as picture:
@@ -99,33 +120,91 @@ def test_words_of_the_cloud_do_not_overlap(count):
         x_left, bottom = _free_position(width, height, boxes)
         assert math.isfinite(x_left)
         for box in boxes:
-            assert x_left + width < box[0] or box[2] < x_left or bottom + height < box[1] or box[3] < bottom
+            assert (
+                x_left + width < box[0]
+                or box[2] < x_left
+                or bottom + height < box[1]
+                or box[3] < bottom
+            )
         boxes.append((x_left, bottom, x_left + width, bottom + height))
 
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-LINKS = {"on", "in", "into", "from", "to", "with", "of", "off", "up", "down", "out", "over", "under", "at", "for", "by"}
-LINKS |= {"onto", "back", "away", "near", "through", "insid", "behind", "between", "togeth", "about", "around", "besid"}
-TEXTS = ["take plate", "take plates", "put meat mix", "put mix meat", "Open the box.", "open box", "stir", "wash cup"]
-TEXTS += ["put cup on plate", "put plate on cup", "turn tap off", "turn off tap", "dry hands", "take lid"]
+LINKS = {
+    "on",
+    "in",
+    "into",
+    "from",
+    "to",
+    "with",
+    "of",
+    "off",
+    "up",
+    "down",
+    "out",
+    "over",
+    "under",
+    "at",
+    "for",
+    "by",
+}
+LINKS |= {
+    "onto",
+    "back",
+    "away",
+    "near",
+    "through",
+    "insid",
+    "behind",
+    "between",
+    "togeth",
+    "about",
+    "around",
+    "besid",
+}
+TEXTS = [
+    "take plate",
+    "take plates",
+    "put meat mix",
+    "put mix meat",
+    "Open the box.",
+    "open box",
+    "stir",
+    "wash cup",
+]
+TEXTS += [
+    "put cup on plate",
+    "put plate on cup",
+    "turn tap off",
+    "turn off tap",
+    "dry hands",
+    "take lid",
+]
 
 
 def plain(text):
-    return " ".join(word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the"))
+    return " ".join(
+        word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the")
+    )
 
 
 def sides(text):
     words = list(stems(text))
     if len(words) > 2 and words[-1] in LINKS:
         words.insert(1, words.pop())
-    starts = [0, *(position for position, word in enumerate(words) if position > 1 and word in LINKS), len(words)]
+    starts = [
+        0,
+        *(position for position, word in enumerate(words) if position > 1 and word in LINKS),
+        len(words),
+    ]
     return [words[start:stop] for start, stop in pairwise(starts)]
 
 
 def is_near_equal(first, second):
     pairs = list(zip(sides(first), sides(second), strict=False))
     return len(sides(first)) == len(sides(second)) and all(
-        len(side) == len(other_side) and other_side in map(list, permutations(side)) for side, other_side in pairs
+        len(side) == len(other_side) and other_side in map(list, permutations(side))
+        for side, other_side in pairs
     )
 
 
@@ -142,15 +221,19 @@ def wrong(record):
 
 
 def begins_with_answer(record, narrations, text):
-    """Check if an action begins within 0.5 s of the answer, which begins 30 frames after the observation."""
+    """Check if an action begins within 0.5 s of the answer, which begins 30 frames after the
+    observation.
+    """
     rows = [row for row in narrations if row["video_id"] == record["video_id"]]
     answers = [
         hundredths(row["start_timestamp"])
         for row in rows
-        if row["narration"] == record["answer"] and int(row["start_frame"]) == record["current_observation_frame"] + 30
+        if row["narration"] == record["answer"]
+        and int(row["start_frame"]) == record["current_observation_frame"] + 30
     ]
     return any(
-        plain(row["narration"]) == plain(text) and abs(hundredths(row["start_timestamp"]) - answers[0]) <= 50
+        plain(row["narration"]) == plain(text)
+        and abs(hundredths(row["start_timestamp"]) - answers[0]) <= 50
         for row in rows
     )
 
@@ -162,18 +245,30 @@ def expected(record, scores):
 
 def reference(records, narrations):
     moments = list(map(moment_of, records))
-    near = sum(any(is_near_equal(*pair) for pair in combinations(choices_of(record), 2)) for record in records)
-    concurrent = sum(any(begins_with_answer(record, narrations, text) for text in wrong(record)) for record in records)
+    near = sum(
+        any(is_near_equal(*pair) for pair in combinations(choices_of(record), 2))
+        for record in records
+    )
+    concurrent = sum(
+        any(begins_with_answer(record, narrations, text) for text in wrong(record))
+        for record in records
+    )
     names = "most frequent action", "not done yet", "similarity to the goal", "longest candidate"
     points = {name: [] for name in names}
     for record in records:
-        other_answers = [plain(other["answer"]) for other in records if other["video_id"] != record["video_id"]]
+        other_answers = [
+            plain(other["answer"]) for other in records if other["video_id"] != record["video_id"]
+        ]
         done = {plain(past["narration_text"]) for past in record["task_progress_metadata"]}
         goal = set(stems(record["task_goal"])) - LINKS - {"and", "then"}
         scores = {
-            "most frequent action": {text: other_answers.count(plain(text)) for text in choices_of(record)},
+            "most frequent action": {
+                text: other_answers.count(plain(text)) for text in choices_of(record)
+            },
             "not done yet": {text: plain(text) not in done for text in choices_of(record)},
-            "similarity to the goal": {text: len(goal & set(stems(text))) for text in choices_of(record)},
+            "similarity to the goal": {
+                text: len(goal & set(stems(text))) for text in choices_of(record)
+            },
             "longest candidate": {text: len(text) for text in choices_of(record)},
         }
         for name, values in scores.items():
@@ -231,7 +326,9 @@ SEEDS = [0, pytest.param(1, marks=nightly), pytest.param(2, marks=nightly)]
 
 @pytest.fixture(scope="module")
 def invented(tmp_path_factory):
-    """Return a function from a seed to invented narrations, and to the questions that are built from all of them."""
+    """Return a function from a seed to invented narrations, and to the questions that are built
+    from all of them.
+    """
 
     @cache
     def invented(seed):
@@ -280,9 +377,13 @@ def test_only_dropped_kinds_are_absent(tmp_path, invented, seed, kind):
     for record in fewer.training:
         for number, text in enumerate(record["negative_answers"]):
             earlier_texts = [record["answer"], *record["negative_answers"][:number]]
-            assert kind != "near-equal" or not any(is_near_equal(text, earlier) for earlier in earlier_texts)
+            assert kind != "near-equal" or not any(
+                is_near_equal(text, earlier) for earlier in earlier_texts
+            )
             assert kind != "concurrent" or not begins_with_answer(record, rows, text)
     # Questions without such an action have the same choices as before.
     unnumbered_after = [record | {"sample_id": 0} for record in after]
-    assert sum(record | {"sample_id": 0} in unnumbered_after for record in before) > 0.1 * len(before)
+    assert sum(record | {"sample_id": 0} in unnumbered_after for record in before) > 0.1 * len(
+        before
+    )
     assert any(rejection.step == "choice" for rejection in fewer.rejections)

@@ -1,4 +1,6 @@
-"""Build questions from real narrations with a language model that sometimes fails, and score them with lmms-eval."""
+"""Build questions from real narrations with a language model that sometimes fails, and score them
+with lmms-eval.
+"""
 
 import json
 
@@ -40,7 +42,9 @@ def spread(records):
 
 @pytest.fixture(scope="module")
 def prepared(folder):
-    """Run the documented commands up to the prepared split. Videos are rendered for some of the questions.
+    """Run the documented commands up to the prepared split.
+
+    Videos are rendered for some of the questions.
 
     Ego4D's narrations are EPIC-KITCHENS' in Ego4D's layout.
     """
@@ -54,7 +58,9 @@ def prepared(folder):
             arguments = ("data", "build", "egoplan", narrations, "--source", source, "--out", out)
             # More than 10 % of the prompts have no usable reply.
             assert "10%" in command(*arguments, exit_code=1)
-            records += spread(json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8")))
+            records += spread(
+                json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8"))
+            )
         records = [record | {"sample_id": number} for number, record in enumerate(records)]
         media = render_media(records, folder / "media")
         command(
@@ -84,7 +90,15 @@ def test_egoplan_val_scores_built_questions(prepared, folder):
     model = ("--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32")
     finished = run(folder, folder / "run", "--tasks", "egoplan_val", *model)
     results, samples = finished.results["egoplan_val"], finished.samples["egoplan_val"]
-    assert metric(results, "num_questions") == metric(results, "split_size") == 2 * COUNT == len(samples)
+    assert (
+        metric(results, "num_questions")
+        == metric(results, "split_size")
+        == 2 * COUNT
+        == len(samples)
+    )
     golden = {row["sample_id"]: row["golden_choice_idx"] for row in prepared}
-    right = [golden[sample["predictions"]["sample_id"]] == sample["predictions"]["prediction"] for sample in samples]
+    right = [
+        golden[sample["predictions"]["sample_id"]] == sample["predictions"]["prediction"]
+        for sample in samples
+    ]
     assert metric(results, "acc") == pytest.approx(sum(right) / len(right))

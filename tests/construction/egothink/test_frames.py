@@ -14,7 +14,14 @@ from PIL import Image
 from annotation.serving import run
 from construction.egothink.footage import blurred, dark, film, scene
 from lmms_egoplan.construction.egothink import frames as frames_module
-from lmms_egoplan.construction.egothink.frames import ALIKE, BAD_FRAME, BAD_VIDEO, BLURRED, DARK, SURPLUS
+from lmms_egoplan.construction.egothink.frames import (
+    ALIKE,
+    BAD_FRAME,
+    BAD_VIDEO,
+    BLURRED,
+    DARK,
+    SURPLUS,
+)
 from lmms_egoplan.construction.pictures import sharpness
 from lmms_egoplan.jsonl import read_lines
 from lmms_egoplan.media.frames import read_video_frames
@@ -27,7 +34,15 @@ RELEASED = DATA / "egothink"
 
 def build(folder, *options, out="built"):
     code, output = run(
-        "data", "build", "egothink", folder / "videos", "--out", folder / out, "--every", EVERY, *options
+        "data",
+        "build",
+        "egothink",
+        folder / "videos",
+        "--out",
+        folder / out,
+        "--every",
+        EVERY,
+        *options,
     )
     assert code == 0, output
     return lines(folder / out / "frames.jsonl"), lines(folder / out / "rejections.jsonl"), output
@@ -60,7 +75,11 @@ def slow_choice(folder, names, minimum):
     accepted, hashes = {}, []
     for name, count in names.items():
         images = dict(
-            zip(range(0, count, EVERY), read_video_frames(folder / name, range(0, count, EVERY)), strict=True)
+            zip(
+                range(0, count, EVERY),
+                read_video_frames(folder / name, range(0, count, EVERY)),
+                strict=True,
+            )
         )
         candidates = []
         for number, image in images.items():
@@ -70,9 +89,15 @@ def slow_choice(folder, names, minimum):
         accepted[name] = []
         for _, number, image in sorted(candidates, key=lambda candidate: candidate[0]):
             small = image.convert("L").resize((9, 8), Image.Resampling.BOX)
-            bits = [small.getpixel((x + 1, y)) > small.getpixel((x, y)) for y in range(8) for x in range(8)]
+            bits = [
+                small.getpixel((x + 1, y)) > small.getpixel((x, y))
+                for y in range(8)
+                for x in range(8)
+            ]
             is_far = all(3 * abs(number - other) >= max(images) for other in accepted[name])
-            is_new = all(sum(a != b for a, b in zip(bits, other, strict=True)) > 10 for other in hashes)
+            is_new = all(
+                sum(a != b for a, b in zip(bits, other, strict=True)) > 10 for other in hashes
+            )
             if len(accepted[name]) < 2 and is_far and is_new:
                 accepted[name].append(number)
                 hashes.append(bits)
@@ -81,13 +106,17 @@ def slow_choice(folder, names, minimum):
 
 def test_clear_and_different_frames_are_chosen(videos):
     frames, rejections, output = build(videos)
-    assert sorted(chosen(frames)) == sorted(slow_choice(videos / "videos", {"a.mp4": 30, "sub/b.mkv": 15}, 50))
+    assert sorted(chosen(frames)) == sorted(
+        slow_choice(videos / "videos", {"a.mp4": 30, "sub/b.mkv": 15}, 50)
+    )
     reasons = Counter(rejection["reason"] for rejection in rejections)
     assert reasons[BLURRED] == 1
     assert reasons[DARK] == 2
-    assert {"a.mp4, frame 5": BLURRED, "a.mp4, frame 10": DARK, "sub/b.mkv, frame 5": DARK}.items() <= {
-        rejection["where"]: rejection["reason"] for rejection in rejections
-    }.items()
+    assert {
+        "a.mp4, frame 5": BLURRED,
+        "a.mp4, frame 10": DARK,
+        "sub/b.mkv, frame 5": DARK,
+    }.items() <= {rejection["where"]: rejection["reason"] for rejection in rejections}.items()
     assert len(frames) + len(rejections) == 9
     assert f"1: {BLURRED}" in output
     assert f"{len(frames)} frames of 2 videos" in output
@@ -114,7 +143,9 @@ def test_at_most_two_frames_of_a_video_are_chosen_a_third_apart(tmp_path, count)
     film(tmp_path / "videos/a.mp4", *map(scene, range(count)))
     frames, rejections, _ = build(tmp_path)
     assert len(frames) == min(count, 2)
-    assert Counter(rejection["reason"] for rejection in rejections) == ({SURPLUS: count - 2} if count > 2 else {})
+    assert Counter(rejection["reason"] for rejection in rejections) == (
+        {SURPLUS: count - 2} if count > 2 else {}
+    )
     if count > 1:
         assert abs(frames[0]["frame"] - frames[1]["frame"]) >= (count - 1) * EVERY / 3
         sharpest = max(frames, key=lambda frame: frame["sharpness"])
@@ -131,7 +162,9 @@ def test_damaged_and_empty_videos_are_named(videos):
     whole.write_bytes(content[:middle] + b"\0" * 2000 + content[middle + 2000 :])
     frames, rejections, output = build(videos)
     unreadable = {
-        rejection["where"]: rejection["detail"] for rejection in rejections if rejection["reason"] == BAD_VIDEO
+        rejection["where"]: rejection["detail"]
+        for rejection in rejections
+        if rejection["reason"] == BAD_VIDEO
     }
     assert unreadable.keys() == {"empty.mp4", "text.avi"}
     assert all("cannot read the video" in detail for detail in unreadable.values())
@@ -156,12 +189,17 @@ def test_images_and_folders_of_images(tmp_path):
     assert {frame["video"] for frame in frames} == {"P01", "single.jpg"}
     assert {frame["frame"] for frame in frames if frame["video"] == "P01"} <= {0, 5, 10, 15}
     assert all(frame["seconds"] is None for frame in frames)
-    assert [(rejection["where"], rejection["reason"]) for rejection in rejections if rejection["detail"]] == [
-        ("broken.jpg", BAD_FRAME)
-    ]
+    assert [
+        (rejection["where"], rejection["reason"]) for rejection in rejections if rejection["detail"]
+    ] == [("broken.jpg", BAD_FRAME)]
     with Image.open(tmp_path / "built/frames/single.jpg_000000.jpg") as image:
         assert image.size == (160, 120)
-        assert np.abs(np.asarray(image.convert("L"), float) - np.asarray(scene(40).convert("L"), float)).mean() < 3
+        assert (
+            np.abs(
+                np.asarray(image.convert("L"), float) - np.asarray(scene(40).convert("L"), float)
+            ).mean()
+            < 3
+        )
 
 
 def test_later_runs_measure_only_new_videos(videos, monkeypatch):
@@ -169,7 +207,9 @@ def test_later_runs_measure_only_new_videos(videos, monkeypatch):
     first = contents(videos / "built")
     measured = []
     measure = frames_module._measure
-    monkeypatch.setattr(frames_module, "_measure", lambda name, *rest: measured.append(name) or measure(name, *rest))
+    monkeypatch.setattr(
+        frames_module, "_measure", lambda name, *rest: measured.append(name) or measure(name, *rest)
+    )
     build(videos)
     assert contents(videos / "built") == first
     frames, _, _ = build(videos, "--min-sharpness", 1)
@@ -180,9 +220,9 @@ def test_later_runs_measure_only_new_videos(videos, monkeypatch):
     build(videos)
     assert {*measured} == {"a.mp4"}
     for name, content in contents(videos / "built").items():
-        assert name.startswith(("frames/a.mp4", "sampled/a.mp4", "frames.jsonl", "rejections.jsonl")) or (
-            content == first.get(name, content)
-        )
+        assert name.startswith(
+            ("frames/a.mp4", "sampled/a.mp4", "frames.jsonl", "rejections.jsonl")
+        ) or (content == first.get(name, content))
     with Image.open(videos / "built/frames/a.mp4_000000.jpg") as image:
         assert np.abs(np.asarray(image, float) - np.asarray(scene(50), float)).mean() < 6
 
@@ -192,12 +232,24 @@ def test_later_runs_measure_only_new_videos(videos, monkeypatch):
     [
         (lambda folder: None, "expected a folder with videos"),
         (lambda folder: folder.mkdir(), "expected a folder with videos"),
-        (lambda folder: film(folder / "a.mp4", dark(1), blurred(2)), "no frames left. All items were rejected"),
+        (
+            lambda folder: film(folder / "a.mp4", dark(1), blurred(2)),
+            "no frames left. All items were rejected",
+        ),
     ],
 )
 def test_nothing_to_choose_from_is_an_error(tmp_path, make, message):
     make(tmp_path / "videos")
-    code, output = run("data", "build", "egothink", tmp_path / "videos", "--out", tmp_path / "built", "--every", EVERY)
+    code, output = run(
+        "data",
+        "build",
+        "egothink",
+        tmp_path / "videos",
+        "--out",
+        tmp_path / "built",
+        "--every",
+        EVERY,
+    )
     assert code == 1
     assert message in " ".join(output.split())
     assert not (tmp_path / "built/frames.jsonl").exists()
@@ -215,12 +267,29 @@ def test_no_file_of_the_user_is_replaced(videos):
 @pytest.mark.nightly
 def test_a_killed_run_resumes(tmp_path):
     for number in range(6):
-        film(tmp_path / f"videos/{number:02}.mp4", *(scene(100 * number + part) for part in range(8)), every=30)
-    command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egothink", tmp_path / "videos", "--every", "2"]
+        film(
+            tmp_path / f"videos/{number:02}.mp4",
+            *(scene(100 * number + part) for part in range(8)),
+            every=30,
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "lmms_egoplan",
+        "data",
+        "build",
+        "egothink",
+        tmp_path / "videos",
+        "--every",
+        "2",
+    ]
 
     def start(name):
         return subprocess.Popen(
-            [*map(str, command), "--out", str(tmp_path / name)], env=os.environ, stdout=-3, stderr=-3
+            [*map(str, command), "--out", str(tmp_path / name)],
+            env=os.environ,
+            stdout=-3,
+            stderr=-3,
         )
 
     code, output = run(*command[3:], "--out", tmp_path / "whole")
@@ -230,7 +299,9 @@ def test_a_killed_run_resumes(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "killed/frames.jsonl").exists()
-    stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed/sampled").glob("*.json")}
+    stored = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "killed/sampled").glob("*.json")
+    }
     assert start("killed").wait() == 0
     assert all(path.stat().st_mtime_ns == time for path, time in stored.items())
     whole, killed = contents(tmp_path / "whole"), contents(tmp_path / "killed")

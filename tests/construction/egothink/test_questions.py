@@ -1,4 +1,6 @@
-"""From frames to the prepared benchmark: people write and review on the page, and the layout of the release is read."""
+"""From frames to the prepared benchmark: people write and review on the page, and the layout of the
+release is read.
+"""
 
 import csv
 import io
@@ -34,7 +36,9 @@ def build_frames(folder, videos):
     """Build the frames of videos with two different scenes each."""
     for number in range(videos):
         film(folder / f"videos/{number:02}.mp4", scene(2 * number), scene(2 * number + 1))
-    code, output = run("data", "build", "egothink", folder / "videos", "--out", folder / "built", "--every", 5)
+    code, output = run(
+        "data", "build", "egothink", folder / "videos", "--out", folder / "built", "--every", 5
+    )
     assert code == 0, output
     return lines(folder / "built/frames.jsonl")
 
@@ -45,7 +49,10 @@ def start(folder, annotators=4):
 
 
 class People:
-    """Write a question for each picture except one, and doubt some of them. Remember what was done, by number."""
+    """Write a question for each picture except one, and doubt some of them.
+
+    Remember what was done, by number.
+    """
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -86,7 +93,8 @@ class People:
         return {
             number
             for number, votes in self.votes.items()
-            if len(votes) == 3 and all(vote[name] == "yes" for vote in votes.values() for name in CRITERIA)
+            if len(votes) == 3
+            and all(vote[name] == "yes" for vote in votes.values() for name in CRITERIA)
         }
 
 
@@ -107,7 +115,10 @@ def test_from_videos_to_the_prepared_benchmark(tmp_path, monkeypatch):
     assert f"set aside without a question: {people.set_aside}" in output
     rejected = [*csv.DictReader(io.StringIO((out / "rejected.csv").read_text()))]
     assert len(rejected) == 16 - len(numbers)
-    assert len({row["image"] for row in rejected} | {question["image"] for question in questions}) == 16
+    assert (
+        len({row["image"] for row in rejected} | {question["image"] for question in questions})
+        == 16
+    )
     counts = Counter(row["reason"] for row in rejected)
     assert counts["set aside without a question"] == people.set_aside
     for row in rejected:
@@ -124,7 +135,9 @@ def test_from_videos_to_the_prepared_benchmark(tmp_path, monkeypatch):
         assert (question["video"], question["frame"]) == (frame["video"], frame["frame"])
     assert "annotator-" not in (out / "questions.jsonl").read_text()
 
-    code, output = run("data", "build", "egothink", "elsewhere", "--out", tmp_path / "built", "--questions", out)
+    code, output = run(
+        "data", "build", "egothink", "elsewhere", "--out", tmp_path / "built", "--questions", out
+    )
     assert code == 0, output
     statistics = json.loads((tmp_path / "built/statistics.json").read_text())
     by_name = {entry["split"]: entry["counts"] for entry in statistics["dimensions"]}
@@ -140,10 +153,14 @@ def test_from_videos_to_the_prepared_benchmark(tmp_path, monkeypatch):
             "scenes": len({x["scene"].lower() for x in part}),
             "videos": len({x["video"] for x in part}),
         }
-        assert {name: count["prepared"] for name, count in by_name[dimension.name].items()} == expected
+        assert {
+            name: count["prepared"] for name, count in by_name[dimension.name].items()
+        } == expected
         folder = tmp_path / "built/egothink" / dimension.folder
         records = json.loads((folder / "annotations.json").read_text())
-        assert [record["image_path"] for record in records] == [[f"{n}.jpg"] for n in range(1, len(part) + 1)]
+        assert [record["image_path"] for record in records] == [
+            [f"{n}.jpg"] for n in range(1, len(part) + 1)
+        ]
         for record, question in zip(records, part, strict=True):
             image = folder / "images" / record["image_path"][0]
             assert image.read_bytes() == (tmp_path / "built" / question["image"]).read_bytes()
@@ -179,7 +196,9 @@ def test_the_lead_decides_where_reviewers_differ(few):
 
     def answer(person, page):
         if 'name="use"' in page:
-            return written(question=f"What is thing {len(votes)}?") | votes.setdefault(len(votes), {})
+            return written(question=f"What is thing {len(votes)}?") | votes.setdefault(
+                len(votes), {}
+            )
         number = int(re.search(r"is thing (\d+)\?", page)[1])
         votes[number][person] = None
         return review(rows[number].split()[len(votes[number]) - 1])
@@ -202,8 +221,13 @@ def test_the_lead_decides_where_reviewers_differ(few):
     assert "Questions accepted: 2 of 4 pictures" in output
     assert "accepted by the lead, not by all reviewers: 1" in output
     assert "rejected by the lead: 1" in output
-    assert sorted(question["unanimous"] for question in lines(out / "questions.jsonl")) == [False, True]
-    code, output = run("data", "build", "egothink", few / "videos", "--out", few / "built", "--questions", out)
+    assert sorted(question["unanimous"] for question in lines(out / "questions.jsonl")) == [
+        False,
+        True,
+    ]
+    code, output = run(
+        "data", "build", "egothink", few / "videos", "--out", few / "built", "--questions", out
+    )
     assert code == 0, output
     assert "1 of them accepted by the lead" in " ".join(output.split())
     missing = [name for name in sorted(DIMENSION_NAMES) if name != "existence"]
@@ -245,16 +269,27 @@ def exported(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"image": "../a.jpg"}, r"questions.jsonl, line 1: image: '../a.jpg' must be a relative path"),
-        ({"image": "frames/no.jpg"}, r"questions.jsonl, line 1: image: .*No such file or directory: .*no.jpg"),
+        (
+            {"image": "../a.jpg"},
+            r"questions.jsonl, line 1: image: '../a.jpg' must be a relative path",
+        ),
+        (
+            {"image": "frames/no.jpg"},
+            r"questions.jsonl, line 1: image: .*No such file or directory: .*no.jpg",
+        ),
         ({"digest": "0"}, r"questions.jsonl, line 1: image: .* has changed since people saw it"),
-        ({"dimension": "smell"}, r"questions.jsonl, line 1: dimension: expected a dimension, found 'smell'"),
+        (
+            {"dimension": "smell"},
+            r"questions.jsonl, line 1: dimension: expected a dimension, found 'smell'",
+        ),
         ({"answer": " "}, r"questions.jsonl, line 1: answer: expected a text, found ' '"),
     ],
 )
 def test_a_wrong_line_of_an_export_is_named(few, changes, message):
     exported(few, **changes)
-    code, output = run("data", "build", "egothink", "-", "--out", few / "built", "--questions", few / "labels")
+    code, output = run(
+        "data", "build", "egothink", "-", "--out", few / "built", "--questions", few / "labels"
+    )
     assert code == 1
     assert re.search(message, " ".join(output.split())), output
     assert not (few / "built/egothink").exists()
@@ -262,7 +297,16 @@ def test_a_wrong_line_of_an_export_is_named(few, changes, message):
 
 def test_a_users_file_in_the_layout_is_not_deleted(few):
     exported(few)
-    arguments = ("data", "build", "egothink", "-", "--out", few / "built", "--questions", few / "labels")
+    arguments = (
+        "data",
+        "build",
+        "egothink",
+        "-",
+        "--out",
+        few / "built",
+        "--questions",
+        few / "labels",
+    )
     for _ in range(2):
         code, output = run(*arguments)
         assert code == 0, output
@@ -270,12 +314,21 @@ def test_a_users_file_in_the_layout_is_not_deleted(few):
     mine.write_text("mine")
     code, output = run(*arguments)
     assert code == 1
-    assert "mine.txt: this run would replace a file that no earlier run wrote" in " ".join(output.split())
+    assert "mine.txt: this run would replace a file that no earlier run wrote" in " ".join(
+        output.split()
+    )
     assert mine.read_text() == "mine"
 
 
 def test_scenes_below_one_percent_are_counted_together():
-    values = {"image": "a.jpg", "digest": "0", "video": "a", "frame": 0, "unanimous": True, "concept": "bar"}
+    values = {
+        "image": "a.jpg",
+        "digest": "0",
+        "video": "a",
+        "frame": 0,
+        "unanimous": True,
+        "concept": "bar",
+    }
     values |= {"question": "Where am I?", "answer": "bar", "dimension": "location"}
     names = ["kitchen"] * 198 + ["garage", "street"] + ["Kitchen"] * 1
     result = statistics([WrittenQuestion(**values, scene=name) for name in names])
@@ -283,7 +336,9 @@ def test_scenes_below_one_percent_are_counted_together():
     assert (result["other_scenes"], result["other_questions"]) == (2, 2)
 
 
-@pytest.mark.parametrize("content", ["", '{"image": "frames/a.jpg", "video": "a", "frame": 0}\n', '{"image": 1}\n'])
+@pytest.mark.parametrize(
+    "content", ["", '{"image": "frames/a.jpg", "video": "a", "frame": 0}\n', '{"image": 1}\n']
+)
 def test_frames_that_cannot_be_read_are_named(tmp_path, content):
     path = tmp_path / "frames.jsonl"
     path.write_text(content)

@@ -20,9 +20,19 @@ from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 from runs.small_set import prepare_small_set
 
-EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
-PRESETS = [f"{benchmark}__{name}" for benchmark in ("egoplan", "egoplan_bench2") for name in load_presets(benchmark)]
-_TEXT_SHORTCUTS = ("egoplan_val_candidates_only", "egoplan_bench2_blind", "egoplan_bench2_candidates_only")
+EGOTHINK = {
+    f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS
+}
+PRESETS = [
+    f"{benchmark}__{name}"
+    for benchmark in ("egoplan", "egoplan_bench2")
+    for name in load_presets(benchmark)
+]
+_TEXT_SHORTCUTS = (
+    "egoplan_val_candidates_only",
+    "egoplan_bench2_blind",
+    "egoplan_bench2_candidates_only",
+)
 _SHORTCUTS = {name for tasks in shortcut_set.TASKS.values() for name in tasks[2:]}
 _STEPS = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
 WITH_IMAGES = [
@@ -31,12 +41,25 @@ WITH_IMAGES = [
     *("egointent_leakage", "actplan_views_swapped"),
     *PRESETS,
     *sorted(_SHORTCUTS.difference(_TEXT_SHORTCUTS)),
-    *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
+    *(
+        "egoplan_val",
+        "egoplan_val_generate",
+        "egoplan_val_thinking",
+        *EGOTHINK,
+        "egointent",
+        "egointent_v1",
+    ),
     *("egoplan_val_reasoned", "egoplan_val_published", "egoplan_val_clips_published"),
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]
-TEXT_ONLY = ["egoplan_val_blind", "egoplan_val_narrated", *_TEXT_SHORTCUTS, "actplan_text_only", "egointent_blind"]
+TEXT_ONLY = [
+    "egoplan_val_blind",
+    "egoplan_val_narrated",
+    *_TEXT_SHORTCUTS,
+    "actplan_text_only",
+    "egointent_blind",
+]
 TEXT_ONLY += [f"{name}_blind" for name in EGOTHINK]
 BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
@@ -53,7 +76,9 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
 
 
 def manager(**metadata):
-    """Return lm-eval's task manager with this metadata, without lm-eval's own tasks, which are slow to list."""
+    """Return lm-eval's task manager with this metadata, without lm-eval's own tasks, which are slow
+    to list.
+    """
     return _manager(LM_EVAL_TASKS, json.dumps(metadata))
 
 

@@ -9,7 +9,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForCondition
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from zoo import prompts, vocabulary
 
-SIZE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+SIZE = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+}
 T5_SIZE = {"d_model": 16, "d_kv": 16, "d_ff": 16, "num_layers": 1, "num_heads": 1}
 TOKENIZERS = {
     "qwen2": lambda: vocabulary.qwen2([]),
@@ -18,8 +23,24 @@ TOKENIZERS = {
     "gemma": lambda: vocabulary.gemma([]),
     "t5": vocabulary.t5,
 }
-CONTEXTS = ["What next?", "What next? ", "Take the mug.  \n", "火 ", "  open", "<s>What next?", "<bos> x"]
-CONTINUATIONS = [" put mug on the counter", "wash", " éteindre le four 火", "  twice  ", " ", "\n", "."]
+CONTEXTS = [
+    "What next?",
+    "What next? ",
+    "Take the mug.  \n",
+    "火 ",
+    "  open",
+    "<s>What next?",
+    "<bos> x",
+]
+CONTINUATIONS = [
+    " put mug on the counter",
+    "wash",
+    " éteindre le four 火",
+    "  twice  ",
+    " ",
+    "\n",
+    ".",
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +104,11 @@ def test_the_final_line_break_of_a_chat_prompt_is_not_counted(models, name):
     num_tokens = len(model.tok_encode("\nwash the mug", add_special_tokens=False)) - len(
         model.tok_encode("\n", add_special_tokens=False)
     )
-    assert counter(model).count(prompt, "wash the mug") == num_tokens == scored(model, prompt, "wash the mug") - 1
+    assert (
+        counter(model).count(prompt, "wash the mug")
+        == num_tokens
+        == scored(model, prompt, "wash the mug") - 1
+    )
 
 
 TEXTS = st.text(st.sampled_from("ab e.\n\t  火éß<>|1{") | st.characters(codec="utf-8"), max_size=12)
@@ -97,7 +122,9 @@ def test_counts_of_any_text_are_those_of_lm_eval(models, name, context, continua
 
 
 def test_the_tokenizer_setting_overrides_the_model(models):
-    named = token_counter({"pretrained": models["qwen2"].pretrained, "tokenizer": models["t5"].pretrained})
+    named = token_counter(
+        {"pretrained": models["qwen2"].pretrained, "tokenizer": models["t5"].pretrained}
+    )
     context, continuation = "What next?", " éteindre le four"
     expected = [scored(models[name], context, continuation) for name in ("t5", "qwen2")]
     assert expected[0] != expected[1]

@@ -41,7 +41,10 @@ def test_generation_with_and_without_images_keeps_the_order(chat):
     model = chat["qwen2_5_vl"]
     requests = [
         generation(
-            number, prompt(TEXTS[number % 3], count, model), lazy(number, count) if count else None, max_gen_toks=5
+            number,
+            prompt(TEXTS[number % 3], count, model),
+            lazy(number, count) if count else None,
+            max_gen_toks=5,
         )
         for number, count in enumerate([0, 1, 0, 2, 1, 0])
     ]
@@ -56,8 +59,12 @@ def first_tokens(model, request, count):
     if media:
         inputs = dict(model.tok_batch_multimodal_encode([context], [list(load_images(request))]))
     else:
-        inputs = dict(zip(("input_ids", "attention_mask"), model.tok_batch_encode([context]), strict=True))
-    return model.model.generate(**inputs, max_new_tokens=count, do_sample=False)[0, -count:].tolist()
+        inputs = dict(
+            zip(("input_ids", "attention_mask"), model.tok_batch_encode([context]), strict=True)
+        )
+    return model.model.generate(**inputs, max_new_tokens=count, do_sample=False)[
+        0, -count:
+    ].tolist()
 
 
 def test_answers_record_whether_their_limit_ended_them_and_their_tokens(chat, monkeypatch):
@@ -65,7 +72,10 @@ def test_answers_record_whether_their_limit_ended_them_and_their_tokens(chat, mo
     limits = [3, 3, 6, 6, 1, 6, 3]
     requests = [
         generation(
-            number, prompt(TEXTS[number % 3], count, model), lazy(number, count) if count else None, max_gen_toks=limit
+            number,
+            prompt(TEXTS[number % 3], count, model),
+            lazy(number, count) if count else None,
+            max_gen_toks=limit,
         )
         for number, (count, limit) in enumerate(zip([0, 1, 0, 2, 1, 0, 0], limits, strict=True))
     ]
@@ -84,9 +94,13 @@ def test_answers_record_whether_their_limit_ended_them_and_their_tokens(chat, mo
 
 def test_an_answer_that_a_stop_string_ends_is_not_truncated(chat):
     model = chat["qwen2_5_vl"]
-    free = model.generate_until([generation(0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8)])[0]
+    free = model.generate_until(
+        [generation(0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8)]
+    )[0]
     assert free.truncated
-    stopped = generation(0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8, until=[free[2:4]])
+    stopped = generation(
+        0, prompt(TEXTS[0], 1, model), lazy(0, 1), max_gen_toks=8, until=[free[2:4]]
+    )
     other = generation(1, prompt(TEXTS[1], 1, model), lazy(1, 1), max_gen_toks=8, until=[free[2:4]])
     answers = model.generate_until([stopped, other])
     assert answers[0] == free.split(free[2:4])[0]
@@ -120,7 +134,9 @@ def test_answers_are_stored_as_they_arrive(chat, tmp_path, monkeypatch):
 @pytest.mark.parametrize("count", [0, 1])
 def test_prompts_that_do_not_fit_are_an_error_in_generation(chat, count):
     model = chat["llava"]
-    request = generation(0, prompt(LONG, count, model), lazy(0, count) if count else None, max_gen_toks=8)
+    request = generation(
+        0, prompt(LONG, count, model), lazy(0, count) if count else None, max_gen_toks=8
+    )
     with pytest.raises(ContextTooLongError, match=r"\d+ tokens.* 2040 .*word word"):
         model.generate_until([request])
 
@@ -138,10 +154,15 @@ def test_a_prompt_that_just_fits_is_accepted(chat):
 def test_prompts_from_the_request_cache_get_the_same_answers(chat, plain, name):
     """This also holds for a model that has rendered no prompt itself."""
     context = prompt("Next?", 2, chat[name])
-    ranked, written = ranking(0, context, CANDIDATES, lazy(0, 2)), generation(1, context, lazy(0, 2), max_gen_toks=5)
+    ranked, written = (
+        ranking(0, context, CANDIDATES, lazy(0, 2)),
+        generation(1, context, lazy(0, 2), max_gen_toks=5),
+    )
     cached = dill.loads(dill.dumps([*ranked, written]))
     assert not plain[name].chat_applied
     expected = chat[name].loglikelihood(ranked)
     answers = plain[name].loglikelihood(cached[:-1])
-    np.testing.assert_allclose([total for total, _ in answers], [total for total, _ in expected], atol=1e-4)
+    np.testing.assert_allclose(
+        [total for total, _ in answers], [total for total, _ in expected], atol=1e-4
+    )
     assert plain[name].generate_until(cached[-1:]) == chat[name].generate_until([written])

@@ -57,7 +57,10 @@ def test_images_are_a_text_for_json_and_hashing(images):
     assert json.loads(json.dumps({"visual": images})) == {"visual": "five to seven"}
     same = LazyImages("five to seven", partial(numbers, 0, 1))
     other = LazyImages("six to eight", partial(numbers, 5, 3))
-    keys = [hash_args("loglikelihood", ("a", " b", {"visual": visual})) for visual in (images, same, other)]
+    keys = [
+        hash_args("loglikelihood", ("a", " b", {"visual": visual}))
+        for visual in (images, same, other)
+    ]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -71,7 +74,9 @@ def test_iteration_and_slices_read_images_each_time(images):
     assert not {id(image) for image in first} & {id(image) for image in second}
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda images: dill.loads(dill.dumps(images))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda images: dill.loads(dill.dumps(images))]
+)
 def test_a_copy_shows_the_same(images, copied):
     (other,) = copied([images])
     assert isinstance(other, LazyImages)
@@ -91,7 +96,9 @@ def test_a_copy_shows_the_same(images, copied):
 def test_another_version_of_the_task_gets_no_earlier_response(data, task):
     """Compare lm-eval's cache keys."""
     versions = ({}, {"version": 99.0}, {})
-    first, other, again = (hash_args("ask", build(task, **version).instances[0].args) for version in versions)
+    first, other, again = (
+        hash_args("ask", build(task, **version).instances[0].args) for version in versions
+    )
     assert first == again != other
 
 
@@ -99,12 +106,17 @@ def test_requests_are_read_in_another_process(data, tmp_path):
     """The images are the same there, as with lm-eval's request cache."""
     tasks = ["egoplan_val", "egothink_planning_navigation", "egointent"]
     requested = [images_of(instance) for task in tasks for instance in build(task).instances]
-    requested.append(LazyImages("views", partial(stored_images, ACTPLAN, "test", fingerprint(), 3, "images")))
+    requested.append(
+        LazyImages("views", partial(stored_images, ACTPLAN, "test", fingerprint(), 3, "images"))
+    )
     (tmp_path / "requests").write_bytes(dill.dumps(requested))
     command = [sys.executable, "-c", DESCRIBE, str(tmp_path / "requests")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=FOREVER_S)
     digests = [[sha256(image.tobytes()).hexdigest() for image in images] for images in requested]
-    expected = [" ".join([images.lower(), *hashes]) for images, hashes in zip(requested, digests, strict=True)]
+    expected = [
+        " ".join([images.lower(), *hashes])
+        for images, hashes in zip(requested, digests, strict=True)
+    ]
     assert done.stdout.splitlines() == expected
     assert len(expected) == 3 * 4 + 2 + 6 + 1
 
@@ -133,7 +145,11 @@ def test_images_of_the_right_row_in_rgb(data):
 
 
 def test_neither_images_nor_open_files_are_kept(data):
-    requested = [images_of(instance) for task in ("egoplan_val", "egointent") for instance in build(task).instances]
+    requested = [
+        images_of(instance)
+        for task in ("egoplan_val", "egointent")
+        for instance in build(task).instances
+    ]
     seen, files = [], []
     for _ in range(4):
         for images in requested:
@@ -162,7 +178,11 @@ def test_memory_stays_flat_over_large_stored_images(tmp_path, monkeypatch):
 
 
 def resident_megabytes():
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:")]
+    (line,) = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmRSS:")
+    ]
     return int(line.split()[1]) / 1024
 
 

@@ -1,4 +1,6 @@
-"""``--predict_only`` stores the answers without calling the judge, and no run uses few-shot examples."""
+"""``--predict_only`` stores the answers without calling the judge, and no run uses few-shot
+examples.
+"""
 
 import pytest
 from lm_eval import simple_evaluate
@@ -7,12 +9,20 @@ from harnesses.lm_eval.prepared_sets import load, manager
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 
-TASKS = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_object_existence", "egointent"]
+TASKS = [
+    "egoplan_val",
+    "egoplan_val_blind",
+    "egoplan_val_generate",
+    "egothink_object_existence",
+    "egointent",
+]
 
 
 @pytest.fixture(scope="module")
 def run(data, checkpoint):
-    """Return a run's results, its tasks, and the prompts sent to a judge that is set after the tasks are loaded."""
+    """Return a run's results, its tasks, and the prompts sent to a judge that is set after the
+    tasks are loaded.
+    """
     with JudgeServer(lambda *_: Reply()) as server, pytest.MonkeyPatch.context() as patch:
         tasks = [load(name, num_frames=2, max_frames=2) for name in TASKS]
         patch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)

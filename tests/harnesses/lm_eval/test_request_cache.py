@@ -26,7 +26,10 @@ def sets(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_small_set(folder, 4)
         prepare_egothink(write_source(folder / "source"))
-        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
+        prepare_egointent(
+            write_annotations(folder / "steps.jsonl", raw_records()),
+            write_videos(folder / "videos"),
+        )
     return folder
 
 
@@ -39,7 +42,10 @@ def folder(sets, tmp_path, monkeypatch):
 
 
 def build(name="egoplan_val", cache_requests=True, metadata=None, config=None, **arguments):
-    """Return the requests of a run with ``--cache_requests``. `config` changes the task, like ``--gen_kwargs``."""
+    """Return the requests of a run with ``--cache_requests``.
+
+    `config` changes the task, like ``--gen_kwargs``.
+    """
     task = load(name, **(metadata or {}))
     for key, value in (config or {}).items():
         task.set_config(key, value, update=isinstance(value, dict))
@@ -50,7 +56,14 @@ def build(name="egoplan_val", cache_requests=True, metadata=None, config=None, *
 def contents(instances):
     """Return everything that determines a model's input and the destination of its answer."""
     return [
-        (item.request_type, item.doc, item.task_name, item.doc_id, item.idx, *map(json.dumps, item.args))
+        (
+            item.request_type,
+            item.doc,
+            item.task_name,
+            item.doc_id,
+            item.idx,
+            *map(json.dumps, item.args),
+        )
         for item in instances
     ]
 
@@ -89,7 +102,9 @@ def test_an_equal_run_reads_requests_from_the_cache(folder, warned):
     images = [instance.args[2]["visual"] for instance in again]
     assert all(isinstance(image, LazyImages) for image in images)
     assert [read_number(list(item)[-1]) for item in images[::4]] == [39, 38, 37, 36]
-    assert len({id(item) for item in images}) == 4  # the object identifies the requests of one question
+    assert (
+        len({id(item) for item in images}) == 4
+    )  # the object identifies the requests of one question
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])
@@ -129,7 +144,11 @@ OTHER_CHANGES = {
     "gen_kwargs": (COUNTING, {}, {"config": {"generation_kwargs": {"max_gen_toks": 5}}}),
     "words": ("egoplan_val", {}, {"config": {"doc_to_text": "{{question}} Answer."}}),
     "choices": ("egoplan_val", {}, {"config": {"target_delimiter": ""}}),
-    "chat template": ("egoplan_val_blind", CHAT | {"chat_template": shout}, CHAT | {"chat_template": whisper}),
+    "chat template": (
+        "egoplan_val_blind",
+        CHAT | {"chat_template": shout},
+        CHAT | {"chat_template": whisper},
+    ),
 }
 CASES = [pytest.param(*case, id=name) for name, case in CHANGES.items()]
 CASES += [pytest.param(*case, id=name) for name, case in OTHER_CHANGES.items()]
@@ -160,7 +179,9 @@ def test_data_prepared_again_rebuild_requests(folder, warned, monkeypatch):
     requests = build(COUNTING)
     assert contents(requests) == uncached(COUNTING) != before
     assert len(of_cache(warned)) == 1
-    assert [image.getpixel((3, 3))[0] for request in requests for image in request.args[2]["visual"]] == [123, 123]
+    assert [
+        image.getpixel((3, 3))[0] for request in requests for image in request.args[2]["visual"]
+    ] == [123, 123]
     assert contents(build(COUNTING)) == contents(requests)
     assert len(of_cache(warned)) == 1
 

@@ -34,8 +34,14 @@ BACKENDS = [(family.backends or [family.name])[0] for family in FAMILIES]
 
 
 def of_each_kind(names):
-    """Return the names without tasks that differ from another one only in the dimension of EgoThink."""
-    return [name for name in names if not name.startswith("egothink_") or "existence" in name or "assistance" in name]
+    """Return the names without tasks that differ from another one only in the dimension of
+    EgoThink.
+    """
+    return [
+        name
+        for name in names
+        if not name.startswith("egothink_") or "existence" in name or "assistance" in name
+    ]
 
 
 def test_all_tasks_of_the_benchmarks_are_tested():
@@ -56,7 +62,9 @@ def test_a_prompt_has_a_placeholder_for_each_image(requests_of):
             images = list(images_of(instance))
             begins = instance.args[0].startswith("<image>" * len(images))
             if not (images and begins and instance.args[0].count("<image>") == len(images)):
-                wrong.append(f"{name}, request {number}: {len(images)} images, prompt {instance.args[0]!r}")
+                wrong.append(
+                    f"{name}, request {number}: {len(images)} images, prompt {instance.args[0]!r}"
+                )
             if modes := {image.mode for image in images} - {"RGB"}:
                 wrong.append(f"{name}, request {number}: {modes}")
     assert wrong == []
@@ -66,16 +74,27 @@ def test_a_prompt_has_a_placeholder_for_each_image(requests_of):
     "name",
     [
         "egointent_other_video",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("egointent", "egointent_without_boundary")),
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("egointent", "egointent_without_boundary")
+        ),
     ],
 )
-def test_a_compact_run_asks_questions_of_the_full_one_with_the_same_partners(tmp_path, monkeypatch, name):
+def test_a_compact_run_asks_questions_of_the_full_one_with_the_same_partners(
+    tmp_path, monkeypatch, name
+):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     ids = [f"video_{number}" for number in range(6)]
     scenarios = ("Make Tea", "Cut Trees", "Make Tea")
     steps = [
         raw_record(
-            2 * n + k, video_id=id_, start_sec=k, end_sec=k + 0.4, scenario=scenarios[n % 3], goal=None, event=None
+            2 * n + k,
+            video_id=id_,
+            start_sec=k,
+            end_sec=k + 0.4,
+            scenario=scenarios[n % 3],
+            goal=None,
+            event=None,
         )
         for n, id_ in enumerate(ids)
         for k in (0, 1)
@@ -108,13 +127,19 @@ def test_the_judge_gets_the_definitions_of_the_task(data, monkeypatch, name, is_
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", f"judge of {name}")
         (text,) = task.score([Answered(doc, '{"next_step": "turn the screw"}')])
-    assert json.loads(text)["ratings"] == {"local_intent": 0.0, "global_intent": 0.0, "next_step_plan": 40.0}
+    assert json.loads(text)["ratings"] == {
+        "local_intent": 0.0,
+        "global_intent": 0.0,
+        "next_step_plan": 40.0,
+    }
     fields = ({"next_step_plan": doc["next_step_plan"]}, {"next_step_plan": "turn the screw"})
     assert server.prompts == [judge_prompt(*fields, RELEASE if is_release else PAPER)]
 
 
 def test_a_text_only_task_has_no_images(requests_of):
-    prompts = [(name, *instance.args) for name in of_each_kind(TEXT_ONLY) for instance in requests_of(name)]
+    prompts = [
+        (name, *instance.args) for name in of_each_kind(TEXT_ONLY) for instance in requests_of(name)
+    ]
     assert [prompt for prompt in prompts if len(prompt) != 3 or "<image>" in prompt[1]] == []
 
 
@@ -147,7 +172,11 @@ def test_metadata_cannot_change_a_preset(data, name, setting):
 
 @pytest.mark.parametrize(
     ("name", "setting"),
-    [("egoplan_val", "num_frames"), ("egoplan_val_generate", "num_frames"), ("egointent", "max_frames")],
+    [
+        ("egoplan_val", "num_frames"),
+        ("egoplan_val_generate", "num_frames"),
+        ("egointent", "max_frames"),
+    ],
 )
 def test_metadata_set_the_number_of_images(requests_of, name, setting):
     usual = [list(images_of(instance)) for instance in requests_of(name)]
@@ -186,16 +215,22 @@ def test_an_invalid_number_of_images_is_named(data, name, setting, count):
         build(name, **{setting: count})
 
 
-@pytest.mark.parametrize("name", ["egoplan_val", "egoplan_val_narrated", "egothink_activity_activity", "egointent"])
+@pytest.mark.parametrize(
+    "name", ["egoplan_val", "egoplan_val_narrated", "egothink_activity_activity", "egointent"]
+)
 def test_missing_data_raise_with_the_command(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    with pytest.raises(DataMissingError, match=rf"{tmp_path}.* lmms-egoplan data prepare {name[:6]}"):
+    with pytest.raises(
+        DataMissingError, match=rf"{tmp_path}.* lmms-egoplan data prepare {name[:6]}"
+    ):
         load(name)
 
 
 @pytest.mark.parametrize("name", ["egothink_object_existence", "egothink_planning_assistance"])
 def test_an_unknown_prompt_family_raises_with_the_choices(data, name):
-    with pytest.raises(LmmsEgoplanError, match=rf"^{name}: --metadata prompts=gpt5\b.*\bdefault\b") as raised:
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"^{name}: --metadata prompts=gpt5\b.*\bdefault\b"
+    ) as raised:
         load(name, prompts="gpt5")
     assert all(backend in str(raised.value) for backend in BACKENDS)
 

@@ -15,7 +15,10 @@ Doc = dict[str, Any]  # "text", "visuals", and "choices" to rank
 
 def generate(model: HFVLM, docs: Sequence[Doc], **arguments: Any) -> list[str]:
     """Return the model's answers to the documents."""
-    return [result.text for result in model.generate_until(generation_requests(model, docs, **arguments))]
+    return [
+        result.text
+        for result in model.generate_until(generation_requests(model, docs, **arguments))
+    ]
 
 
 def generation_requests(model: HFVLM, docs: Sequence[Doc], **arguments: Any) -> list[Instance]:
@@ -26,7 +29,9 @@ def ranking_requests(model: HFVLM, docs: Sequence[Doc]) -> list[Instance]:
     return _instances(model, "loglikelihood", docs, itemgetter("choices"))
 
 
-def _instances(model: HFVLM, kind: str, docs: Sequence[Doc], second_arguments: Any) -> list[Instance]:
+def _instances(
+    model: HFVLM, kind: str, docs: Sequence[Doc], second_arguments: Any
+) -> list[Instance]:
     model.task_dict[TASK] = {SPLIT: docs}
     return [
         Instance(

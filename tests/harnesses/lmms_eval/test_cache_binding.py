@@ -1,4 +1,6 @@
-"""lmms-eval's `--use_cache` serves only responses from the same weights and from paths that have not failed."""
+"""lmms-eval's `--use_cache` serves only responses from the same weights and from paths that have
+not failed.
+"""
 
 import itertools
 import os
@@ -44,7 +46,10 @@ def ask(model, folder, cache, documents, finish=True):
 def reweigh(folder, factor):
     """Write a checkpoint of the same shape with other weights into the folder."""
     model, _ = build("llava")
-    weights = {name: value * factor if value.ndim > 1 else value for name, value in model.state_dict().items()}
+    weights = {
+        name: value * factor if value.ndim > 1 else value
+        for name, value in model.state_dict().items()
+    }
     model.save_pretrained(folder, state_dict=weights)
 
 
@@ -64,26 +69,36 @@ def test_replaced_weights_are_not_served_from_the_cache(tmp_path):
 
 @pytest.mark.parametrize("kind", ["generate_until", "loglikelihood"])
 def test_responses_from_the_cache_keep_what_a_run_reports(tmp_path, kind):
-    """Replies keep their token counts, and all questions the tokens of their context and their images."""
+    """Replies keep their token counts, and all questions the tokens of their context and their
+    images.
+    """
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
     answers, hits, counts = [], [], []
     for _ in range(2):
         model = HFVLM(str(folder), dtype="float32")
-        responses = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args="", task_dict={})
+        responses = ResponseCache.create(
+            str(tmp_path / "cache"), model="hf_vlm", model_args="", task_dict={}
+        )
         generated = kind == "generate_until"
         requests = (
-            generation_requests(model, documents, max_new_tokens=4) if generated else ranking_requests(model, documents)
+            generation_requests(model, documents, max_new_tokens=4)
+            if generated
+            else ranking_requests(model, documents)
         )
         record._counts.clear()
-        answers.append([unwrap_generation_output(x) for x in responses.execute(model, kind, requests)])
+        answers.append(
+            [unwrap_generation_output(x) for x in responses.execute(model, kind, requests)]
+        )
         counts.append([record.known(request.task_name, request.doc_id) for request in requests])
         hits.append(responses._hits)
         responses.finalize(success=True)
     assert hits == [0, len(requests)]
     assert answers[1] == answers[0]
     assert counts[1] == counts[0]
-    assert all(of_question["tokens"] > 8 and of_question["images"] == 1 for of_question in counts[1])
+    assert all(
+        of_question["tokens"] > 8 and of_question["images"] == 1 for of_question in counts[1]
+    )
     if generated:
         assert [of_reply.output_tokens for _, of_reply in answers[1]] == [4, 4]
 
@@ -101,14 +116,18 @@ def test_a_question_with_a_missing_response_is_ranked_whole(tmp_path, monkeypatc
         store(*arguments)
 
     monkeypatch.setattr(ResponseCache, "_store", store_or_end)
-    monkeypatch.setattr(ResponseCache, "_log_to_audit", lambda *_, **__: None)  # it would restore the response
+    monkeypatch.setattr(
+        ResponseCache, "_log_to_audit", lambda *_, **__: None
+    )  # it would restore the response
     with pytest.raises(KeyboardInterrupt):
         ask(HFVLM(str(folder), dtype="float32"), folder, cache, documents)
     monkeypatch.undo()
     model, ranked = HFVLM(str(folder), dtype="float32"), []
     score = model._ranker.score_encoded
     monkeypatch.setattr(
-        model._ranker, "score_encoded", lambda question: ranked.append(len(question.candidates)) or score(question)
+        model._ranker,
+        "score_encoded",
+        lambda question: ranked.append(len(question.candidates)) or score(question),
     )
     losses, hits = ask(model, folder, cache, documents)
     assert (ranked, hits) == ([3, 3], 5)
@@ -119,14 +138,20 @@ def test_replaced_weights_do_not_resume_an_unfinished_run(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
     ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
-    _, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
+    _, hits = ask(
+        HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False
+    )
     assert hits == 6
     reweigh(folder, 0.9)
-    _, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
+    _, hits = ask(
+        HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False
+    )
     assert hits == 0
 
 
-@pytest.mark.parametrize("change", ["chat_template", pytest.param("touch", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "change", ["chat_template", pytest.param("touch", marks=pytest.mark.nightly)]
+)
 def test_a_change_in_any_checkpoint_file_invalidates_the_cache(tmp_path, change):
     folder = save("llava", tmp_path / "checkpoint")
     ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", docs("Next?"))
@@ -152,7 +177,9 @@ def faulty(folder, **arguments):
     ],
 )
 def test_responses_from_a_path_that_fails_later_are_never_served(tmp_path, later):
-    """A killed run leaves answers of the path `packed`. The next run finds it inexact, the third does not use it.
+    """A killed run leaves answers of the path `packed`.
+
+    The next run finds it inexact, the third does not use it.
 
     In the next run, the first question decides the path, and the second is audited.
     """
@@ -184,10 +211,14 @@ def test_cache_keys_of_other_backends_do_not_change(tmp_path):
     """A deleted model binds no cache."""
     folder = save("llava", tmp_path / "checkpoint")
     model = HFVLM(str(folder), dtype="float32")
-    bound = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)})
+    bound = ResponseCache.create(
+        str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)}
+    )
     assert "weights" in bound.model_fingerprint
     bound.close()
     del model
-    free = ResponseCache.create(str(tmp_path / "cache"), model="stock", model_args={"pretrained": str(folder)})
+    free = ResponseCache.create(
+        str(tmp_path / "cache"), model="stock", model_args={"pretrained": str(folder)}
+    )
     assert "weights" not in free.model_fingerprint
     free.close()

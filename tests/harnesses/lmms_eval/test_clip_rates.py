@@ -18,7 +18,13 @@ from media.files import number_image, read_numbers, write_numbered_video
 from zoo import FAMILIES, build, save
 
 # Families with seconds per grid as an input, with time stamps in the text, or with neither.
-RATED = {"qwen2_5_vl": True, "qwen3_vl": True, "qwen3_5": True, "llava_onevision": False, "internvl": False}
+RATED = {
+    "qwen2_5_vl": True,
+    "qwen3_vl": True,
+    "qwen3_5": True,
+    "llava_onevision": False,
+    "internvl": False,
+}
 VIDEO_FAMILIES = [name for name, family in FAMILIES.items() if family.takes_video]
 
 
@@ -41,20 +47,29 @@ def as_the_processor_gives_them(name, videos, rates):
     _, processor = build(name)
     metadata = [
         VideoMetadata(
-            total_num_frames=len(video), fps=rate, duration=len(video) / rate, frames_indices=list(range(len(video)))
+            total_num_frames=len(video),
+            fps=rate,
+            duration=len(video) / rate,
+            frames_indices=list(range(len(video))),
         )
         for video, rate in zip(videos, rates, strict=True)
     ]
     text = processor.apply_chat_template(messages(*videos), add_generation_prompt=True)
     return processor(
-        text=[text], videos=[videos], video_metadata=[metadata], do_sample_frames=False, return_tensors="pt"
+        text=[text],
+        videos=[videos],
+        video_metadata=[metadata],
+        do_sample_frames=False,
+        return_tensors="pt",
     )
 
 
 def assert_same(actual, expected):
     assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(actual[name], value if torch.is_tensor(value) else torch.tensor(value))
+        torch.testing.assert_close(
+            actual[name], value if torch.is_tensor(value) else torch.tensor(value)
+        )
 
 
 @pytest.mark.parametrize("rate", [6, 2.975, 1.5])
@@ -64,15 +79,23 @@ def test_encoding_equals_the_processors_with_true_metadata(name, rate):
     rated = inputs(name, messages(Clip(video, rate)))
     assert_same(rated, as_the_processor_gives_them(name, [video], [rate]))
     unrated = inputs(name, messages(video))
-    is_same = all(torch.equal(torch.as_tensor(rated[key]), torch.as_tensor(unrated[key])) for key in unrated)
+    is_same = all(
+        torch.equal(torch.as_tensor(rated[key]), torch.as_tensor(unrated[key])) for key in unrated
+    )
     assert is_same != RATED[name]  # without a rate, most processors assume 24 frames per second
 
 
 def test_time_stamps_and_seconds_are_those_of_the_rate():
     _, processor = build("qwen3_vl")
-    text = processor.tokenizer.decode(inputs("qwen3_vl", messages(Clip(frames(6), 6)))["input_ids"][0])
-    assert [stamp in text for stamp in ("<0.1 seconds>", "<0.4 seconds>", "<0.8 seconds>")] == [True] * 3
-    seconds = inputs("qwen2_5_vl", messages(Clip(frames(6), 6), Clip(frames(4), 3)))["second_per_grid_ts"]
+    text = processor.tokenizer.decode(
+        inputs("qwen3_vl", messages(Clip(frames(6), 6)))["input_ids"][0]
+    )
+    assert [stamp in text for stamp in ("<0.1 seconds>", "<0.4 seconds>", "<0.8 seconds>")] == [
+        True
+    ] * 3
+    seconds = inputs("qwen2_5_vl", messages(Clip(frames(6), 6), Clip(frames(4), 3)))[
+        "second_per_grid_ts"
+    ]
     assert torch.as_tensor(seconds).tolist() == pytest.approx([2 / 6, 2 / 3])
 
 
@@ -101,7 +124,9 @@ def test_questions_of_a_batch_keep_their_rates(name):
             assert together["second_per_grid_ts"][row] == single["second_per_grid_ts"][0]
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", pytest.param("qwen3_vl", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "name", ["qwen2_5_vl", pytest.param("qwen3_vl", marks=pytest.mark.nightly)]
+)
 def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
     model, processor = build(name)
     ranker = CandidateRanker(model, processor)
@@ -112,7 +137,11 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
     assert losses[0] != pytest.approx(losses[1], abs=1e-5)
     assert losses[0] != pytest.approx(losses[2], abs=1e-5)
     backend = HFVLM(str(save(name, tmp_path)), dtype="float32", batch_size=4)
-    docs = [{"text": "What next?", "visuals": [Clip(frames(4, first), rate)]} for first in (0, 9) for rate in (6, 0.5)]
+    docs = [
+        {"text": "What next?", "visuals": [Clip(frames(4, first), rate)]}
+        for first in (0, 9)
+        for rate in (6, 0.5)
+    ]
     together = list(backend.generate_until(generation_requests(backend, docs, max_new_tokens=6)))
     for doc, answer in zip(docs, together, strict=True):
         (alone,) = backend.generate_until(generation_requests(backend, [doc], max_new_tokens=6))
@@ -121,7 +150,9 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
 
 @pytest.mark.parametrize("rates", [(6,), (1.5, 24), (0.5, None)])
 def test_frames_are_positioned_by_their_seconds(rates):
-    """Also with transformers before 5.18, which truncates the seconds between temporal patches to integers."""
+    """Also with transformers before 5.18, which truncates the seconds between temporal patches to
+    integers.
+    """
     model, processor = build("qwen2_5_vl")
     clips = [Clip(frames(8, 10 * number), rate) for number, rate in enumerate(rates)]
     content = [{"type": "image", "image": number_image(99)}, *messages(*clips)[0]["content"]]
@@ -137,18 +168,24 @@ def test_frames_are_positioned_by_their_seconds(rates):
             first, *_ = run = list(run)
             offsets.append([times[token] - times[first] for token in run[:: len(run) // 4]])
     per_second = model.config.vision_config.tokens_per_second
-    assert offsets == [[int(patch * per_second * 2 / (rate or 24)) for patch in range(4)] for rate in rates]
+    assert offsets == [
+        [int(patch * per_second * 2 / (rate or 24)) for patch in range(4)] for rate in rates
+    ]
 
 
 def test_seconds_keep_their_precision_in_half_precision():
     """2 / 6 is 0.3340 in bfloat16, which would move positions of late frames."""
     model, _ = build("qwen2_5_vl")
-    moved = on_device(inputs("qwen2_5_vl", messages(Clip(frames(6), 6))), copy.deepcopy(model).bfloat16())
+    moved = on_device(
+        inputs("qwen2_5_vl", messages(Clip(frames(6), 6))), copy.deepcopy(model).bfloat16()
+    )
     assert moved["pixel_values_videos"].dtype == torch.bfloat16
     assert torch.as_tensor(moved["second_per_grid_ts"]).tolist() == pytest.approx([2 / 6], abs=1e-7)
 
 
-@pytest.mark.parametrize(("fps", "gaps", "limit", "rate"), [(30, (1,), 16, 30), (30, (1,), 4, 6), (30, (2,), 8, 15)])
+@pytest.mark.parametrize(
+    ("fps", "gaps", "limit", "rate"), [(30, (1,), 16, 30), (30, (1,), 4, 6), (30, (2,), 8, 15)]
+)
 def test_a_video_file_has_the_rate_of_the_frames_that_are_shown(tmp_path, fps, gaps, limit, rate):
     path = write_numbered_video(tmp_path / "v.mp4", 16, fps=fps, gaps=gaps)
     (item,) = MediaLoader(limit, takes_video=True).items(path)

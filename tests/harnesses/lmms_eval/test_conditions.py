@@ -1,4 +1,6 @@
-"""Conditions of one question share decoding, encoding and results in one run, and keep their numbers."""
+"""Conditions of one question share decoding, encoding and results in one run, and keep their
+numbers.
+"""
 
 import threading
 from collections import Counter
@@ -35,7 +37,9 @@ SPLIT = "val"
 
 
 class Conditions:
-    """Questions about videos and frame folders, in several conditions, and their requests in the harness's order."""
+    """Questions about videos and frame folders, in several conditions, and their requests in the
+    harness's order.
+    """
 
     def __init__(self, model, folder, *, as_clip=False, conditions=CONDITIONS):
         self.model, self.as_clip = model, as_clip
@@ -44,7 +48,11 @@ class Conditions:
         rows = [{"sample_id": 10 + number, "path": path} for number, path in enumerate(paths)]
         self.tasks = {
             f"task_{condition}": [
-                {**row, "condition": condition, **({"partner": rows[number - 1]} if condition == "other_video" else {})}
+                {
+                    **row,
+                    "condition": condition,
+                    **({"partner": rows[number - 1]} if condition == "other_video" else {}),
+                }
                 for number, row in enumerate(rows)
             ]
             for condition in conditions
@@ -54,7 +62,9 @@ class Conditions:
 
     def requests(self, *tasks):
         return [
-            self.request("loglikelihood", (self.text(doc), choice, self.visuals), doc_id, task, index)
+            self.request(
+                "loglikelihood", (self.text(doc), choice, self.visuals), doc_id, task, index
+            )
             for task in tasks or self.tasks
             for doc_id, doc in enumerate(self.tasks[task])
             for index, choice in enumerate(CHOICES)
@@ -62,7 +72,9 @@ class Conditions:
 
     def generation_requests(self, *tasks, **arguments):
         return [
-            self.request("generate_until", (self.text(doc), dict(arguments), self.visuals), doc_id, task)
+            self.request(
+                "generate_until", (self.text(doc), dict(arguments), self.visuals), doc_id, task
+            )
             for task in tasks or self.tasks
             for doc_id, doc in enumerate(self.tasks[task])
         ]
@@ -70,7 +82,12 @@ class Conditions:
     @staticmethod
     def request(kind, arguments, doc_id, task, index=0):
         metadata = {"task": task, "doc_id": doc_id, "repeats": 1}
-        return Instance(request_type=kind, arguments=(*arguments, doc_id, task, SPLIT), idx=index, metadata=metadata)
+        return Instance(
+            request_type=kind,
+            arguments=(*arguments, doc_id, task, SPLIT),
+            idx=index,
+            metadata=metadata,
+        )
 
     @staticmethod
     def text(doc):
@@ -100,7 +117,12 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture
 def decoded(monkeypatch):
     """Count the decoded frames of each file."""
-    counts, lock, decode, read = Counter(), threading.Lock(), frame_files.decode, frame_files.read_image
+    counts, lock, decode, read = (
+        Counter(),
+        threading.Lock(),
+        frame_files.decode,
+        frame_files.read_image,
+    )
 
     def counting_decode(path, table, positions, convert):
         with lock:
@@ -123,7 +145,12 @@ def decoded(monkeypatch):
         pytest.param("qwen2_5_vl", True, marks=pytest.mark.whole),
         *(
             pytest.param(name, as_clip, marks=pytest.mark.nightly)
-            for name, as_clip in [("llava", False), ("qwen2_5_vl", False), ("idefics3", False), ("internvl", True)]
+            for name, as_clip in [
+                ("llava", False),
+                ("qwen2_5_vl", False),
+                ("idefics3", False),
+                ("internvl", True),
+            ]
         ),
     ],
 )
@@ -133,7 +160,11 @@ def test_numbers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name,
     together = scores(model.loglikelihood(questions.requests()))
     assert set(decoded.values()) == {1}
     assert len(decoded) == 3 * len(SHOWN)
-    separate = [score for task in questions.tasks for score in scores(model.loglikelihood(questions.requests(task)))]
+    separate = [
+        score
+        for task in questions.tasks
+        for score in scores(model.loglikelihood(questions.requests(task)))
+    ]
     assert max(decoded.values()) > 1
     assert together == separate
     assert len(set(together)) > len(together) / 2
@@ -151,7 +182,9 @@ def texts(responses):
         pytest.param("qwen2_5_vl", True, CONDITIONS, marks=pytest.mark.nightly),
     ],
 )
-def test_written_answers_are_those_of_separate_runs(checkpoint, tmp_path, decoded, name, as_clip, conditions):
+def test_written_answers_are_those_of_separate_runs(
+    checkpoint, tmp_path, decoded, name, as_clip, conditions
+):
     model = HFVLM(checkpoint(name), dtype="float32", workers=3)
     questions = Conditions(model, tmp_path, as_clip=as_clip, conditions=conditions)
     together = texts(model.generate_until(questions.generation_requests(max_new_tokens=6)))
@@ -159,7 +192,9 @@ def test_written_answers_are_those_of_separate_runs(checkpoint, tmp_path, decode
     separate = [
         text
         for task in questions.tasks
-        for text in texts(model.generate_until(questions.generation_requests(task, max_new_tokens=6)))
+        for text in texts(
+            model.generate_until(questions.generation_requests(task, max_new_tokens=6))
+        )
     ]
     assert max(decoded.values()) > 1
     assert together == separate
@@ -171,16 +206,24 @@ def test_equal_conditions_are_answered_once_unless_sampled(checkpoint, tmp_path,
     questions = Conditions(model, tmp_path, conditions=(None, "last_4_actions"))
     answered, generate = [], model._generator._generate
     monkeypatch.setattr(
-        model._generator, "_generate", lambda batch: answered.append(*batch.question_ids) or generate(batch)
+        model._generator,
+        "_generate",
+        lambda batch: answered.append(*batch.question_ids) or generate(batch),
     )
     greedy = texts(model.generate_until(questions.generation_requests(max_new_tokens=6)))
-    assert [name.split(" (")[0] for name in answered] == ["task_None/0", "task_None/1", "task_None/2"]
+    assert [name.split(" (")[0] for name in answered] == [
+        "task_None/0",
+        "task_None/1",
+        "task_None/2",
+    ]
     assert greedy[:3] == greedy[3:]
     for settings in ({"do_sample": True, "temperature": 50.0}, {"do_sample": None}):
         answered.clear()
         sampled = questions.generation_requests(max_new_tokens=6, **settings)
         assert len(set(texts(model.generate_until(sampled)))) == len(answered) == 6
-        model._model.generation_config.update(do_sample=True, temperature=50.0)  # for the next settings
+        model._model.generation_config.update(
+            do_sample=True, temperature=50.0
+        )  # for the next settings
 
 
 def test_an_interrupted_generation_loses_no_response(checkpoint, tmp_path, monkeypatch):
@@ -216,7 +259,10 @@ def test_little_memory_changes_no_number(checkpoint, tmp_path, monkeypatch, limi
 
 
 def count_rankings(model, monkeypatch, stop_at=None):
-    """Return a list to which the ID of each ranked question is added. The model fails at the question `stop_at`."""
+    """Return a list to which the ID of each ranked question is added.
+
+    The model fails at the question `stop_at`.
+    """
     ranked, score = [], model._ranker.score_encoded
 
     def counting_score(question):
@@ -258,18 +304,25 @@ def test_an_interrupted_run_loses_no_response(checkpoint, tmp_path, monkeypatch)
     model = HFVLM(checkpoint("llava"), dtype="float32", workers=2)
     questions = Conditions(model, tmp_path, conditions=FEW)
     with monkeypatch.context() as patch:
-        before, cache = count_rankings(model, patch, stop_at=5), open_cache(model, tmp_path / "cache")
+        before, cache = (
+            count_rankings(model, patch, stop_at=5),
+            open_cache(model, tmp_path / "cache"),
+        )
         with pytest.raises(KeyboardInterrupt):
             cache.execute(model, "loglikelihood", questions.requests())
     ranked = count_rankings(model, monkeypatch)
-    resumed = open_cache(model, tmp_path / "cache").execute(model, "loglikelihood", questions.requests())
+    resumed = open_cache(model, tmp_path / "cache").execute(
+        model, "loglikelihood", questions.requests()
+    )
     assert scores(resumed) == expected
     assert len(before) == 5
     assert not {*before} & {*ranked}
     assert len(before) + len(ranked) == len(FEW) * 3
 
 
-def test_a_damaged_frame_raises_at_its_question_after_all_earlier_ones_are_stored(checkpoint, tmp_path, monkeypatch):
+def test_a_damaged_frame_raises_at_its_question_after_all_earlier_ones_are_stored(
+    checkpoint, tmp_path, monkeypatch
+):
     model = HFVLM(checkpoint("llava"), dtype="float32", workers=3)
     questions = Conditions(model, tmp_path, conditions=("blind", "reversed", None))
     damage_packet(tmp_path / "1.mp4", 0)

@@ -20,7 +20,14 @@ class Task:
         """Return a request with a limit on new tokens and an answer of this length."""
         return Instance(
             request_type="generate_until",
-            arguments=("What next?", {"max_new_tokens": limit}, self.doc_to_visual, 0, self.task_name, "test"),
+            arguments=(
+                "What next?",
+                {"max_new_tokens": limit},
+                self.doc_to_visual,
+                0,
+                self.task_name,
+                "test",
+            ),
             idx=0,
             metadata={"task": self.task_name, "doc_id": 0, "repeats": 1},
             token_counts=[TokenCounts(output_tokens=output_tokens)],

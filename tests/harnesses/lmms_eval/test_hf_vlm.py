@@ -43,7 +43,10 @@ QUESTIONS = [
     {"text": "Take the mug from the shelf, rinse the mug, and then what?", "visuals": [picture(1)]},
     {"text": "Next?", "visuals": [picture(2)]},
     {"text": "Which of the two?", "visuals": [picture(3), picture(4)]},
-    {"text": "Close the fridge, or take the milk out of the fridge?", "visuals": [picture(5), picture(6)]},
+    {
+        "text": "Close the fridge, or take the milk out of the fridge?",
+        "visuals": [picture(5), picture(6)],
+    },
     {"text": "No picture here: what comes after the milk?", "visuals": []},
     {"text": "Nor here.", "visuals": []},
 ]
@@ -54,7 +57,9 @@ CHOICES = ["take the mug", "take the mug and rinse it", "sauté the onion", "pou
 def test_batches_answer_as_single_questions_do(checkpoint, name):
     questions = QUESTIONS[:5] if name == "blip2" else QUESTIONS
     one_by_one, batched = (
-        generate(HFVLM(checkpoint[name], dtype="float32", batch_size=size), questions, max_new_tokens=6)
+        generate(
+            HFVLM(checkpoint[name], dtype="float32", batch_size=size), questions, max_new_tokens=6
+        )
         for size in (1, 3)
     )
     assert batched == one_by_one
@@ -79,7 +84,9 @@ def test_answers_are_those_of_greedy_decoding(checkpoint, name):
     output = model.generate(**inputs, max_new_tokens=8, do_sample=False)[0]
     answer = output if processor.chat_template is None else output[inputs["input_ids"].shape[1] :]
     expected = processor.tokenizer.decode(answer, skip_special_tokens=True)
-    assert generate(HFVLM(checkpoint[name], dtype="float32"), [question], max_new_tokens=8) == [expected]
+    assert generate(HFVLM(checkpoint[name], dtype="float32"), [question], max_new_tokens=8) == [
+        expected
+    ]
 
 
 def test_an_answer_ends_at_the_first_stop_string_and_at_its_length(checkpoint):
@@ -107,11 +114,15 @@ def test_arguments_of_each_request_are_its_own(checkpoint):
 def test_sampling_only_if_requested(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32")
     greedy = generate(model, QUESTIONS[:1], max_new_tokens=12)
-    assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=0, do_sample=False) == greedy
+    assert (
+        generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=0, do_sample=False) == greedy
+    )
     assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=50.0, top_p=1.0) != greedy
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "llava", pytest.param("llava_onevision", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "name", ["qwen2_5_vl", "llava", pytest.param("llava_onevision", marks=pytest.mark.nightly)]
+)
 def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
     picture(0).save(tmp_path / "image.png")
     path = write_numbered_video(tmp_path / "video.mp4", 9)
@@ -145,12 +156,22 @@ def test_dialogues_are_not_supported(checkpoint):
         model.generate_until_multi_round([])
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "blip2", pytest.param("llava", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "name", ["qwen2_5_vl", "blip2", pytest.param("llava", marks=pytest.mark.nightly)]
+)
 def test_losses_are_those_of_full_passes(checkpoint, name):
     model = HFVLM(checkpoint[name], dtype="float32")
     docs = [
-        {"text": "Which action should come next?", "visuals": [picture(0), picture(1)], "choices": CHOICES},
-        {"text": "And then?", "visuals": [picture(2)], "choices": [" pour water", "pour water ", "wash"]},
+        {
+            "text": "Which action should come next?",
+            "visuals": [picture(0), picture(1)],
+            "choices": CHOICES,
+        },
+        {
+            "text": "And then?",
+            "visuals": [picture(2)],
+            "choices": [" pour water", "pour water ", "wash"],
+        },
     ]
     responses = list(model.loglikelihood(ranking_requests(model, docs)))
     expected = [
@@ -158,7 +179,9 @@ def test_losses_are_those_of_full_passes(checkpoint, name):
         for doc in docs
         for choice in doc["choices"]
     ]
-    assert len({round(loss, 4) for loss, _ in expected}) == len(expected) - 1  # the two that differ by a space
+    assert (
+        len({round(loss, 4) for loss, _ in expected}) == len(expected) - 1
+    )  # the two that differ by a space
     for response, (loss, num_tokens) in zip(responses, expected, strict=True):
         text, _ = unwrap_generation_output(response)
         score = parse_loglikelihood(text)
@@ -180,8 +203,12 @@ def test_is_greedy_matches_greedy_decoding(checkpoint):
 def test_score_eos_adds_the_end_of_turn(checkpoint):
     doc = {"text": "What next?", "visuals": [picture(0)], "choices": CHOICES[:2]}
     model = HFVLM(checkpoint["llava"], dtype="float32", score_eos=True)
-    for choice, response in zip(CHOICES, model.loglikelihood(ranking_requests(model, [doc])), strict=False):
-        loss, num_tokens = reference_loss("llava", user_turn(doc["text"], doc["visuals"]), choice, True)
+    for choice, response in zip(
+        CHOICES, model.loglikelihood(ranking_requests(model, [doc])), strict=False
+    ):
+        loss, num_tokens = reference_loss(
+            "llava", user_turn(doc["text"], doc["visuals"]), choice, True
+        )
         score = parse_loglikelihood(response.text)
         assert (score.loss, score.num_tokens) == (pytest.approx(loss, abs=1e-4), num_tokens)
 
@@ -192,7 +219,10 @@ def test_a_missing_frame_raises_at_its_question(checkpoint, tmp_path, batch_size
         return read_frame_folder(tmp_path, doc["frames"])
 
     number_image(1).save(tmp_path / "frame_0000000001.jpg")
-    docs = [{"text": "What?", "visuals": None, "choices": CHOICES, "frames": [n]} for n in (1, 1, 1, 1, 7, 1)]
+    docs = [
+        {"text": "What?", "visuals": None, "choices": CHOICES, "frames": [n]}
+        for n in (1, 1, 1, 1, 7, 1)
+    ]
     model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=batch_size)
     for requests, answer in (
         (ranking_requests(model, docs), model.loglikelihood),
@@ -209,7 +239,9 @@ def test_a_missing_frame_raises_at_its_question(checkpoint, tmp_path, batch_size
 
 def test_frames_that_do_not_fit_raise_with_both_lengths(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=2)
-    docs = [{"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)]
+    docs = [
+        {"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)
+    ]
     pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions"
     with pytest.raises(ContextTooLongError, match=pattern):
         list(model.loglikelihood(ranking_requests(model, docs)))
@@ -225,7 +257,9 @@ def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypat
 
     first = run_id("llava", dtype="float32")
     assert run_id("llava", dtype="float32", batch_size=4) == first
-    assert len({first, run_id("llava", dtype="bfloat16"), run_id("qwen2_5_vl", dtype="float32")}) == 3
+    assert (
+        len({first, run_id("llava", dtype="bfloat16"), run_id("qwen2_5_vl", dtype="float32")}) == 3
+    )
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "mine")
     HFVLM(checkpoint["llava"])
     assert os.environ["LMMS_CACHE_RUN_ID"] == "mine"
@@ -234,7 +268,9 @@ def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypat
 def test_continuations_may_be_functions_of_the_document(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32")
     docs = [{"text": "What next?", "visuals": [picture(0)], "choices": CHOICES}]
-    expected = [parse_loglikelihood(r.text).loss for r in model.loglikelihood(ranking_requests(model, docs))]
+    expected = [
+        parse_loglikelihood(r.text).loss for r in model.loglikelihood(ranking_requests(model, docs))
+    ]
     requests = ranking_requests(model, docs)
     for request, choice in zip(requests, CHOICES, strict=True):
         context, _, *rest = request.args
@@ -254,13 +290,18 @@ def test_errors_name_the_record(checkpoint):
 def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of):
     model = HFVLM(checkpoint["llava"], dtype="float32")
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
-    docs = [row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115, "text": "What?", "visuals": [], "choices": CHOICES}]
+    docs = [
+        row("Ego4D", path, 23, (0, 20))
+        | {"sample_id": 115, "text": "What?", "visuals": [], "choices": CHOICES}
+    ]
     requests = requests_of(model, docs)
     show = partial(EGOPLAN.visual_input, settings={"media": "frames", "num_frames": 24})
     for request in requests:
         request.arguments = (*request.arguments[:2], show, *request.arguments[3:])
     answers = model.loglikelihood if requests_of is ranking_requests else model.generate_until
-    with pytest.raises(LmmsEgoplanError, match=r"question small/0: sample_id 115: .*v\.mp4") as raised:
+    with pytest.raises(
+        LmmsEgoplanError, match=r"question small/0: sample_id 115: .*v\.mp4"
+    ) as raised:
         list(answers(requests))
     assert str(raised.value).count("115") == 1
 
@@ -272,7 +313,9 @@ def test_batch_size_must_be_a_number(checkpoint):
 
 def answer_to(generator, messages, new_tokens):
     request = SimpleNamespace(args=("", {"max_new_tokens": new_tokens}))
-    ((_, answer, _),) = generator.answers([request], lambda _: (messages, "q"), lambda _: "q", 1, {}, 1)
+    ((_, answer, _),) = generator.answers(
+        [request], lambda _: (messages, "q"), lambda _: "q", 1, {}, 1
+    )
     return answer
 
 
@@ -293,7 +336,9 @@ def test_only_truncated_answers_reach_the_token_limit(monkeypatch):
     prompt = processor.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
     )
-    tokens = model.generate(**prompt, max_new_tokens=6, do_sample=False)[0, prompt["input_ids"].shape[1] :].tolist()
+    tokens = model.generate(**prompt, max_new_tokens=6, do_sample=False)[
+        0, prompt["input_ids"].shape[1] :
+    ].tolist()
     assert free.output_tokens == 6
     end = next(index for index in range(1, 6) if tokens[index] not in tokens[:index])
     monkeypatch.setattr(model.generation_config, "eos_token_id", [tokens[end]])
@@ -317,8 +362,16 @@ print(dist.is_initialized())
 @pytest.mark.nightly
 def test_a_process_without_the_command_leaves_its_group_at_exit(checkpoint):
     """As after an evaluation from Python, or after an error."""
-    launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    launched = {
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+    }
     environment = os.environ | launched | {"ACCELERATE_USE_CPU": "true"}
     command = [sys.executable, "-c", ONE_PROCESS, checkpoint["llava"]]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True
+    )
     assert done.stdout.split()[-2:] == ["True", "False"]

@@ -35,7 +35,9 @@ class Task:
 )
 def test_settings_are_passed_under_any_parameter_name(to_messages):
     backend = SimpleNamespace(_media=MediaLoader(8, takes_video=False))
-    request = SimpleNamespace(request_type="generate_until", args=("", {}, Task(to_messages).doc_to_visual))
+    request = SimpleNamespace(
+        request_type="generate_until", args=("", {}, Task(to_messages).doc_to_visual)
+    )
     sent = HFVLM._task_messages(backend, request, {"image": number_image(3)})
     assert [message["role"] for message in sent] == ["system", "user"]
     assert sent[1]["content"][1]["text"] == "What next?"

@@ -140,7 +140,12 @@ def moved(monkeypatch):
 @pytest.mark.parametrize("change", [renamed, reworked, moved])
 def test_a_changed_harness_gets_the_models_and_logs_a_hint(change, monkeypatch, warned):
     change(monkeypatch)
-    assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "scripted", "vllm_ranker", "llava"}
+    assert {manifest.model_id for manifest in plugin.register()} == {
+        "hf_vlm",
+        "scripted",
+        "vllm_ranker",
+        "llava",
+    }
     (warning,) = warned
     assert "--include_path $(lmms-egoplan tasks-path)" in warning
 
@@ -180,7 +185,9 @@ def test_llava_maps_original_names_and_logs_it(tmp_path, monkeypatch, warned):
     Llava()
     Llava("liuhaotian/llava-v1.5-7b")
     default, original = (warning for warning in warned if "llava" in warning)
-    assert all(DEFAULT_CHECKPOINT in warning and "hf_vlm" in warning for warning in (default, original))
+    assert all(
+        DEFAULT_CHECKPOINT in warning and "hf_vlm" in warning for warning in (default, original)
+    )
     assert "liuhaotian/llava-v1.5-7b" in original
     assert "liuhaotian/llava-v1.5-7b" not in default
 
@@ -201,13 +208,23 @@ def test_the_installed_wheel_finds_its_tasks(tmp_path):
     source = tmp_path / "source"
     for folder in ("lmms_egoplan", "tasks"):
         shutil.copytree(
-            REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+            REPOSITORY / folder,
+            source / folder,
+            ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
         )
     for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         if (REPOSITORY / name).exists():
             shutil.copy(REPOSITORY / name, source)
     installed = tmp_path / "installed"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run([*command, "--no-index", "--target", installed, source], check=True)
     printed = subprocess.run(
         [installed / "bin" / "lmms-egoplan", "tasks-path"],

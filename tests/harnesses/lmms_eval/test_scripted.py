@@ -23,7 +23,9 @@ def test_replies_are_looked_up_by_question_id(model):
 
 
 def test_the_reply_is_the_likeliest_continuation(model):
-    requests = ranking_requests(model, [{"text": "?", "sample_id": 7, "choices": ["close door", "open door", "wait"]}])
+    requests = ranking_requests(
+        model, [{"text": "?", "sample_id": 7, "choices": ["close door", "open door", "wait"]}]
+    )
     scores = [parse_loglikelihood(result.text) for result in model.loglikelihood(requests)]
     assert [score.is_greedy for score in scores] == [False, True, False]
     assert min(scores, key=lambda score: score.loss) == scores[1]

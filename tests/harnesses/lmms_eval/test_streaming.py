@@ -34,7 +34,12 @@ def test_each_response_is_computed_when_it_is_read(responses, computed):
 def test_reads_like_a_list(responses, computed):
     assert responses[1] == 1
     assert computed == [0, 1]
-    assert (responses[-1], responses[0], responses[1:3], list(responses)) == (3, 0, [1, 2], [0, 1, 2, 3])
+    assert (responses[-1], responses[0], responses[1:3], list(responses)) == (
+        3,
+        0,
+        [1, 2],
+        [0, 1, 2, 3],
+    )
     assert computed == [0, 1, 2, 3]
 
 

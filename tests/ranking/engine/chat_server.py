@@ -21,7 +21,8 @@ def probe(*_, **__):
 class ChatServer(JudgeServer):
     """A server that answers with the processor's tokens and `logprob`.
 
-    fault: Returns a reply to send instead, or None, from a request's body and the number of equal requests before it.
+    fault: Returns a reply to send instead, or None, from a request's body and the number of equal
+    requests before it.
     edit: Changes an answer before it is sent.
     forces: Whether the server generates the forced tokens of a request.
     most: Maximum number of generated tokens; None for no maximum.
@@ -39,7 +40,13 @@ class ChatServer(JudgeServer):
         port=0,
     ):
         super().__init__(self._reply, port)
-        self.processor, self.fault, self.edit, self.forces, self.most = processor, fault, edit, forces, most
+        self.processor, self.fault, self.edit, self.forces, self.most = (
+            processor,
+            fault,
+            edit,
+            forces,
+            most,
+        )
         self.stored: dict[str, str] = {}
         self.models = [{"id": "served", "root": MODEL, "object": "model", "max_model_len": limit}]
 
@@ -60,17 +67,32 @@ class ChatServer(JudgeServer):
 
     def answer(self, body):
         ids = self.tokens(body)
-        answer = {"id": "1", "object": "chat.completion", "model": "served", "prompt_token_ids": ids}
+        answer = {
+            "id": "1",
+            "object": "chat.completion",
+            "model": "served",
+            "prompt_token_ids": ids,
+        }
         if "prompt_logprobs" in body:
-            answer["prompt_logprobs"] = [self._row(ids, index) if index else None for index in range(len(ids))]
+            answer["prompt_logprobs"] = [
+                self._row(ids, index) if index else None for index in range(len(ids))
+            ]
         forced = body.get("vllm_xargs", {}).get("forced_token_ids", [])
         generated = (forced if self.forces and forced else [7] * body["max_tokens"])[: self.most]
         content = []
         for index, token in enumerate(generated):
             value, rank = logprob(ids + generated[:index], token)
-            content.append({"token": "", "logprob": value, "top_logprobs": [{"logprob": value + 0.1 * (rank - 1)}]})
+            content.append(
+                {
+                    "token": "",
+                    "logprob": value,
+                    "top_logprobs": [{"logprob": value + 0.1 * (rank - 1)}],
+                }
+            )
         logprobs = {"content": content} if body.get("logprobs") else None
-        answer["choices"] = [{"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}]
+        answer["choices"] = [
+            {"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}
+        ]
         return answer
 
     @staticmethod

@@ -15,7 +15,12 @@ def save(name: str, folder: Path) -> Path:
     """Write a widened model of a family of the zoo, with seeded weights."""
     config, processor = FAMILIES[name].parts()
     text, vision = config.text_config, config.vision_config
-    text.hidden_size, text.num_attention_heads, text.num_key_value_heads, text.head_dim = WIDTH, 2, 2, 64
+    text.hidden_size, text.num_attention_heads, text.num_key_value_heads, text.head_dim = (
+        WIDTH,
+        2,
+        2,
+        64,
+    )
     if hasattr(vision, "out_hidden_size"):
         vision.out_hidden_size = WIDTH
     if "mrope_section" in (getattr(text, "rope_parameters", None) or {}):
@@ -38,7 +43,9 @@ def _rename_as_published(file: Path) -> None:
     weights = load_file(file)
     save_file(
         {
-            name.replace("vision_tower.", "vision_tower.vision_model.") if "vision_model" not in name else name: value
+            name.replace("vision_tower.", "vision_tower.vision_model.")
+            if "vision_model" not in name
+            else name: value
             for name, value in weights.items()
         },
         file,

@@ -12,6 +12,10 @@ def logprob(context, token):
 def expected(question):
     """Return the log-probabilities of each candidate's scored tokens."""
     return [
-        tuple(logprob(question.prefix + tokens[:k], tokens[k])[0] for k in range(first, len(tokens)))
-        for tokens, first in ((candidate.tokens, candidate.first) for candidate in question.candidates)
+        tuple(
+            logprob(question.prefix + tokens[:k], tokens[k])[0] for k in range(first, len(tokens))
+        )
+        for tokens, first in (
+            (candidate.tokens, candidate.first) for candidate in question.candidates
+        )
     ]

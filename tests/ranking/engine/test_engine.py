@@ -29,7 +29,8 @@ IMAGE = Image.new("RGB", (60, 40), "red")
 class TableEngine:
     """An engine that answers from `logprob`, at most `batch` requests at a time, oldest first.
 
-    wrong: IDs of questions in which the forced tokens of the longer candidate are 0.5 nats too likely.
+    wrong: IDs of questions in which the forced tokens of the longer candidate are 0.5 nats too
+    likely.
     """
 
     is_float32 = True
@@ -58,8 +59,12 @@ class TableEngine:
             start = len(question.prefix)
             read = [logprob(prompt[:k], prompt[k]) for k in range(start, len(prompt))]
             return EngineResponse(len(prompt), prompt[start:], read)
-        forced = [logprob(prompt + request.forced[:k], token) for k, token in enumerate(request.forced)]
-        return EngineResponse(len(prompt), request.forced, [(value + off, rank) for value, rank in forced])
+        forced = [
+            logprob(prompt + request.forced[:k], token) for k, token in enumerate(request.forced)
+        ]
+        return EngineResponse(
+            len(prompt), request.forced, [(value + off, rank) for value, rank in forced]
+        )
 
     def abort(self, names):
         self.aborted = list(names)
@@ -67,7 +72,9 @@ class TableEngine:
 
 def question(number, prefix=20, media=()):
     candidates = [CandidateTokens([number, 7, 8], first=1), CandidateTokens([number], first=0)]
-    return EngineQuestion(f"q{number}", [*range(prefix - 1), number], candidates, {kind: [None] for kind in media})
+    return EngineQuestion(
+        f"q{number}", [*range(prefix - 1), number], candidates, {kind: [None] for kind in media}
+    )
 
 
 def ranker(engine, method="auto", in_flight=4):
@@ -75,7 +82,8 @@ def ranker(engine, method="auto", in_flight=4):
 
 
 @pytest.mark.parametrize(
-    "is_first", [lambda name: True, lambda name: "prompt" in name, lambda name: "prompt" not in name]
+    "is_first",
+    [lambda name: True, lambda name: "prompt" in name, lambda name: "prompt" not in name],
 )
 def test_a_question_ends_in_whichever_order_refusals_of_forced_tokens_come(is_first):
     class Shuffled(TableEngine):
@@ -84,11 +92,17 @@ def test_a_question_ends_in_whichever_order_refusals_of_forced_tokens_come(is_fi
             return super().poll()
 
     def refuse(name, request):
-        return NotForcedError("q") if request.candidate is not None and not request.takes_prompt_logprobs else None
+        return (
+            NotForcedError("q")
+            if request.candidate is not None and not request.takes_prompt_logprobs
+            else None
+        )
 
     questions = [question(number) for number in range(3)]
     rows = list(ranker(Shuffled(batch=1, replies=refuse)).scores(questions))
-    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
+    assert [[score.token_logprobs for score in row] for row in rows] == list(
+        map(expected, questions)
+    )
     assert {row[0].use.path for row in rows} == {PROMPT_LOGPROBS}
 
 
@@ -98,7 +112,9 @@ def test_scores_are_those_of_the_candidates_tokens_in_order(method, in_flight):
     questions = [question(number, media=["image"] if number % 3 else []) for number in range(40)]
     engine = TableEngine()
     scores = list(ranker(engine, method, in_flight).scores(questions))
-    assert [[score.token_logprobs for score in row] for row in scores] == list(map(expected, questions))
+    assert [[score.token_logprobs for score in row] for row in scores] == list(
+        map(expected, questions)
+    )
     assert engine.aborted == []
 
 
@@ -108,7 +124,10 @@ def test_contexts_come_first_and_many_questions_at_once():
     assert engine.log[:4] == ["0-context", "1-context", "2-context", "3-context"]
     assert sorted(engine.log[4:6]) == ["0-candidate-0", "0-candidate-1"]
     for number in range(9):
-        indices = [engine.log.index(f"{number}-{name}") for name in ("context", "candidate-0", "candidate-1")]
+        indices = [
+            engine.log.index(f"{number}-{name}")
+            for name in ("context", "candidate-0", "candidate-1")
+        ]
         assert indices == sorted(indices)
 
 
@@ -129,7 +148,9 @@ def test_inexact_forced_tokens_fall_back_to_prompt_logprobs(warned):
     ranked = ranker(TableEngine(wrong={"q0"}))
     scores = list(ranked.scores(questions))
     assert ranked.methods == {"text": PROMPT_LOGPROBS}
-    assert [[score.token_logprobs for score in row] for row in scores] == list(map(expected, questions))
+    assert [[score.token_logprobs for score in row] for row in scores] == list(
+        map(expected, questions)
+    )
     assert scores[0][0].use.rejected == (FORCED,)
     (warning,) = warned
     assert "(text: " in warning
@@ -139,7 +160,9 @@ def test_a_failed_audit_ends_the_ranking_after_the_questions_before_it():
     engine = TableEngine(wrong={"q3"})
     scores = ranker(engine).scores(question(number) for number in range(30))
     rows = []
-    with pytest.raises(PathError, match=r"question q3: .* forced.*method=prompt_logprobs") as raised:
+    with pytest.raises(
+        PathError, match=r"question q3: .* forced.*method=prompt_logprobs"
+    ) as raised:
         rows.extend(row for row in map(rows.append, scores) if row)
     assert len(rows) == 3
     assert raised.value.paths == (FORCED,)
@@ -150,7 +173,9 @@ def test_a_question_that_does_not_fit_is_named_with_its_lengths():
     fits = question(0, prefix=97)
     scores = ranker(TableEngine(limit=100), FORCED).scores([fits, question(1, prefix=98)])
     next(scores)
-    with pytest.raises(ContextTooLongError, match=r"question q1: .* 101 tokens \(98 \+ 3\).*max_model_len.*100"):
+    with pytest.raises(
+        ContextTooLongError, match=r"question q1: .* 101 tokens \(98 \+ 3\).*max_model_len.*100"
+    ):
         next(scores)
 
 
@@ -202,9 +227,14 @@ def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
     model, processor = build(name)
     messages = user_turn("What next?", [IMAGE])
     candidates = ["put mug", "put mug on the counter", "éteindre le four 火"]
-    encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(messages, candidates, "q")
+    encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(
+        messages, candidates, "q"
+    )
     marked = [candidate + END_OF_ANSWER * score_eos for candidate in candidates]
-    assert CandidateRanker(model, processor).encode(messages, marked, "q").candidates == encoded.candidates
+    assert (
+        CandidateRanker(model, processor).encode(messages, marked, "q").candidates
+        == encoded.candidates
+    )
     question_for_engine = EngineRanker(TableEngine(), processor).encode(messages, marked, "q")
     assert question_for_engine.candidates == encoded.candidates
     assert question_for_engine.media == {"image": [IMAGE]}
@@ -245,7 +275,14 @@ def test_audited_questions_keep_scores_of_forced_tokens_and_the_note():
     questions = [question(number) for number in range(6)]
     ranked = EngineRanker(Shifted(), build("llava")[1], note="never compared")
     scores = list(ranked.scores(questions))
-    assert [row[0].use.audit is not None for row in scores] == [True, True, False, True, False, False]
+    assert [row[0].use.audit is not None for row in scores] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
     for row, rows in zip(scores, map(expected, questions), strict=True):
         shifted = [tuple(value - 4e-5 for value in values) for values in rows]
         assert [score.token_logprobs for score in row] == shifted
@@ -270,4 +307,6 @@ def test_near_ties_use_prompt_logprobs_in_float32(method, is_float32):
         reads_prompts = is_tied and takes_prompts
         assert row[0].use.path == (PROMPT_LOGPROBS if reads_prompts else FORCED)
         off = 0 if reads_prompts else 4e-5
-        assert [score.token_logprobs for score in row] == [tuple(v - off for v in logprobs) for logprobs in values]
+        assert [score.token_logprobs for score in row] == [
+            tuple(v - off for v in logprobs) for logprobs in values
+        ]

@@ -1,4 +1,7 @@
-"""A real vLLM server: hostile requests, a token limit, logits. Runs if vLLM (or its CPU build) is installed."""
+"""A real vLLM server: hostile requests, a token limit, logits.
+
+Runs if vLLM (or its CPU build) is installed.
+"""
 
 import subprocess
 import sys
@@ -14,7 +17,13 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import ARGUMENT, FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError
+from lmms_egoplan.ranking.engine.requests import (
+    ARGUMENT,
+    FORCED,
+    PROCESSOR,
+    PROMPT_LOGPROBS,
+    EngineError,
+)
 from patience import FOREVER_S, wait_until
 from ports import free_port
 from ranking.engine.chat_server import probe
@@ -40,8 +49,22 @@ def serve(checkpoint, tmp_path_factory):
 
     def start(*options):
         port = free_port()
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
-        command += ["--dtype", "float32", "--enforce-eager", "--host", "127.0.0.1", "--port", str(port)]
+        command = [
+            sys.executable,
+            "-m",
+            "vllm.entrypoints.openai.api_server",
+            "--model",
+            str(checkpoint),
+        ]
+        command += [
+            "--dtype",
+            "float32",
+            "--enforce-eager",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
         command += [
             "--chat-template-content-format",
             "openai",
@@ -91,7 +114,9 @@ def check_scores(url, checkpoint, path, method="auto"):
     encoded = [ranker.encode(messages, CANDIDATES, name) for messages, name in questions(3)]
     for row, (messages, name) in zip(ranker.scores(encoded), questions(3), strict=True):
         right = reference.score(messages, CANDIDATES, name)
-        assert [score.nll for score in row] == pytest.approx([score.nll for score in right], abs=1e-4)
+        assert [score.nll for score in row] == pytest.approx(
+            [score.nll for score in right], abs=1e-4
+        )
         assert row[0].use.path == path
 
 
@@ -118,24 +143,37 @@ HOSTILE = [
 
 
 def test_invalid_requests_do_not_stop_the_server(forcing, checkpoint):
-    body = {"model": str(checkpoint), "messages": [{"role": "user", "content": "What next?"}], "temperature": 0}
+    body = {
+        "model": str(checkpoint),
+        "messages": [{"role": "user", "content": "What next?"}],
+        "temperature": 0,
+    }
     body |= {"max_tokens": 2, "logprobs": True, "return_token_ids": True}
     statuses = {}
     for tokens in HOSTILE:
         answer = httpx.post(
-            f"{forcing}/v1/chat/completions", json=body | {"vllm_xargs": {ARGUMENT: tokens}}, timeout=FOREVER_S
+            f"{forcing}/v1/chat/completions",
+            json=body | {"vllm_xargs": {ARGUMENT: tokens}},
+            timeout=FOREVER_S,
         )
         statuses[repr(tokens)[:20]] = answer.status_code
         assert answer.status_code in (200, 400, 422), answer.text
         assert httpx.get(f"{forcing}/health", timeout=FOREVER_S).status_code == 200
     refused = [name for name, status in statuses.items() if status != 200]
     assert {"[-100000]", "[-1]", "[2147483648]", "['5']", "[5, -1]"} <= {*refused}
-    assert "[1000000]" not in refused  # The checking process does not know the vocabulary; the token is not forced.
+    assert (
+        "[1000000]" not in refused
+    )  # The checking process does not know the vocabulary; the token is not forced.
     check_scores(forcing, checkpoint, FORCED)
 
 
 def test_a_server_that_caps_answers(serve, checkpoint):
-    url = serve("--logits-processors", PROCESSOR, "--override-generation-config", f'{{"max_new_tokens": {MOST}}}')
+    url = serve(
+        "--logits-processors",
+        PROCESSOR,
+        "--override-generation-config",
+        f'{{"max_new_tokens": {MOST}}}',
+    )
     check_scores(url, checkpoint, PROMPT_LOGPROBS)
 
 

@@ -1,4 +1,6 @@
-"""Compare vLLM with transformers on tiny float32 checkpoints, if vLLM (or its CPU build) is installed."""
+"""Compare vLLM with transformers on tiny float32 checkpoints, if vLLM (or its CPU build) is
+installed.
+"""
 
 import gc
 
@@ -9,7 +11,12 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError, ranking_arguments
+from lmms_egoplan.ranking.engine.requests import (
+    FORCED,
+    PROMPT_LOGPROBS,
+    EngineError,
+    ranking_arguments,
+)
 from ranking.engine.checkpoints import save
 from ranking.reference import picture, user_turn
 
@@ -55,19 +62,25 @@ def test_images_have_the_tokens_of_the_limits(family, tmp_path):
     limits = {"min_pixels": 2 * token, "max_pixels": 6 * token}
     _, arguments = set_engine_budget("vllm_ranker", processor, limits, {})
     llm = start(folder, 2**26, **arguments)
-    text = processor.apply_chat_template(user_turn("Next?", [None]), tokenize=False, add_generation_prompt=True)
+    text = processor.apply_chat_template(
+        user_turn("Next?", [None]), tokenize=False, add_generation_prompt=True
+    )
     for shape in ((280, 168), (30, 20), (84, 56)):
         image = picture(1, shape)
         prompt = {"prompt": text, "multi_modal_data": {"image": [image]}}
         (output,) = llm.generate([prompt], vllm.SamplingParams(max_tokens=1))
-        expected = processor(text=text, images=[image], return_tensors="pt")["input_ids"][0].tolist()
+        expected = processor(text=text, images=[image], return_tensors="pt")["input_ids"][
+            0
+        ].tolist()
         assert output.prompt_token_ids == expected
         assert 2 <= expected.count(processor.image_token_id) <= 6
 
 
 def question(number, kind):
     frames = [picture(9 * number + seed, (84, 56)) for seed in range(2 + 2 * (number % 2))]
-    messages = user_turn("What should I do next? " * (1 + number % 3), frames if kind == "image" else [])
+    messages = user_turn(
+        "What should I do next? " * (1 + number % 3), frames if kind == "image" else []
+    )
     return messages, CANDIDATES, f"{kind} {number}"
 
 
@@ -83,7 +96,9 @@ def test_scores_are_those_of_transformers(engine, method, kind):
     for row, arguments in zip(rows, questions, strict=True):
         expected = reference.score(*arguments)
         assert [score.num_tokens for score in row] == [score.num_tokens for score in expected]
-        assert [score.nll for score in row] == pytest.approx([score.nll for score in expected], abs=1e-4)
+        assert [score.nll for score in row] == pytest.approx(
+            [score.nll for score in expected], abs=1e-4
+        )
         assert [score.is_greedy for score in row] == [score.is_greedy for score in expected]
 
 
@@ -91,7 +106,9 @@ def test_a_context_that_does_not_fit_is_named(engine):
     llm, _, processor = engine
     ranker = EngineRanker(llm, processor)
     fits = ranker.encode(*question(0, "text"))
-    scores = ranker.scores([fits, ranker.encode(user_turn("What next? " * 300), CANDIDATES, "small/7")])
+    scores = ranker.scores(
+        [fits, ranker.encode(user_turn("What next? " * 300), CANDIDATES, "small/7")]
+    )
     next(scores)
     with pytest.raises(ContextTooLongError, match=r"question small/7: .*\d+ tokens"):
         next(scores)
@@ -103,7 +120,9 @@ def test_a_full_cache_changes_no_score_and_a_dead_engine_raises(tmp_path):
     from lmms_egoplan.ranking.engine.local import LocalEngine
 
     folder = save("qwen2_5_vl", tmp_path)
-    engine = LocalEngine(start(folder, cache=_BYTES_A_TOKEN * 640))  # hardly more than the longest question
+    engine = LocalEngine(
+        start(folder, cache=_BYTES_A_TOKEN * 640)
+    )  # hardly more than the longest question
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoProcessor.from_pretrained(folder)
     reference = CandidateRanker(model, processor, path="full")
@@ -111,7 +130,9 @@ def test_a_full_cache_changes_no_score_and_a_dead_engine_raises(tmp_path):
     ranker = EngineRanker(engine, processor, method=FORCED, in_flight=24)
     rows = list(ranker.scores(ranker.encode(*arguments) for arguments in questions))
     for row, arguments in zip(rows, questions, strict=True):
-        assert [score.nll for score in row] == pytest.approx([s.nll for s in reference.score(*arguments)], abs=1e-4)
+        assert [score.nll for score in row] == pytest.approx(
+            [s.nll for s in reference.score(*arguments)], abs=1e-4
+        )
 
     scores = ranker.scores(ranker.encode(*arguments) for arguments in questions)
     received = [next(scores)]

@@ -26,13 +26,26 @@ def inputs(tmp_path_factory):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["train", "actplan-bleurt", *map(str, arguments)], env={"COLUMNS": "120"})
+    return CliRunner().invoke(
+        app, ["train", "actplan-bleurt", *map(str, arguments)], env={"COLUMNS": "120"}
+    )
 
 
 def test_finished_run_is_not_repeated(inputs, tmp_path):
     files, encoder = inputs
     out = tmp_path / "bleurt"
-    settings = ["--epochs", 1, "--learning-rate", 1e-3, "--batch-size", 3, "--max-length", 40, "--seed", 1]
+    settings = [
+        "--epochs",
+        1,
+        "--learning-rate",
+        1e-3,
+        "--batch-size",
+        3,
+        "--max-length",
+        40,
+        "--seed",
+        1,
+    ]
     for _ in range(2):
         result = run(*files, "--encoder", encoder, "--out", out, *settings)
         assert result.exit_code == 0, result.output
@@ -91,7 +104,8 @@ def test_help():
 def test_the_command_imports_nothing_heavy():
     code = (
         "import sys\nfrom lmms_egoplan.training.bleurt import commands, pairs\n"
-        "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & {*sys.modules}\n"
+        "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & "
+        "{*sys.modules}\n"
         "sys.exit(','.join(heavy) or 0)"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -40,7 +40,9 @@ def test_new_head_on_the_real_encoder(real):
 
 
 def test_new_weights_depend_on_the_seed(encoder):
-    models, _, digests = zip(*(new_model(str(encoder), 512, seed) for seed in (0, 0, 1)), strict=True)
+    models, _, digests = zip(
+        *(new_model(str(encoder), 512, seed) for seed in (0, 0, 1)), strict=True
+    )
     weights, same, other = (model.state_dict() for model in models)
     assert all(torch.equal(value, weights[name]) for name, value in same.items())
     changed = {name for name, value in other.items() if not torch.equal(value, weights[name])}
@@ -50,7 +52,9 @@ def test_new_weights_depend_on_the_seed(encoder):
 
 def test_encoder_positions_limit_the_length(tmp_path):
     write_encoder(tmp_path, positions=64)
-    assert [new_model(str(tmp_path), length, 0)[0].config.max_pair_length for length in (512, 32)] == [64, 32]
+    assert [
+        new_model(str(tmp_path), length, 0)[0].config.max_pair_length for length in (512, 32)
+    ] == [64, 32]
 
 
 def test_head_of_the_checkpoint_is_replaced(tmp_path, encoder):
@@ -59,12 +63,17 @@ def test_head_of_the_checkpoint_is_replaced(tmp_path, encoder):
     model = BertForSequenceClassification(config)
     model.save_pretrained(tmp_path)
     new, _, digest = new_model(str(tmp_path), 512, 0)
-    assert torch.equal(new.bert.encoder.layer[1].output.dense.weight, model.bert.encoder.layer[1].output.dense.weight)
+    assert torch.equal(
+        new.bert.encoder.layer[1].output.dense.weight,
+        model.bert.encoder.layer[1].output.dense.weight,
+    )
     assert digest != new_model(str(encoder), 512, 0)[2]
 
 
 def test_unusable_encoders_are_refused(tmp_path, encoder):
-    GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(tmp_path / "gpt2")
+    GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(
+        tmp_path / "gpt2"
+    )
     with pytest.raises(LmmsEgoplanError, match=r"bert.*gpt2"):
         new_model(str(tmp_path / "gpt2"), 512, 0)
     for name in ("Elron/bleurt-base-128", str(tmp_path / "none"), str(tmp_path)):

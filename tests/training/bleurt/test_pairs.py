@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, in_split
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId
-from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, LabelledPlan, read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import (
+    LabelledInstance,
+    LabelledPlan,
+    read_activities,
+    read_labelled_plans,
+)
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 
@@ -31,16 +36,23 @@ def test_complete_instance_gives_all_kinds(tmp_path):
         "walk_to(box) switch-on(thing1)",
     )
     pairs = drawn([instance], 2000, shuffled="instance")
-    shares = {kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()}
+    shares = {
+        kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()
+    }
     assert shares == pytest.approx({"positive": 0.3, "wrong": 0.5, "shuffled": 0.2}, abs=0.04)
     assert all(pair.correct == (pair.source == "positive") for pair in pairs)
     positive = {(pair.gold, pair.candidate) for pair in pairs if pair.source == "positive"}
     assert positive == {(a, b) for a in (*golds, correct) for b in (*golds, correct) if a != b}
-    assert {(pair.gold, pair.candidate) for pair in pairs if pair.source == "wrong"} == {(a, wrong) for a in golds}
+    assert {(pair.gold, pair.candidate) for pair in pairs if pair.source == "wrong"} == {
+        (a, wrong) for a in golds
+    }
     shuffled = {(pair.gold, pair.candidate) for pair in pairs if pair.source == "shuffled"}
     assert len([pair for pair in shuffled if pair[0] == instance.golds[0]]) == 5
     assert ("grab(cup) open(box)", "open(box) grab(cup)") in shuffled
-    assert all(sorted(one_per_line(a).split("\n")) == sorted(one_per_line(b).split("\n")) != b for a, b in shuffled)
+    assert all(
+        sorted(one_per_line(a).split("\n")) == sorted(one_per_line(b).split("\n")) != b
+        for a, b in shuffled
+    )
 
 
 def steps(plan):
@@ -52,19 +64,30 @@ def test_gold_first_pairs_begin_with_a_gold_plan(tmp_path):
     golds, correct = set(instance.golds), "grab(thing1) close(box)"
     pairs = drawn([instance], 600, positives="gold-first")
     positive = {(pair.gold, pair.candidate) for pair in pairs if pair.correct}
-    assert positive == {(gold, other) for gold in golds for other in (*golds, correct) if gold != other}
+    assert positive == {
+        (gold, other) for gold in golds for other in (*golds, correct) if gold != other
+    }
     negatives = [pair for pair in pairs if not pair.correct]
     assert negatives
     assert {pair.gold for pair in negatives} == golds
 
 
 def same_activity(folder):
-    """Return two instances of one activity, a counterfactual one of that name, and one of another activity."""
+    """Return two instances of one activity, a counterfactual one of that name, and one of another
+    activity.
+    """
     path = "../annotation/{}/filling_a_box_1/{}/sample_0"
     records = [
         record(1, path=path.format("Scene_int", 0)),
-        record(1, path=path.format("Other_int", 0), gold_gpt=["walk_to(sofa) grab(toy) open(lid)"], gold_gemini=[]),
-        record(1, path=path.format("Scene_int", 1), gold_gpt=["wash(a) dry(b) fold(c)"], gold_gemini=[]),
+        record(
+            1,
+            path=path.format("Other_int", 0),
+            gold_gpt=["walk_to(sofa) grab(toy) open(lid)"],
+            gold_gemini=[],
+        ),
+        record(
+            1, path=path.format("Scene_int", 1), gold_gpt=["wash(a) dry(b) fold(c)"], gold_gemini=[]
+        ),
         record(2, gold_gpt=["cut(d) peel(e) eat(f)"], gold_gemini=[]),
     ]
     plans, _ = write_plans(folder, records, ["train"] * 4)
@@ -80,7 +103,9 @@ def test_shuffled_plans_come_from_the_activity_or_the_instance(tmp_path, shuffle
     for epoch in range(500):
         for number, pair in enumerate(pairs.epoch(epoch)):
             if pair.source == "shuffled":
-                golds_by_steps[number].setdefault(frozenset(steps(pair.candidate)), set()).add(pair.gold)
+                golds_by_steps[number].setdefault(frozenset(steps(pair.candidate)), set()).add(
+                    pair.gold
+                )
     of_first = {frozenset(steps(gold)) for gold in first.golds}
     of_second = {frozenset(steps(second.golds[0]))}
     both = of_first | of_second
@@ -115,7 +140,9 @@ def test_shuffled_plans_of_the_instance_match_earlier_versions(tmp_path):
 
 
 _NAMES = st.sampled_from("abc")
-_PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: " ".join(f"open({name})" for name in names))
+_PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(
+    lambda names: " ".join(f"open({name})" for name in names)
+)
 
 
 @settings(max_examples=60)
@@ -132,7 +159,9 @@ _PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: " ".join(f"op
 )
 def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
     plans = [
-        LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
+        LabelledPlan("GPT-4V", text, label)
+        for texts, label in ((correct, True), (wrong, False))
+        for text in texts
     ]
     instances = [
         LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), *pair, tuple(plans))
@@ -167,13 +196,18 @@ def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
         ({"gold_gemini": [], "pos_gemini": [], "neg_gpt": []}, {"shuffled": 1.0}),
         ({"gold_gpt": ["open(a) open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
         ({"gold_gpt": ["open(a)"], "gold_gemini": [], "neg_gpt": []}, {"positive": 1.0}),
-        ({"gold_gpt": ["open(a)"], "gold_gemini": [" open(a)\n"], "pos_gemini": ["open(a)"]}, {"wrong": 1.0}),
+        ({"gold_gpt": ["open(a)"], "gold_gemini": [(
+            " "
+            "open(a)\n"
+        )], "pos_gemini": ["open(a)"]}, {"wrong": 1.0}),
         ({"gold_gpt": ["open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
     ],
 )  # fmt: skip
 def test_missing_kinds_are_replaced(tmp_path, fields, kinds):
     pairs = drawn(instances_of(tmp_path, record(1, **fields)), 1000)
-    shares = {kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()}
+    shares = {
+        kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()
+    }
     assert shares == pytest.approx(kinds, abs=0.05)
 
 

@@ -69,7 +69,10 @@ def test_finished_run_has_all_files_and_scores(whole, inputs):
         "unknown_activities": {"filling_a_box_13": 1},
     }
     assert [entry["epoch"] for entry in scores["history"]] == [1, 2, 3]
-    assert all(entry.keys() == {"epoch", "train_loss", "val_loss", "val_accuracy"} for entry in scores["history"])
+    assert all(
+        entry.keys() == {"epoch", "train_loss", "val_loss", "val_accuracy"}
+        for entry in scores["history"]
+    )
     accuracies = [entry["val_accuracy"] for entry in scores["history"]]
     assert scores["best_epoch"] == accuracies.index(max(accuracies)) + 1
     assert scores["val_accuracy"] == max(accuracies)
@@ -80,15 +83,26 @@ def test_finished_run_has_all_files_and_scores(whole, inputs):
         assert (stored["positives"], stored["shuffled"]) == ("mixed", "activity")
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
-    assert {model: vars(source_scores) for model, source_scores in scores_by_model.items()} == scores["val"]
+    assert {
+        model: vars(source_scores) for model, source_scores in scores_by_model.items()
+    } == scores["val"]
 
 
 def test_model_card_contains_data_settings_and_scores(whole):
     out, scores, _ = whole
     card = (out / "README.md").read_text()
     best = f"Epoch {scores['best_epoch']} of 3"
-    for text in ("9 training instances", "8 labelled plans of 4 val instances", "without a split: 1", best, "0.001",
-                 "3 epochs", "| GPT-4V | 4 |", "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
+    for text in ((
+        "9 training "
+        "instances"
+    ), "8 labelled plans of 4 val instances", "without a split: 1", best, "0.001",
+                 (
+                     "3 "
+                     "epochs"
+                 ), (
+                     "| GPT-4V "
+                     "| 4 |"
+                 ), "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
                  "of a gold plan of the same activity in another order"):  # fmt: skip
         assert text in card
     assert "{" not in card
@@ -131,7 +145,9 @@ def test_resumed_run_gives_the_same_result(whole, inputs, tmp_path):
     out = tmp_path / "run"
     tests = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-c", KILLED, tests, *map(str, inputs), str(out)]
-    killed = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    killed = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (out / "scores.json").exists()
     remarks = []
@@ -152,16 +168,23 @@ def test_classifier_without_pair_settings_is_refused(whole, tmp_path):
 def test_gold_first_is_recorded_and_scored_the_same_way(whole, inputs, tmp_path):
     out, recipe = tmp_path / "run", replace(RECIPE, epochs=1, positives="gold-first")
     scores = train_bleurt(*inputs, out, recipe, print)
-    assert (scores["settings"]["positives"], scores["settings"]["shuffled"]) == ("gold-first", "activity")
+    assert (scores["settings"]["positives"], scores["settings"]["shuffled"]) == (
+        "gold-first",
+        "activity",
+    )
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
     assert classifier.pairs != load_classifier(whole[0]).pairs
-    assert {model: vars(source_scores) for model, source_scores in scores_by_model.items()} == scores["val"]
+    assert {
+        model: vars(source_scores) for model, source_scores in scores_by_model.items()
+    } == scores["val"]
 
 
 def test_learns_a_learnable_task(inputs, tmp_path):
     simple = {"gold_gpt": ["grab(a)"], "gold_gemini": ["open(b)"], "pos_gemini": ["close(c)"]}
-    records = [record(number, **simple, neg_gpt=["walk_to(z) switch-on(z)"]) for number in range(24)]
+    records = [
+        record(number, **simple, neg_gpt=["walk_to(z) switch-on(z)"]) for number in range(24)
+    ]
     plans, activities = write_plans(tmp_path, records, ["train"] * 16 + ["val"] * 8)
     recipe = replace(RECIPE, epochs=5, batch_size=2, learning_rate=5e-3)
     scores = train_bleurt(plans, activities, inputs[2], tmp_path / "run", recipe, print)
@@ -174,7 +197,8 @@ def test_learns_a_learnable_task(inputs, tmp_path):
 
 @pytest.fixture(scope="module")
 def unfinished(tmp_path_factory, inputs):
-    """Return the folder of a run that stopped after its last checkpoint, before it wrote its scores.
+    """Return the folder of a run that stopped after its last checkpoint, before it wrote its
+    scores.
 
     Numbers depend only on the recipe's seed, so its end is the same as `whole`'s.
     """
@@ -252,7 +276,12 @@ def test_shorter_encoder_is_reported(inputs, tmp_path):
     plans, activities, _ = inputs
     encoder, remarks = write_encoder(tmp_path / "short", positions=64), []
     scores = train_bleurt(
-        plans, activities, str(encoder), tmp_path / "run", Recipe(epochs=1, batch_size=32), remarks.append
+        plans,
+        activities,
+        str(encoder),
+        tmp_path / "run",
+        Recipe(epochs=1, batch_size=32),
+        remarks.append,
     )
     assert any("64" in remark and "512" in remark for remark in remarks)
     assert scores["settings"]["max_length"] == 64

@@ -9,7 +9,13 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.training.egoplan.settings import EgoPlanTuning
 from media.files import write_epic_folder
 
-ACTIONS = ["open the cupboard", "take a bowl", "pour milk into the bowl", "stir it with the spoon", "wash the cup"]
+ACTIONS = [
+    "open the cupboard",
+    "take a bowl",
+    "pour milk into the bowl",
+    "stir it with the spoon",
+    "wash the cup",
+]
 
 
 def records():
@@ -25,7 +31,11 @@ def records():
             "negative_answers": [other for other in ACTIONS if other != action],
             "current_observation_frame": 8 * step + 4,
             "task_progress_metadata": [
-                {"narration_text": ACTIONS[past], "start_frame": 8 * past + 2, "stop_frame": 8 * past + 7}
+                {
+                    "narration_text": ACTIONS[past],
+                    "start_frame": 8 * past + 2,
+                    "stop_frame": 8 * past + 7,
+                }
                 for past in range(step)
             ],
         }
@@ -77,7 +87,10 @@ def tuning(folder: Path, **settings) -> EgoPlanTuning:
 
 
 def export(folder: Path, form: str, *options: str):
-    """Export the set of a folder in a form for another trainer. Return the command's result and the new folder."""
+    """Export the set of a folder in a form for another trainer.
+
+    Return the command's result and the new folder.
+    """
     out = folder / form
     result = CliRunner().invoke(
         app,

@@ -49,7 +49,8 @@ def test_words_alone_do_not_reveal_the_answer(sets):
 def test_questions_are_about_other_worlds(sets):
     tuned = {record.video_id for record in read_instructions(sets / rendered.TUNING_DATA)}
     asked = Counter(
-        (record.video_source, record.video_id) for record in read_annotations(sets / rendered.ANNOTATIONS, "val")
+        (record.video_source, record.video_id)
+        for record in read_annotations(sets / rendered.ANNOTATIONS, "val")
     )
     assert not tuned & {video_id for _, video_id in asked}
     assert len({video_id for _, video_id in asked}) == len(asked) == 36
@@ -58,7 +59,9 @@ def test_questions_are_about_other_worlds(sets):
 
 def test_worlds_depend_only_on_the_seed():
     procedure = next(iter(procedures()))
-    one, same, other = (vary(procedure, random.Random(seed)).frame(50).tobytes() for seed in (1, 1, 2))
+    one, same, other = (
+        vary(procedure, random.Random(seed)).frame(50).tobytes() for seed in (1, 1, 2)
+    )
     assert one == same != other
 
 
@@ -76,10 +79,14 @@ def test_tiny_model_learns_to_plan(tmp_path, monkeypatch):
     """With half of the demo's updates."""
     monkeypatch.setitem(demo._DEMO, "caption_updates", [350, 125])
     monkeypatch.setitem(demo._DEMO["settings"], "steps", 110)
-    result = CliRunner().invoke(app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"})
+    result = CliRunner().invoke(
+        app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"}
+    )
     assert result.exit_code == 0, result.output
     accuracies = dict(re.findall(r"│ ([a-z, ]+?) +│.*?│ +([0-9.]+) +│\n", result.stdout))
-    before, tuned, blind = (float(accuracies[name]) for name in ("before tuning", "tuned", "tuned, without the video"))
+    before, tuned, blind = (
+        float(accuracies[name]) for name in ("before tuning", "tuned", "tuned, without the video")
+    )
     assert tuned > max(before, blind, 25) + 10
     assert (tmp_path / "demo" / "report" / "tables" / "egoplan_rendered.csv").is_file()
     assert (tmp_path / "demo" / "egoplan" / rendered.TUNING_DATA).is_file()

@@ -1,4 +1,6 @@
-"""Export preference data with the images, question and actions of training, in the formats of other trainers."""
+"""Export preference data with the images, question and actions of training, in the formats of other
+trainers.
+"""
 
 import json
 from pathlib import Path
@@ -26,7 +28,9 @@ def test_trl_gets_images_prompt_chosen_and_rejected(folder):
     assert len(rows(out)) == len(records())
     for row, record in zip(rows(out), records(), strict=True):
         (turn,) = row["prompt"]
-        assert [item["type"] for item in turn["content"]] == ["image"] * len(row["images"]) + ["text"]
+        assert [item["type"] for item in turn["content"]] == ["image"] * len(row["images"]) + [
+            "text"
+        ]
         assert len(row["images"]) == 8 * len(record["task_progress_metadata"][-4:]) + 1
         assert row["chosen"][0]["content"][0]["text"] == record["answer"]
         assert row["rejected"][0]["content"][0]["text"] in record["negative_answers"]
@@ -35,7 +39,9 @@ def test_trl_gets_images_prompt_chosen_and_rejected(folder):
 def test_the_export_is_loaded_as_the_docs_describe(folder, monkeypatch):
     _, out = export(folder, "trl")
     monkeypatch.chdir(out)
-    data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
+    data = load_dataset(
+        "json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache")
+    )
     data = data.cast_column("images", Sequence(Image()))
     assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
 
@@ -53,13 +59,22 @@ def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
 def test_folder_of_another_export_is_refused(folder, tmp_path):
     write_set(tmp_path)
     assert export(tmp_path, "trl")[0].exit_code == 0
-    before = sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir())
+    before = sorted(
+        (path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir()
+    )
     assert export(tmp_path, "trl")[0].exit_code == 0
-    assert sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir()) == before
+    assert (
+        sorted(
+            (path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir()
+        )
+        == before
+    )
     assert_refused(tmp_path, "--seed", "7")
     annotations = tmp_path / "EgoPlan_IT.json"
     content = annotations.read_text()
-    annotations.write_text(content.replace('"current_observation_frame": 28', '"current_observation_frame": 30'))
+    annotations.write_text(
+        content.replace('"current_observation_frame": 28', '"current_observation_frame": 30')
+    )
     assert annotations.read_text() != content
     assert_refused(tmp_path)
     annotations.write_text(content)

@@ -7,7 +7,10 @@ import pytest
 
 from .small import export, records, write_set
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed"),
+]
 
 
 def test_trl_trains_on_the_export(tmp_path, monkeypatch):
@@ -18,12 +21,22 @@ def test_trl_trains_on_the_export(tmp_path, monkeypatch):
     write_set(tmp_path)
     _, out = export(tmp_path, "trl")
     monkeypatch.chdir(out)
-    data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(tmp_path / "cache"))
+    data = load_dataset(
+        "json", data_files="preferences.jsonl", split="train", cache_dir=str(tmp_path / "cache")
+    )
     data = data.cast_column("images", Sequence(Image()))
-    arguments = {"max_steps": 1, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none"}
+    arguments = {
+        "max_steps": 1,
+        "per_device_train_batch_size": 2,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+    }
     trainer = trl.DPOTrainer(
         AutoModelForImageTextToText.from_pretrained(tmp_path / "model"),
-        args=trl.DPOConfig(str(tmp_path / "dpo"), max_length=None, gradient_checkpointing=False, **arguments),
+        args=trl.DPOConfig(
+            str(tmp_path / "dpo"), max_length=None, gradient_checkpointing=False, **arguments
+        ),
         train_dataset=data,
         processing_class=AutoProcessor.from_pretrained(tmp_path / "model"),
     )

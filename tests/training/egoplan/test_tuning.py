@@ -69,7 +69,10 @@ def losses(history):
 
 
 def scores(model, processor):
-    return [score.nll for score in CandidateRanker(model.eval(), processor).score(question("images"), ACTIONS)]
+    return [
+        score.nll
+        for score in CandidateRanker(model.eval(), processor).score(question("images"), ACTIONS)
+    ]
 
 
 def start(folder, out, *options, processes=1, **settings):
@@ -77,7 +80,16 @@ def start(folder, out, *options, processes=1, **settings):
     config.write_text(settings_text(tuning(folder, **settings)), encoding="utf-8")
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     launcher = launcher if processes > 1 else []
-    command = [sys.executable, *launcher, "-m", "lmms_egoplan", "train", "egoplan", "--config", str(config)]
+    command = [
+        sys.executable,
+        *launcher,
+        "-m",
+        "lmms_egoplan",
+        "train",
+        "egoplan",
+        "--config",
+        str(config),
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
 
@@ -89,14 +101,26 @@ def test_run_writes_adapter_card_and_settings(run):
     assert summary["answer_passes"] == "shared"
     assert 0 < summary["trainable"] < summary["parameters"]
     names = {path.name for path in out.iterdir()}
-    assert {"adapter_config.json", "adapter_model.safetensors", "config.yaml", "README.md", "history.json"} <= names
+    assert {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "config.yaml",
+        "README.md",
+        "history.json",
+    } <= names
     first, second, *_ = json.loads((out / "history.json").read_text())
     assert (first["step"], second["step"]) == (0, 1)
     assert "eval_accuracy" in first  # before the first update
     assert "violated" in second
     card = " ".join((out / "README.md").read_text().split())
     for fact in (
-        *("model.multi_modal_projector", "5 questions", "33.3%", "8 layers", "2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj"),
+        *(
+            "model.multi_modal_projector",
+            "5 questions",
+            "33.3%",
+            "8 layers",
+            "2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj",
+        ),
         *("10 egoplan (55.6%", "8 recognition (44.4%", "24", "group of 2", "`contrastive_group`"),
     ):
         assert fact in card
@@ -108,7 +132,9 @@ def test_run_writes_adapter_card_and_settings(run):
 
 
 def test_adapter_and_merged_checkpoint_agree_and_differ_from_the_base(folder, run):
-    result = CliRunner().invoke(app, ["merge", "egoplan", str(run[0]), "--out", str(folder / "merged")])
+    result = CliRunner().invoke(
+        app, ["merge", "egoplan", str(run[0]), "--out", str(folder / "merged")]
+    )
     assert result.exit_code == 0, result.output
     processor = AutoProcessor.from_pretrained(folder / "merged")
     base = scores(AutoModelForImageTextToText.from_pretrained(folder / "model"), processor)
@@ -149,9 +175,14 @@ def ranked(folder):
         settings.seed,
     )
     processor = AutoProcessor.from_pretrained(settings.model)
-    ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
+    ranker = CandidateRanker(
+        AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor
+    )
     encoder = AnswerEncoder(processor, is_encoder_decoder=False)
-    return [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(position)))] for position in range(8)]
+    return [
+        [score.nll for score in ranker.score_encoded(encoder.encode(mix.at(position)))]
+        for position in range(8)
+    ]
 
 
 @pytest.mark.parametrize(("group", "size"), [(4, 4), (3, 2)])
@@ -159,12 +190,21 @@ def test_first_loss_matches_an_independent_ranking(folder, ranked, group, size):
     """Groups of three span passes of two, and the last group is smaller."""
     means = []
     for start in range(0, 8, group):
-        gaps = [right - wrong for right, *wrongs in ranked[start : start + group] for wrong in wrongs if wrong < right]
+        gaps = [
+            right - wrong
+            for right, *wrongs in ranked[start : start + group]
+            for wrong in wrongs
+            if wrong < right
+        ]
         means.append(sum(gaps) / len(gaps) if gaps else 0.0)
     gaps = [right - wrong for right, *wrongs in ranked for wrong in wrongs if wrong < right]
     assert abs(sum(means) / len(means) - sum(gaps) / len(gaps)) > 0.01  # groups matter here
     settings = tuning(folder, **EIGHT, contrastive_group=group, per_device_batch_size=size)
-    (first,) = (e for e in tune_egoplan(settings, folder / f"group-{group}")["history"] if "contrastive" in e)
+    (first,) = (
+        e
+        for e in tune_egoplan(settings, folder / f"group-{group}")["history"]
+        if "contrastive" in e
+    )
     assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
     assert first["nll"] == pytest.approx(sum(right for right, *_ in ranked) / 8, abs=1e-4)
 
@@ -172,17 +212,24 @@ def test_first_loss_matches_an_independent_ranking(folder, ranked, group, size):
 @pytest.mark.nightly
 @pytest.mark.parametrize("group", [2, 4, 16])
 def test_division_into_passes_does_not_change_the_loss(folder, run, group):
-    """Six samples in one pass, in several, or in groups over several passes give the same losses and weights."""
+    """Six samples in one pass, in several, or in groups over several passes give the same losses
+    and weights.
+    """
     lora = {"dropout": 0.0}
     outs = {size: folder / f"parts-{size}-{group}" for size in (1, 2, 3, 6)}
     results = {
         size: tune_egoplan(
-            tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group), out
+            tuning(
+                folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group
+            ),
+            out,
         )
         for size, out in outs.items()
     }
     for size in (1, 2, 3):
-        assert losses(results[size]["history"]) == pytest.approx(losses(results[6]["history"]), abs=1e-4)
+        assert losses(results[size]["history"]) == pytest.approx(
+            losses(results[6]["history"]), abs=1e-4
+        )
         for name, values in weights(outs[6]).items():
             torch.testing.assert_close(weights(outs[size])[name], values, atol=1e-4, rtol=1e-3)
 
@@ -199,7 +246,9 @@ def test_existing_run_is_not_overwritten(folder, run):
 def test_run_resumes_after_a_kill_with_the_same_weights(folder, run):
     out = folder / "killed"
     process = start(folder, out)
-    wait_until(lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll())
+    wait_until(
+        lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll()
+    )
     process.send_signal(signal.SIGKILL)
     process.wait(FOREVER_S)
     assert start(folder, out, "--resume").wait(FOREVER_S) == 0
@@ -215,10 +264,15 @@ def test_two_processes_have_the_same_loss_as_one(folder, group):
     settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
     one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}")
     assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
-    assert {"config.yaml", "README.md"} <= {path.name for path in (folder / f"two-{group}").iterdir()}
+    assert {"config.yaml", "README.md"} <= {
+        path.name for path in (folder / f"two-{group}").iterdir()
+    }
     two = json.loads(Path(folder / f"two-{group}" / "history.json").read_text())
     assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
-    held_out = [[entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry] for h in (two, one["history"])]
+    held_out = [
+        [entry["eval_accuracy"] for entry in h if "eval_accuracy" in entry]
+        for h in (two, one["history"])
+    ]
     assert held_out[0] == held_out[1]
 
 
@@ -226,7 +280,11 @@ def test_two_processes_have_the_same_loss_as_one(folder, group):
     ("changes", "without", "message"),
     [
         ({"negative_answers": []}, None, "record 3, sample_id 13, negative_answers: "),
-        ({"negative_answers": [" pour milk into the bowl", ACTIONS[3]]}, None, r"record 3, .*negative_answers\[1\]"),
+        (
+            {"negative_answers": [" pour milk into the bowl", ACTIONS[3]]},
+            None,
+            r"record 3, .*negative_answers\[1\]",
+        ),
         ({"answer": ""}, None, "record 3, sample_id 13, answer: "),
         ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg"),
     ],
@@ -240,7 +298,10 @@ def test_invalid_data_is_refused_before_training(tmp_path, changes, without, mes
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_clips": 4, "frames_per_clip": 40}, r"EgoPlan_IT.json, sample_id \d4: .*\d+ tokens .* 161 images"),
+        (
+            {"num_clips": 4, "frames_per_clip": 40},
+            r"EgoPlan_IT.json, sample_id \d4: .*\d+ tokens .* 161 images",
+        ),
         ({"proportions": {"egoplan": 0.0}}, "proportions: egoplan: 0"),
         ({"per_device_batch_size": 3}, r"batch_size: 4 .*per_device_batch_size.*\b3 x 1\b"),
     ],
@@ -258,21 +319,34 @@ def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path,
     assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
     doc = {"text": "What next?", "visuals": [picture(3)], "choices": ACTIONS}
     base, tuned = (
-        [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
+        [
+            parse_loglikelihood(response.text).loss
+            for response in model.loglikelihood(ranking_requests(model, [doc]))
+        ]
         for model in (plain, tuned)
     )
     assert max(abs(one - other) for one, other in zip(base, tuned, strict=True)) > 1e-3
     expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
     ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
     messages = [
-        {"role": "user", "content": [{"type": "image", "image": picture(3)}, {"type": "text", "text": doc["text"]}]}
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "image": picture(3)},
+                {"type": "text", "text": doc["text"]},
+            ],
+        }
     ]
-    assert tuned == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
+    assert tuned == pytest.approx(
+        [score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5
+    )
 
 
 def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
     proportions = {"egoplan": 1.0, "recognition": 0.0}
-    settings = tuning(folder, steps=4, log_every=2, proportions=proportions, held_out=0.0, check=False)
+    settings = tuning(
+        folder, steps=4, log_every=2, proportions=proportions, held_out=0.0, check=False
+    )
     summary = tune_egoplan(settings, folder / "logged")
     card = (folder / "logged" / "README.md").read_text()
     assert "15 egoplan (100.0%" in card
@@ -284,7 +358,9 @@ def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
 
 
 def test_only_the_base_is_in_bfloat16(folder):
-    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=1, held_out=0.0, check=False), folder / "bf16")
+    summary = tune_egoplan(
+        tuning(folder, precision="bfloat16", steps=1, held_out=0.0, check=False), folder / "bf16"
+    )
     assert summary["precision"] == "bfloat16"
     assert all(math.isfinite(loss) for loss in losses(summary["history"]))
     assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
@@ -348,7 +424,9 @@ def test_shared_passes_are_checked_for_each_kind_of_media(name):
     """The positions of the samples in the mix do not matter."""
     _, processor = build(name)
     encoder = AnswerEncoder(processor, is_encoder_decoder=False, positions=4096)
-    plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
+    plan = Sample(
+        "plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4
+    )
     text = Sample("text", (("Who are you?", "A model."),))
     image = Sample("image", (("What is this?", "A cup."),), (), partial(frames, 0), 1)
     questions = list(probes(encoder, [[text, image], [plan]]))
@@ -372,7 +450,9 @@ def test_leaking_mask_is_detected(folder, monkeypatch):
         return mask
 
     monkeypatch.setattr(MaskKinds, "packed", leaky)
-    settings = tuning(folder, steps=1, proportions={"recognition": 9.0, "egoplan": 1.0}, held_out=0.0, check=False)
+    settings = tuning(
+        folder, steps=1, proportions={"recognition": 9.0, "egoplan": 1.0}, held_out=0.0, check=False
+    )
     assert tune_egoplan(settings, folder / "leaky")["answer_passes"] == "separate"
 
 
@@ -384,18 +464,25 @@ def test_leaking_mask_is_detected(folder, monkeypatch):
         ("question", "What next, <s>?", "question.*<s>"),
     ],
 )
-def test_placeholders_and_special_tokens_are_refused_before_training(tmp_path, folder, field, text, message):
+def test_placeholders_and_special_tokens_are_refused_before_training(
+    tmp_path, folder, field, text, message
+):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path, {field: text})
     refused = refusal(tmp_path, tmp_path / "out", recognition=False)
-    assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused)  # in one line
+    assert re.fullmatch(
+        rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused
+    )  # in one line
 
 
 def test_special_token_in_a_dialogue_names_record_and_field(folder, tmp_path):
     path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
     head, *lines = refusal(folder, folder / "special", instructions=[path]).splitlines()
     assert "2" in head
-    facts = [(f"{path}, record 1, conversations[1]", "</s>"), (f"{path}, record 2, conversations[0]", "<pad>")]
+    facts = [
+        (f"{path}, record 1, conversations[1]", "</s>"),
+        (f"{path}, record 2, conversations[0]", "<pad>"),
+    ]
     for line, (field, token) in zip(lines, facts, strict=True):
         assert field in line
         assert token in line
@@ -407,21 +494,31 @@ def test_short_text_with_many_tokens_is_refused(folder, tmp_path):
 
 
 def test_sample_found_too_long_during_training_is_named(folder, tmp_path, monkeypatch):
-    """This happens if images differ in size: the initial check only knows the images that it encoded."""
+    """This happens if images differ in size: the initial check only knows the images that it
+    encoded.
+    """
     monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
     path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
     with pytest.raises(LmmsEgoplanError, match=r"record 0: .*\d+ tokens"):
         tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard")
 
 
-@pytest.mark.parametrize(("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])])
-def test_damaged_media_are_named_before_training_if_checked(tmp_path, folder, check, workers, damaged, capfd):
+@pytest.mark.parametrize(
+    ("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])]
+)
+def test_damaged_media_are_named_before_training_if_checked(
+    tmp_path, folder, check, workers, damaged, capfd
+):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path)
-    for sample in damaged:  # the observation of its second question, which is neither the longest nor the shortest
+    for sample in (
+        damaged
+    ):  # the observation of its second question, which is neither the longest nor the shortest
         frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
         frame.write_bytes(frame.read_bytes()[:200])
-    settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=4)
+    settings = tuning(
+        tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=4
+    )
     with pytest.raises(LmmsEgoplanError) as error:
         tune_egoplan(settings, tmp_path / "out")
     assert ("15/15" in capfd.readouterr().err) == check
@@ -442,7 +539,10 @@ def test_damaged_media_are_named_before_training_if_checked(tmp_path, folder, ch
         ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: .*learning_rate.*0.001.*0.01"),
         ({"trainer": {"max_steps": 3}}, "trainer.max_steps: "),
         ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: .*--out"),
-        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: .*batch_size"),
+        (
+            {"trainer": {"gradient_accumulation_steps": 2}},
+            "trainer.gradient_accumulation_steps: .*batch_size",
+        ),
         ({"trainer": {"remove_unused_columns": True}}, "trainer.remove_unused_columns"),
         ({"trainer": {"optim": "adafactor"}}, None),
     ],
@@ -451,14 +551,22 @@ def test_contradictory_settings_are_refused(folder, settings, message):
     if message is None:
         tuning(folder, **settings)
         return
-    (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
+    (folder / "wrong.yaml").write_text(
+        yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings)
+    )
     with pytest.raises(LmmsEgoplanError, match=f"{folder / 'wrong.yaml'}: {message}"):
         read_settings(folder / "wrong.yaml", {})
 
 
 @pytest.mark.nightly
 def test_infinite_loss_ends_the_run_with_advice(folder):
-    settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
+    settings = tuning(
+        folder,
+        learning_rate=0.9,
+        trainer={"optim": "sgd"},
+        max_grad_norm=0,
+        warmup_learning_rate=0.9,
+    )
     settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
     with pytest.raises(LmmsEgoplanError, match=r"--out.*learning_rate"):
         tune_egoplan(settings, folder / "diverges")
@@ -470,7 +578,9 @@ def test_resume_requires_a_run(folder):
 
 @pytest.mark.whole
 def test_run_resumes_with_other_workers(folder, run):
-    tune_egoplan(tuning(folder, workers=1, check=False, log_every=2, save_every=3), run[0], resume=True)
+    tune_egoplan(
+        tuning(folder, workers=1, check=False, log_every=2, save_every=3), run[0], resume=True
+    )
 
 
 def test_run_does_not_resume_with_other_files(folder, run):
@@ -496,7 +606,8 @@ def test_run_does_not_resume_with_other_files(folder, run):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("room", "file"), [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")]
+    ("room", "file"),
+    [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")],
 )
 def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, room, file):
     with volume_of(tmp_path / "volume", room) as mount:
@@ -520,12 +631,15 @@ def train(monkeypatch, tmp_path):
     """Return a function that runs the command and returns the settings, without tuning."""
     tuned = []
     monkeypatch.setattr(
-        "lmms_egoplan.training.egoplan.tuning.tune_egoplan", lambda settings, *_, **__: tuned.append(settings)
+        "lmms_egoplan.training.egoplan.tuning.tune_egoplan",
+        lambda settings, *_, **__: tuned.append(settings),
     )
 
     def run(*options):
         tuned.clear()
-        result = CliRunner().invoke(app, ["train", "egoplan", *map(str, options), "--out", str(tmp_path / "out")])
+        result = CliRunner().invoke(
+            app, ["train", "egoplan", *map(str, options), "--out", str(tmp_path / "out")]
+        )
         return (tuned[0] if tuned else None), result.output
 
     return run
@@ -541,8 +655,14 @@ def test_ablations_change_settings_and_drop_proportions(folder, tmp_path, train)
     for option, changes in (
         ("--no-lora", {"lora": None}),
         ("--no-contrastive", {"contrastive": False}),
-        ("--no-recognition", {"recognition": False, "proportions": {"egoplan": 2.0, "dialogues": 1.0}}),
-        ("--no-instructions", {"instructions": [], "proportions": {"egoplan": 2.0, "recognition": 1.0}}),
+        (
+            "--no-recognition",
+            {"recognition": False, "proportions": {"egoplan": 2.0, "dialogues": 1.0}},
+        ),
+        (
+            "--no-instructions",
+            {"instructions": [], "proportions": {"egoplan": 2.0, "recognition": 1.0}},
+        ),
     ):
         assert train(*config, option)[0] == settings.model_copy(update=changes), option
 
@@ -558,15 +678,29 @@ def test_command_line_overrides_the_file(folder, tmp_path, train):
         "steps=null",
     )
     options = [word for assignment in sets for word in ("--set", assignment)]
-    settings, _ = train(tmp_path / "x.json", "--model", "m", "--config", tmp_path / "config.yaml", *options)
-    changed = {"model": "m", "data": tmp_path / "x.json", "epochs": 3, "learning_rate": 3e-5, "check": False}
+    settings, _ = train(
+        tmp_path / "x.json", "--model", "m", "--config", tmp_path / "config.yaml", *options
+    )
+    changed = {
+        "model": "m",
+        "data": tmp_path / "x.json",
+        "epochs": 3,
+        "learning_rate": 3e-5,
+        "check": False,
+    }
     changed |= {"lora": Lora(r=8), "instructions": [Path("a.json"), Path("b.json")], "steps": None}
     assert settings == tuning(folder).model_copy(update=changed)
 
 
 @pytest.mark.parametrize(
     ("assignment", "key"),
-    [("epochs=0", "epochs"), ("lora={s: 8}", "lora.s"), ("speed=1", "speed"), ("lora={r: 8", "lora"), ("seed", "seed")],
+    [
+        ("epochs=0", "epochs"),
+        ("lora={s: 8}", "lora.s"),
+        ("speed=1", "speed"),
+        ("lora={r: 8", "lora"),
+        ("seed", "seed"),
+    ],
 )
 def test_invalid_command_line_setting_is_named(tmp_path, train, assignment, key):
     settings, output = train(tmp_path / "x.json", "--model", "m", "--set", assignment)
@@ -586,7 +720,8 @@ def videos(folder, *counts):
 
 
 @pytest.mark.parametrize(
-    ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
+    ("counts", "share", "expected"),
+    [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)],
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_held_out_videos_fit_the_share(tmp_path, counts, share, expected, seed):
@@ -605,7 +740,9 @@ def test_one_video_cannot_be_held_out(tmp_path):
 
 @pytest.fixture
 def adapter(run, tmp_path):
-    return Path(shutil.copytree(run[0], tmp_path / "adapter", ignore=shutil.ignore_patterns("checkpoints")))
+    return Path(
+        shutil.copytree(run[0], tmp_path / "adapter", ignore=shutil.ignore_patterns("checkpoints"))
+    )
 
 
 def cut(path):
@@ -637,8 +774,12 @@ def test_damaged_adapter_is_one_line_of_error(folder, adapter, name, change, fac
 
 def test_merge_without_a_base_names_the_option(adapter, tmp_path):
     config = json.loads((adapter / "adapter_config.json").read_text())
-    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
-    result = CliRunner().invoke(app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")])
+    (adapter / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": "elsewhere/model"})
+    )
+    result = CliRunner().invoke(
+        app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")]
+    )
     assert result.exit_code == 1
     assert all(fact in result.output for fact in ("elsewhere/model", "--model"))
 
@@ -651,10 +792,20 @@ def test_marks_stand_before_clips_and_observation(folder):
     _, processor = build("qwen2_5_vl")
     encoded = AnswerEncoder(processor, is_encoder_decoder=False).encode(drawn)
     text = processor.tokenizer.decode(encoded.inputs["input_ids"][0])
-    order = [text.index(name) for name in ("<Clip1>", "<Clip2>", "<Observation>", "What action should I")]
+    order = [
+        text.index(name) for name in ("<Clip1>", "<Clip2>", "<Observation>", "What action should I")
+    ]
     media = [match.start() for match in re.finditer("<.vision_start.>", text)]
     assert len(media) == 3
-    assert sorted(order + media) == [order[0], media[0], order[1], media[1], order[2], media[2], order[3]]
+    assert sorted(order + media) == [
+        order[0],
+        media[0],
+        order[1],
+        media[1],
+        order[2],
+        media[2],
+        order[3],
+    ]
 
 
 def test_marks_need_a_template_that_keeps_their_places(folder, tmp_path):

@@ -1,7 +1,7 @@
 """Metrics for Hugging Face's library evaluate: ``evaluate.load(f"{folder}/actplan_lcs")``.
 
-``lmms-egoplan metrics-path actplan`` prints the folder. evaluate expects a folder NAME that contains NAME.py, copies
-that file and imports the copy.
+``lmms-egoplan metrics-path actplan`` prints the folder. evaluate expects a folder NAME that
+contains NAME.py, copies that file and imports the copy.
 """
 
 from typing import Any
@@ -13,7 +13,8 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 
-# Metric modules import this package instead of the class, because evaluate uses the first class in a module.
+# Metric modules import this package instead of the class, because evaluate uses the first class in
+# a module.
 class PlanMetric(evaluate.Metric):
     """A metric for lists of plans; halves of surrogate pairs are read as ``?``."""
 
@@ -30,11 +31,14 @@ class PlanMetric(evaluate.Metric):
         for name, values in (("predictions", predictions), ("references", references)):
             if values is not None and not len(values):
                 raise ValueError(f"{name} is empty; pass at least one plan")
-        super().add_batch(predictions=_cleaned(predictions), references=_cleaned(references), **kwargs)
+        super().add_batch(
+            predictions=_cleaned(predictions), references=_cleaned(references), **kwargs
+        )
 
 
 def metric_info(name: str, features: Features | list[Features]) -> evaluate.MetricInfo:
-    """Return a metric's description for evaluate, with paper and code; the texts come from ``__init__.yaml``.
+    """Return a metric's description for evaluate, with paper and code; the texts come from
+    ``__init__.yaml``.
 
     Args:
         name: Name of the metric.
@@ -52,7 +56,9 @@ def check_texts(name: str, values: list[str | None]) -> list[str]:
     """
     texts = [value for value in values if value is not None]
     if len(texts) < len(values):
-        raise ValueError(f"{name}[{values.index(None)}] is None; expected a text (empty for a missing plan)")
+        raise ValueError(
+            f"{name}[{values.index(None)}] is None; expected a text (empty for a missing plan)"
+        )
     return texts
 
 

@@ -1,4 +1,6 @@
-"""ActPlan-1K's section of the report: scores by setting, length and activity type, and a gallery of plans."""
+"""ActPlan-1K's section of the report: scores by setting, length and activity type, and a gallery of
+plans.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +18,14 @@ from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report import marks
-from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, MEASURES, Planned, answer_of, key_of
+from lmms_egoplan.benchmarks.actplan.report.answers import (
+    BY_SETTING,
+    GROUPS,
+    MEASURES,
+    Planned,
+    answer_of,
+    key_of,
+)
 from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec, with_images
@@ -61,13 +70,19 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def scores_section(self) -> Section:
         """Return the section for a terminal, which says if no classifier judged the plans."""
         section = super().scores_section()
-        runs = [run.name for run in self.tasks if run.number("bleurt_correct") is None and not run.is_demo]
+        runs = [
+            run.name
+            for run in self.tasks
+            if run.number("bleurt_correct") is None and not run.is_demo
+        ]
         remark = [note("no_classifier", runs=", ".join(runs), off=NO_CLASSIFIER)] if runs else []
         return replace(section, finding=(*section.finding, *remark))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
         """Return the human verdicts on the same plan, and the types of errors that people marked."""
-        plan = self._labelled.get((answer.id, tuple(answer.record.score.official), not task.is_text_only))
+        plan = self._labelled.get(
+            (answer.id, tuple(answer.record.score.official), not task.is_text_only)
+        )
         if plan is None:
             return {}
         flags = {name: getattr(plan, name) for name in VERDICTS}
@@ -124,7 +139,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
             mean = run.means["bleurt_correct"]
             if run.is_text_only or mean.value is None:
                 continue
-            row: dict[str, Any] = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
+            row: dict[str, Any] = {
+                "model": run.name,
+                "classifier": run.task_run.metrics.get("bleurt_model"),
+            }
             row |= {"apart": run.objections} | _verdicts_by_setting(run)
             row |= mean.cells("total_classified", scale=100) if run.part is None else {}
             rows.append(row | run.shares(mean))
@@ -138,13 +156,19 @@ class ActPlanReport(BenchmarkReport[Planned]):
         table7: list[OwnRow] = []
         for run in runs:
             base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
-            scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
+            scores = {
+                "norm_lcs": norm.value,
+                "classified": in_percent(run.means["bleurt_correct"].value),
+            }
             images = "w/o" if run.is_text_only else "w"
             length: dict[str, Any] = {"avg_len": run.number("plan_length"), "apart": run.objections}
             shares = run.shares(run.means["plan_length"])
             table6.append({"model": f"{base} ({images})"} | length | scores | shares)
             parts: dict[str, Any] = {"model": f"{base}, {images} image", "apart": run.objections}
-            parts |= {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
+            parts |= {
+                f"{setting}_avg_len": run.of("setting", setting, "plan_length").value
+                for setting in SETTINGS
+            }
             table7.append(parts | _norms_by_setting(run) | _verdicts_by_setting(run) | shares)
         table6 += marks.ablation_rows(people, 6)
         table7 += marks.ablation_rows(people, 7)
@@ -172,7 +196,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 means = {setting: run.of("setting", setting, measure) for setting in SETTINGS}
                 if any(mean.value is not None for mean in means.values()):
                     row: dict[str, Value] = {"measure": MEASURES[measure], "model": run.name}
-                    for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
+                    for part, mean in (
+                        means | {"difference": _difference(run, means, measure)}
+                    ).items():
                         row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
                     rows.append(row)
         return self.table("by_setting", rows)
@@ -183,18 +209,39 @@ class ActPlanReport(BenchmarkReport[Planned]):
         for group in GROUPS[by]:
             for run in self.tasks:
                 if group in run.groups[by]:
-                    norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
-                    lcs = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
-                    row: dict[str, Value] = {"group": group, "model": run.name, "plans": norm.questions}
+                    norm, correct = (
+                        run.of(by, group, "lcs_norm"),
+                        run.of(by, group, "bleurt_correct"),
+                    )
+                    lcs = {
+                        measure: run.of(by, group, measure).value
+                        for measure in ("lcs", "lcs_norm_parsed")
+                    }
+                    row: dict[str, Value] = {
+                        "group": group,
+                        "model": run.name,
+                        "plans": norm.questions,
+                    }
                     row["verdicts"] = None if correct.value is None else correct.questions
-                    row |= norm.cells("lcs_norm") | lcs | correct.cells("bleurt_correct", "correct_", scale=100)
+                    row |= (
+                        norm.cells("lcs_norm")
+                        | lcs
+                        | correct.cells("bleurt_correct", "correct_", scale=100)
+                    )
                     rows.append(row)
         return self.table(f"by_{by}", rows)
 
     def _people_by_length(self, people: Sequence[marks.Labelled]) -> Table | None:
         """Return the table of people's verdicts by length; None without labels."""
-        means = ((model, *pair) for model, bins in marks.people_by_length(people).items() for pair in bins.items())
-        rows = [{"group": x, "model": name, "plans": y.questions, **y.cells("correct")} for name, x, y in means]
+        means = (
+            (model, *pair)
+            for model, bins in marks.people_by_length(people).items()
+            for pair in bins.items()
+        )
+        rows = [
+            {"group": x, "model": name, "plans": y.questions, **y.cells("correct")}
+            for name, x, y in means
+        ]
         return self.table("people_by_length", rows) if rows else None
 
     def figures(self) -> Iterator[Figure | None]:
@@ -202,7 +249,13 @@ class ActPlanReport(BenchmarkReport[Planned]):
         for key, title, caption, by, measure in (
             ("by_setting", "Normal and counterfactual", "lcs_caption", "setting", "lcs_norm"),
             ("by_length", "Normalised LCS by length", "lcs_caption", "length", "lcs_norm"),
-            ("correct_by_length", "Classifier's verdicts by length", "correct_caption", "length", "bleurt_correct"),
+            (
+                "correct_by_length",
+                "Classifier's verdicts by length",
+                "correct_caption",
+                "length",
+                "bleurt_correct",
+            ),
             ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
             yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
@@ -216,11 +269,26 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return marks.read_labelled(self.labelled()), marks.read_judgements(self.labelled())
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
-        means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
-        groups = [group for group in GROUPS[by] if any(scores[group].value is not None for scores in means.values())]
+        means = {
+            run.name: {group: run.of(by, group, measure) for group in GROUPS[by]}
+            for run in self.tasks
+        }
+        groups = [
+            group
+            for group in GROUPS[by]
+            if any(scores[group].value is not None for scores in means.values())
+        ]
         series = {name: [scores[group] for group in groups] for name, scores in means.items()}
-        series = {name: bars for name, bars in series.items() if any(mean.value is not None for mean in bars)}
-        label = "share correct by classifier" if measure == "bleurt_correct" else "normalised LCS, 0 to 1"
+        series = {
+            name: bars
+            for name, bars in series.items()
+            if any(mean.value is not None for mean in bars)
+        }
+        label = (
+            "share correct by classifier"
+            if measure == "bleurt_correct"
+            else "normalised LCS, 0 to 1"
+        )
         draw = partial(draw_bars, groups, series, label, 1, decimals=2)
         if by == "length":
             draw = partial(draw_lines, groups, series, label, "steps of gold plan 1", 1)
@@ -246,10 +314,15 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return scored(mean.value, decimals, task.covered(mean))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the prepared instance. Only lm-eval logs the task description; no harness logs the images."""
+        """Return the prepared instance.
+
+        Only lm-eval logs the task description; no harness logs the images.
+        """
         first = answers[0]
         logged = next((answer.doc for answer in answers if answer.doc), {}).get("task_description")
-        text, images = self._prepared[0].get(key, (logged or f"{first.id}: task description not available", None))
+        text, images = self._prepared[0].get(
+            key, (logged or f"{first.id}: task description not available", None)
+        )
         instance = parse_id(first.id)
         saw_images = any(not run.is_text_only for run in self.tasks if key in (run.answers or ()))
         golds = enumerate(first.record.golds, 1)
@@ -262,7 +335,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 "length of gold plan 1": first.groups["length"],
                 **({"scene": instance.scene} if instance else {}),
             },
-            "references": {f"Gold plan {number}": "\n".join(steps) for number, steps in golds if steps},
+            "references": {
+                f"Gold plan {number}": "\n".join(steps) for number, steps in golds if steps
+            },
             "images": images if saw_images else None,
         }
 
@@ -284,7 +359,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, tuple[str, Images]], str | None]:
-        """Task descriptions and images of the prepared instances; and if they are missing, the reason."""
+        """Task descriptions and images of the prepared instances; and if they are missing, the
+        reason.
+        """
         return read_prepared(_read_rows)
 
     def flaws(self, task: Planned) -> Iterator[str]:
@@ -316,14 +393,20 @@ class ActPlanReport(BenchmarkReport[Planned]):
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
     """Yield remarks on encoders and classifiers."""
     encoders = {run.name: run.task_run.metrics.get("encoder") or "" for run in planned}
-    unofficial = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
-    if distinct := sorted({_last_part(name): name for name in sorted(unofficial, reverse=True)}.values()):
+    unofficial = [
+        name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")
+    ]
+    if distinct := sorted(
+        {_last_part(name): name for name in sorted(unofficial, reverse=True)}.values()
+    ):
         yield note("encoders", names=", ".join(name or "an unnamed encoder" for name in distinct))
     if differences := differing(encoders, _last_part):
         yield note("different_encoders", differences=differences)
     classified = [run for run in planned if run.number("bleurt_correct") is not None]
     classifiers = {run.name: str(run.task_run.metrics.get("bleurt_model")) for run in classified}
-    encoders = {run.name: marks.encoder_of(run) for run in classified}  # Default folders have the same name.
+    encoders = {
+        run.name: marks.encoder_of(run) for run in classified
+    }  # Default folders have the same name.
     if differences := differing(classifiers, _last_part) or differing(encoders):
         yield note("different_classifiers", differences=differences)
 
@@ -333,7 +416,9 @@ def _last_part(path: str) -> str:
 
 
 def _norms_by_setting(run: Planned) -> dict[str, Value]:
-    return {f"norm_lcs_{setting}": run.of("setting", setting, "lcs_norm").value for setting in SETTINGS}
+    return {
+        f"norm_lcs_{setting}": run.of("setting", setting, "lcs_norm").value for setting in SETTINGS
+    }
 
 
 def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
@@ -345,8 +430,12 @@ def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
     normal, counterfactual = (mean.value for mean in means.values())
     if normal is None or counterfactual is None:
         return Mean()
-    scored_answers = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
-    in_setting = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in scored_answers])
+    scored_answers = [
+        answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None
+    ]
+    in_setting = np.array(
+        [[answer.groups["setting"] == setting for setting in SETTINGS] for answer in scored_answers]
+    )
     in_setting = in_setting.reshape(-1, len(SETTINGS))
     scores = np.array([answer.scores[measure] for answer in scored_answers])
     rows = np.stack([in_setting * scores[:, None], in_setting], axis=-1)
@@ -357,7 +446,9 @@ def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
         means = np.divide(total, count, out=np.full_like(total, math.nan), where=count > 0)
         return means[..., 0] - means[..., 1]
 
-    interval = interval_of_sums(rows, [str(answer.cluster) for answer in scored_answers], difference)
+    interval = interval_of_sums(
+        rows, [str(answer.cluster) for answer in scored_answers], difference
+    )
     return Mean(normal - counterfactual, interval)
 
 
@@ -372,11 +463,17 @@ def _ratings(answer: Answer) -> Iterator[str]:
         yield f"form validity {score.form_validity:.2f}"
     if score.goal is not None and score.goal.share is not None:
         checked, unchecked = len(score.goal.reached + score.goal.missed), len(score.goal.unchecked)
-        names = "" if score.goal.names is None else f", {score.goal.named} of {score.goal.names} names understood"
+        names = (
+            ""
+            if score.goal.names is None
+            else f", {score.goal.named} of {score.goal.names} names understood"
+        )
         reached = f"{len(score.goal.reached)} of {checked} goal conditions"
         yield reached + f", {unchecked} not checkable" * bool(unchecked) + names
     if score.bleurt is not None:
-        probability = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
+        probability = (
+            "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
+        )
         yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{probability}"
     if score.truncated:
         yield "cut off"

@@ -43,7 +43,10 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned(ScoredTask):
-    """One task of a run. An answer's record is a `Plan`, its cluster the activity, and its groups are in `GROUPS`."""
+    """One task of a run.
+
+    An answer's record is a `Plan`, its cluster the activity, and its groups are in `GROUPS`.
+    """
 
     largest: ClassVar[float] = 1
 
@@ -59,7 +62,9 @@ class Planned(ScoredTask):
 
     @property
     def official(self) -> float | None:
-        """Number of the paper's instances for the task, or of prepared instances if they are not the benchmark's."""
+        """Number of the paper's instances for the task, or of prepared instances if they are not
+        the benchmark's.
+        """
         return self._instances if self.is_official else self.number("split_size")
 
     @property
@@ -68,13 +73,20 @@ class Planned(ScoredTask):
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Why scores are not comparable with the published ones; () if all official instances were asked."""
+        """Why scores are not comparable with the published ones; () if all official instances were
+        asked.
+        """
         asked = self.number("num_plans")
         if not self.is_official:
             return super().objections
         if asked == self._instances:
             return ()
-        return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self._instances, 'instances')}",)
+        return (
+            (
+                f"{'unknown' if asked is None else f'{asked:,}'} of "
+                f"{counted(self._instances, 'instances')}"
+            ),
+        )
 
     @property
     def conditions(self) -> dict[str, str | None]:
@@ -98,9 +110,14 @@ class Planned(ScoredTask):
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:
-        """Means by ``setting``, ``length`` or ``activity_type``, then by existing group, then by measure."""
+        """Means by ``setting``, ``length`` or ``activity_type``, then by existing group, then by
+        measure.
+        """
         answers = list((self.answers or {}).values())
-        return {by: self._groups_with(answers, by) if answers else self._groups_without(by) for by in GROUPS}
+        return {
+            by: self._groups_with(answers, by) if answers else self._groups_without(by)
+            for by in GROUPS
+        }
 
     def _groups_with(self, answers: Sequence[Answer], by: str) -> dict[str, dict[str, Mean]]:
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
@@ -113,7 +130,10 @@ class Planned(ScoredTask):
     def _groups_without(self, by: str) -> dict[str, dict[str, Mean]]:
         """Return means from the harness's breakdowns, which have four decimals."""
         metrics = self.task_run.metrics
-        breakdowns = {prefix: metrics.get(f"{prefix}_{by}") or {} for prefix in (*_GROUPED.values(), "plans_by")}
+        breakdowns = {
+            prefix: metrics.get(f"{prefix}_{by}") or {}
+            for prefix in (*_GROUPED.values(), "plans_by")
+        }
         return {
             group: {
                 measure: Mean(
@@ -142,12 +162,20 @@ class Planned(ScoredTask):
 
     def covered(self, mean: Mean) -> float | None:
         """Return the fraction of the paper's instances that a score covers, at most 1."""
-        return min(1.0, mean.questions / self.official) if mean.questions is not None and self.official else None
+        return (
+            min(1.0, mean.questions / self.official)
+            if mean.questions is not None and self.official
+            else None
+        )
 
     def shares(self, mean: Mean) -> dict[str, Value]:
         """Return the plans, coverage and truncation of a score, for the columns next to it."""
         coverage = in_percent(self.covered(mean))
-        return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
+        return {
+            "plans": mean.questions,
+            "coverage": coverage,
+            "truncated": self.percent("truncated"),
+        }
 
 
 def key_of(instance: str, first: list[str], second: list[str]) -> Key:
@@ -159,15 +187,23 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
     """Read one logged sample.
 
     Raises:
-        ValueError: The sample has no setting, activity and type of the benchmark, or malformed gold plans.
+        ValueError: The sample has no setting, activity and type of the benchmark, or malformed gold
+            plans.
     """
     record, doc = sample.get("lcs_norm", {}), sample.get("doc")
     score = logged(PlanScore, record)
     golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))
-    setting, activity, kind = labels = [record.get(name) for name in ("setting", "activity", "activity_type")]
+    setting, activity, kind = labels = [
+        record.get(name) for name in ("setting", "activity", "activity_type")
+    ]
     if setting not in SETTINGS or not isinstance(activity, str) or kind not in ACTIVITY_TYPES:
-        raise ValueError(f"{score.id}: expected setting, activity and activity_type of the benchmark, found {labels}")
-    if not all(isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds):
+        raise ValueError(
+            f"{score.id}: expected setting, activity and activity_type of the benchmark, "
+            f"found {labels}"
+        )
+    if not all(
+        isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds
+    ):
         raise ValueError(f"{score.id}: gold plans must be lists of steps")
     scores = score.measures() | {
         "bleurt_correct": score.bleurt,
@@ -183,7 +219,11 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         record=Plan(score, golds),
         scores={name: None if x is None else float(x) for name, x in scores.items()},
         cluster=activity,
-        groups={"setting": setting, "length": length_bin(score.reference_lengths[0]), "activity_type": kind},
+        groups={
+            "setting": setting,
+            "length": length_bin(score.reference_lengths[0]),
+            "activity_type": kind,
+        },
         doc=doc if isinstance(doc, dict) else None,
     )
 

@@ -34,13 +34,25 @@ from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, 
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
-from lmms_egoplan.report.tables import Column, Table, Value, name_of, number, read_notes, scored, share
+from lmms_egoplan.report.tables import (
+    Column,
+    Table,
+    Value,
+    name_of,
+    number,
+    read_notes,
+    scored,
+    share,
+)
 
 # Number of frames that the gallery shows.
 _FRAMES = 12
-# The gallery marks a step as right if the mean of its ratings is at least RIGHT, and as wrong if it is below WRONG.
+# The gallery marks a step as right if the mean of its ratings is at least RIGHT, and as wrong if it
+# is below WRONG.
 RIGHT, WRONG = 75, 25
-note = read_notes(__file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, fewest_clusters=FEWEST_CLUSTERS)
+note = read_notes(
+    __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, fewest_clusters=FEWEST_CLUSTERS
+)
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 
 
@@ -65,13 +77,21 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def headline(self, task: Graded) -> Headline:
         """Add "Goal-Step steps" to the name of the metric if the task is about them."""
         headline = super().headline(task)
-        return replace(headline, metric=f"overall ({GOALSTEP_STEPS})") if task.is_goalstep else headline
+        return (
+            replace(headline, metric=f"overall ({GOALSTEP_STEPS})")
+            if task.is_goalstep
+            else headline
+        )
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield the published tables with the runs, scores with intervals, scores by scenario, and pairs of runs."""
+        """Yield the published tables with the runs, scores with intervals, scores by scenario, and
+        pairs of runs.
+        """
         yield self._with_published("table3", self.tasks, {name: name for name in SCORES})
         of_release = [run for run in self.tasks if run.is_release]
-        yield self._with_published("leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
+        yield self._with_published(
+            "leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES}
+        )
         yield self._score_table()
         # These tables contain the numbers of the heat maps, and also runs without samples.
         for kind in (False, True):
@@ -80,7 +100,9 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         yield self.pairs(self.tasks)
         yield condition_table(self)
 
-    def _with_published(self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]) -> Table:
+    def _with_published(
+        self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]
+    ) -> Table:
         """Return a published table with the runs added as rows.
 
         Args:
@@ -102,11 +124,22 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             for run in self.tasks:
                 mean, rated = run.means[name], None
                 if run.answers is not None:
-                    ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
+                    ratings = [
+                        step.record.graded.ratings[field]
+                        for step in run.of(name)
+                        for field in fields_of(name)
+                    ]
                     rated = sum(rating is not None for rating in ratings)
                 if mean.questions != 0:
                     counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                    rows.append({"score_of": _TITLES[name], "model": run.name, **mean.cells("score"), **counts})
+                    rows.append(
+                        {
+                            "score_of": _TITLES[name],
+                            "model": run.name,
+                            **mean.cells("score"),
+                            **counts,
+                        }
+                    )
         return self.table("scores", rows)
 
     def _groups(self, graded: Sequence[Graded], *, is_goalstep: bool) -> Table:
@@ -115,11 +148,23 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         rows: list[tuple[float, str, dict[str, Value]]] = []
         for group in {group for of_run in scores.values() for group in of_run}:
             numbers = {run: of_run.get(group) for run, of_run in scores.items()}
-            valid_scores = {run: score for run, score in numbers.items() if score is not None and not math.isnan(score)}
-            steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
+            valid_scores = {
+                run: score
+                for run, score in numbers.items()
+                if score is not None and not math.isnan(score)
+            }
+            steps = {
+                sum(x.groups["group"] == group for x in run.answers.values())
+                for run in graded
+                if run.answers
+            }
             counts = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
             rows.append(
-                (fmean([*valid_scores.values()] or [math.inf]), group, {name: group, "steps": counts, **valid_scores})
+                (
+                    fmean([*valid_scores.values()] or [math.inf]),
+                    group,
+                    {name: group, "steps": counts, **valid_scores},
+                )
             )
         columns = (
             Column(name, name.capitalize()),
@@ -131,8 +176,14 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
-        """Runs with samples, grouped by kind of step: the benchmark's, then Goal-Step's. Empty groups are omitted."""
-        kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
+        """Runs with samples, grouped by kind of step: the benchmark's, then Goal-Step's.
+
+        Empty groups are omitted.
+        """
+        kinds = [
+            [run for run in self.tasks if run.answers and run.is_goalstep is kind]
+            for kind in (False, True)
+        ]
         return [kind for kind in kinds if kind]
 
     def figures(self) -> Iterator[Figure | None]:
@@ -169,17 +220,23 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Return the prepared step, or the step that lm-eval logged."""
         step_id, video = key
         first, groups = answers[0].record, answers[0].groups
-        doc = self._prepared[0].get(key) or next((answer.doc for answer in answers if answer.doc), None)
+        doc = self._prepared[0].get(key) or next(
+            (answer.doc for answer in answers if answer.doc), None
+        )
         when = f", {doc['start_sec']:.2f} to {doc['end_sec']:.2f} s" if doc else ""
         return {
-            "question": f"Step {step_id} (video {video}{when}): what is done, why, and what comes next?",
+            "question": (
+                f"Step {step_id} (video {video}{when}): what is done, why, and what comes next?"
+            ),
             "facts": {
                 "category" if first.is_goalstep else "scenario": groups["group"],
                 "environment": groups["environment"],
                 "references": "unverified" if first.unverified else "verified",
             },
             "references": {TITLES[field]: doc[field] for field in FIELDS} if doc else {},
-            "images": _frames(doc, max(answer.record.graded.frames_shown for answer in answers) or _FRAMES),
+            "images": _frames(
+                doc, max(answer.record.graded.frames_shown for answer in answers) or _FRAMES
+            ),
         }
 
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
@@ -202,11 +259,17 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
-        return read_prepared(lambda: {(row["step_id"], row["video_id"]): row for row in EGOINTENT.load(SPLIT)})
+        return read_prepared(
+            lambda: {(row["step_id"], row["video_id"]): row for row in EGOINTENT.load(SPLIT)}
+        )
 
     def flaws(self, task: Graded) -> Iterator[str]:
         """Yield problems of the annotation file, ratings and samples."""
-        size, asked, judged = task.count("split_size"), task.count("num_steps"), task.number("judge_coverage")
+        size, asked, judged = (
+            task.count("split_size"),
+            task.count("num_steps"),
+            task.number("judge_coverage"),
+        )
         if task.is_goalstep:
             yield note("goalstep")
         elif size is not None and size != OFFICIAL:
@@ -227,20 +290,30 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield note("unverified", percent=unverified)
 
     def gaps(self) -> Iterator[str]:
-        """Yield differences in visual input, steps, judges and prompts, and gaps in the prepared data."""
+        """Yield differences in visual input, steps, judges and prompts, and gaps in the prepared
+        data.
+        """
         media = {run.name: form for run in self.tasks if (form := run.text("media"))}
         if len({form.partition(" ")[0] for form in media.values()}) > 1:
             yield note("different_media", differences=differing(media))
         for runs in self._kinds:
             for what in ("judges", "prompts", "judge's prompts"):
-                if differences := differing({run.name: run.conditions[what] or "unknown" for run in runs}):
+                if differences := differing(
+                    {run.name: run.conditions[what] or "unknown" for run in runs}
+                ):
                     yield note("differing", what=what, differences=differences)
             asked = [(run.answers or {}).keys() for run in runs]
             if any(keys != asked[0] for keys in asked):
-                counts = "; ".join(f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True))
-                yield note("different_steps", count=len(set.intersection(*map(set, asked))), counts=counts)
+                counts = "; ".join(
+                    f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True)
+                )
+                yield note(
+                    "different_steps", count=len(set.intersection(*map(set, asked))), counts=counts
+                )
         prepared, problem = self._prepared
-        logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
+        logged = {
+            key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc
+        }
         if bare_steps := self.answers.keys() - prepared.keys() - logged:
             why = problem or note("not_prepared", example=min(bare_steps)[0])
             yield note("bare", count=len(bare_steps), why=why)
@@ -258,7 +331,9 @@ def _field_line(step: GradedStep, field: str) -> str:
 
 
 def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
-    """Return a reader of the frames that a model with `count` frames was shown; None if the video is missing."""
+    """Return a reader of the frames that a model with `count` frames was shown; None if the video
+    is missing.
+    """
     # Path.is_file raises if a folder in the path is not accessible.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113
         return None
@@ -267,4 +342,6 @@ def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
 
 def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> list[Image.Image]:
     """Read the frames that the model was shown, at most as many as the gallery shows."""
-    return read_video_frames(video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES))
+    return read_video_frames(
+        video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES)
+    )

@@ -19,14 +19,24 @@ from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.run import Run, member
-from lmms_egoplan.report.scores import Answer, Mean, ScoredTask, in_percent, judged_record, logged, read_tasks
+from lmms_egoplan.report.scores import (
+    Answer,
+    Mean,
+    ScoredTask,
+    in_percent,
+    judged_record,
+    logged,
+    read_tasks,
+)
 from lmms_egoplan.report.statistics import score_interval_of_sums
 from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
 # The metric for each column with a fraction.
-SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
+SHARES = {
+    name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")
+}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 
@@ -60,8 +70,9 @@ class _LoggedDoc(Checked):
 class Graded(ScoredTask):
     """One task of a run. For Goal-Step steps, its name ends with `GOALSTEP_STEPS` in brackets.
 
-    An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the video. Its groups are
-    ``environment`` and ``group``: the step's scenario, or the category of the goal for a Goal-Step step.
+    An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the
+    video. Its groups are ``environment`` and ``group``: the step's scenario, or the category of the
+    goal for a Goal-Step step.
     """
 
     @property
@@ -79,7 +90,11 @@ class Graded(ScoredTask):
     def number(self, metric: str) -> float | None:
         """Return a metric; a field's metric may have the paper's or the release's name."""
         value = super().number(metric)
-        return super().number(RELEASE_NAMES[metric]) if value is None and metric in RELEASE_NAMES else value
+        return (
+            super().number(RELEASE_NAMES[metric])
+            if value is None and metric in RELEASE_NAMES
+            else value
+        )
 
     @property
     def main(self) -> Mean:
@@ -93,8 +108,13 @@ class Graded(ScoredTask):
 
     @property
     def coverage(self) -> float | None:
-        """The fraction of the steps that the score covers, without the share of fields that are not judged."""
-        asked, total = self.count("num_steps"), OFFICIAL if self.is_official else self.count("split_size")
+        """The fraction of the steps that the score covers, without the share of fields that are not
+        judged.
+        """
+        asked, total = (
+            self.count("num_steps"),
+            OFFICIAL if self.is_official else self.count("split_size"),
+        )
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
 
@@ -103,16 +123,23 @@ class Graded(ScoredTask):
         """Reasons why the scores are not comparable with published ones."""
         size = self.count("split_size")
         is_other = size not in (None, OFFICIAL) and not self.is_goalstep
-        size_reason = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
+        size_reason = (
+            [f"an annotation file of {counted(size, 'steps')}"]
+            if size is not None and is_other
+            else []
+        )
         return (*size_reason, *super().objections)
 
     @property
     def prompts(self) -> tuple[str | None, str | None]:
-        """Versions of the prompt and of the judge's prompt, with a remark if one request rates all fields."""
+        """Versions of the prompt and of the judge's prompt, with a remark if one request rates all
+        fields.
+        """
         metadata = self.task_run.config.get("metadata")
         versions = metadata if isinstance(metadata, dict) else {}
         prompt, judge_prompt = (
-            None if versions.get(name) is None else str(versions[name]) for name in ("prompt", "judge_prompt")
+            None if versions.get(name) is None else str(versions[name])
+            for name in ("prompt", "judge_prompt")
         )
         if '"together": true' in json.dumps(self.task_run.config.get("filter_list")):
             judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
@@ -123,13 +150,21 @@ class Graded(ScoredTask):
         """Conditions for a comparison, including the prompts and the kind of steps."""
         prompt, judge_prompt = self.prompts
         step_set = "Goal-Step" if self.is_goalstep else None
-        return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "step sets": step_set}
+        return super().conditions | {
+            "prompts": prompt,
+            "judge's prompts": judge_prompt,
+            "step sets": step_set,
+        }
 
     @property
     def settings(self) -> dict[str, str]:
         """Add the maximum number of frames."""
-        shown = (self.task_run.config.get(name) for name in ("lmms_eval_specific_kwargs", "metadata"))
-        most = next((most for part in shown if isinstance(most := member(part, "max_frames"), int)), None)
+        shown = (
+            self.task_run.config.get(name) for name in ("lmms_eval_specific_kwargs", "metadata")
+        )
+        most = next(
+            (most for part in shown if isinstance(most := member(part, "max_frames"), int)), None
+        )
         return super().settings | ({} if most is None else {"frames": f"up to {most}"})
 
     @cached_property
@@ -147,10 +182,14 @@ class Graded(ScoredTask):
     def of(self, name: str) -> list[Answer]:
         """List the steps that a score is about."""
         steps = (self.answers or {}).values()
-        return [step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name]
+        return [
+            step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name
+        ]
 
     def shares(self) -> dict[str, Value]:
-        """Return the cells next to the scores: steps, judge, prompts, media and fractions in per cent."""
+        """Return the cells next to the scores: steps, judge, prompts, media and fractions in per
+        cent.
+        """
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in self.prompts)
@@ -165,7 +204,11 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         record = parse_record(step.where, line)
         score = KINDS[step.kind][1]
         config = {"metadata": {"judge_prompt": record.get("judge_prompt")}}
-        yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
+        yield (
+            step.kind,
+            config,
+            score(row, [judged_record(GradedStep, step.where, record).to_text()]),
+        )
 
 
 def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
@@ -184,7 +227,9 @@ def fields_of(name: str) -> Sequence[str]:
 
 
 def overall_of(steps: Sequence[Answer]) -> Mean:
-    """Return the overall score over some steps, as in `metrics`; None if a field was found but never judged."""
+    """Return the overall score over some steps, as in `metrics`; None if a field was found but
+    never judged.
+    """
     clusters = len({step.cluster for step in steps})
     if not steps:
         return Mean(questions=0, clusters=0)
@@ -243,12 +288,16 @@ def _drawn(steps: Sequence[Answer]) -> int | None:
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
-    """Count steps, found fields and judged fields, and sum ratings, for each step and field: (steps, fields, 4)."""
+    """Count steps, found fields and judged fields, and sum ratings, for each step and field:
+    (steps, fields, 4).
+    """
     return np.array([[_count(step, field) for field in names] for step in steps], dtype=float)
 
 
 def _score(counts: np.ndarray) -> np.ndarray:
-    """Return the mean of the fields' scores from sums of `_counts`; NaN if a field was found but never judged."""
+    """Return the mean of the fields' scores from sums of `_counts`; NaN if a field was found but
+    never judged.
+    """
     asked, num_found, judged, total = np.moveaxis(counts, -1, 0)
     scores = (num_found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
     return np.where(((judged == 0) & (num_found > 0)).any(axis=-1), math.nan, scores)

@@ -1,4 +1,6 @@
-"""Draw the heat map of models by scenarios, as in Fig. 7, or by categories of goals for Goal-Step steps."""
+"""Draw the heat map of models by scenarios, as in Fig.
+7, or by categories of goals for Goal-Step steps.
+"""
 
 import math
 import textwrap
@@ -25,7 +27,8 @@ _CELL, _LABELS, _NARROWEST = (0.62, 0.42), (3.4, 1.7), 7.5
 _NAME = 30  # characters per line of a name
 # From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
-# Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour the text around cells.
+# Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour
+# the text around cells.
 _CELL_INK, _FRAME_INK, _HATCH = "#111111", "0.15", "0.6"
 # Below this relative luminance (WCAG 2), white text is easier to read than black.
 _DARK = 0.179
@@ -66,8 +69,8 @@ class Heatmap(NamedTuple):
 def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
     """Make the heat map of at least one run with answers.
 
-    Runs and scenarios without a score come last, and a scenario's average ignores missing scores. Ties are ordered
-    by name.
+    Runs and scenarios without a score come last, and a scenario's average ignores missing scores.
+    Ties are ordered by name.
     """
     cells: dict[str, dict[str, Cell]] = {}
     for run in runs:
@@ -75,28 +78,45 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
         by_group: dict[str, list[Answer]] = {}
         for answer in answers:
             by_group.setdefault(answer.groups["group"], []).append(answer)
-        cells[run.name] = {"": _cell(answers)} | {group: _cell(steps) for group, steps in by_group.items()}
+        cells[run.name] = {"": _cell(answers)} | {
+            group: _cell(steps) for group, steps in by_group.items()
+        }
     groups = {group for run_cells in cells.values() for group in run_cells} - {""}
     missing = Cell(math.nan, partial=False)
     names = sorted(cells, key=lambda name: (_rank([-cells[name][""].score]), name))
-    ordered = sorted(groups, key=lambda group: (_rank([cells[n].get(group, missing).score for n in names]), group))
-    rows = tuple(tuple(cells[name].get(group, missing) for group in ("", *ordered)) for name in names)
+    ordered = sorted(
+        groups,
+        key=lambda group: (_rank([cells[n].get(group, missing).score for n in names]), group),
+    )
+    rows = tuple(
+        tuple(cells[name].get(group, missing) for group in ("", *ordered)) for name in names
+    )
     return Heatmap(tuple(names), ("Overall", *ordered), rows)
 
 
 def heatmap_figure(runs: Sequence[Graded]) -> Figure:
-    """Return the report's figure for runs that are all about the benchmark's steps, or all about Goal-Step's."""
+    """Return the report's figure for runs that are all about the benchmark's steps, or all about
+    Goal-Step's.
+    """
     heatmap, is_goalstep = heatmap_of(runs), runs[0].is_goalstep
     by = "category" if is_goalstep else "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
-    subject = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
+    subject = (
+        f"{GOALSTEP_STEPS} by the category of their goal"
+        if is_goalstep
+        else "As Fig. 7 of the paper"
+    )
     size = {"runs": len(heatmap.runs), "columns": len(heatmap.columns) - 1}
     return Figure(
         key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
-        title=f"{GOALSTEP_STEPS}: overall score by {by}" if is_goalstep else f"Overall score by {by}",
+        title=f"{GOALSTEP_STEPS}: overall score by {by}"
+        if is_goalstep
+        else f"Overall score by {by}",
         caption=_NOTE("heatmap_caption", subject=subject, by=by, judges=judges),
         draw=partial(draw, heatmap),
-        description=_NOTE("heatmap_description", by=by, best=heatmap.runs[0], hardest=heatmap.columns[1], **size),
+        description=_NOTE(
+            "heatmap_description", by=by, best=heatmap.runs[0], hardest=heatmap.columns[1], **size
+        ),
         has_cells=True,
     )
 
@@ -115,12 +135,32 @@ def draw(heatmap: Heatmap) -> "Drawing":
     is_dark = ~np.ma.getmaskarray(scores) & (_luminance(mesh.to_rgba(scores)) < _DARK)
     for y, row in enumerate(heatmap.cells):
         for x, cell in enumerate(row):
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if math.isnan(cell.score) else None
+            box = (
+                {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+                if math.isnan(cell.score)
+                else None
+            )
             ink = "white" if is_dark[y, x] else _CELL_INK
-            axes.text(x + 0.5, y + 0.5, cell.text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
+            axes.text(
+                x + 0.5,
+                y + 0.5,
+                cell.text,
+                ha="center",
+                va="center",
+                color=ink,
+                fontsize=9,
+                bbox=box,
+            )
     axes.axvline(1, color="white", linewidth=6)
     heads = [_name(column) for column in heatmap.columns]
-    axes.set_xticks(np.arange(columns) + 0.5, heads, rotation=40, ha="right", rotation_mode="anchor", parse_math=False)
+    axes.set_xticks(
+        np.arange(columns) + 0.5,
+        heads,
+        rotation=40,
+        ha="right",
+        rotation_mode="anchor",
+        parse_math=False,
+    )
     axes.set_yticks(np.arange(rows) + 0.5, [_name(run) for run in heatmap.runs], parse_math=False)
     axes.tick_params(length=0, labelsize=9, labelcolor=_FRAME_INK)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
@@ -129,7 +169,9 @@ def draw(heatmap: Heatmap) -> "Drawing":
 
 
 def _cell(steps: Sequence[Answer]) -> Cell:
-    is_partial = any(step.record.graded.ratings[field] is None for step in steps for field in FIELDS)
+    is_partial = any(
+        step.record.graded.ratings[field] is None for step in steps for field in FIELDS
+    )
     return Cell(overall_score(steps), is_partial)
 
 
@@ -141,7 +183,11 @@ def _rank(scores: Sequence[float]) -> float:
 def _luminance(colors: np.ndarray) -> np.ndarray:
     """Return the relative luminance (WCAG 2) of sRGB colors, 0..1."""
     parts = colors[..., :3]
-    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ (
+        0.2126,
+        0.7152,
+        0.0722,
+    )
 
 
 def _name(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Build the reports of both benchmarks: headlines, tables, figures, remarks, and the questions for the gallery."""
+"""Build the reports of both benchmarks: headlines, tables, figures, remarks, and the questions for
+the gallery.
+"""
 
 import os
 import re
@@ -14,10 +16,23 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.conditions import condition_figure, condition_table
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.failures import LABELS, Failure, Frames, agreement_rows, share_rows
+from lmms_egoplan.benchmarks.egoplan.failures import (
+    LABELS,
+    Failure,
+    Frames,
+    agreement_rows,
+    share_rows,
+)
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import AGREED, DOMAINS, EGO4D, EPIC_KITCHENS, Verified, read_checked
+from lmms_egoplan.benchmarks.egoplan.records import (
+    AGREED,
+    DOMAINS,
+    EGO4D,
+    EPIC_KITCHENS,
+    Verified,
+    read_checked,
+)
 from lmms_egoplan.benchmarks.egoplan.report.answers import (
     CHANCE,
     EGOPLAN,
@@ -29,15 +44,34 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
     grouped,
     read_series,
 )
-from lmms_egoplan.benchmarks.egoplan.report.calibration import Rows, calibration_figures, calibration_rows
+from lmms_egoplan.benchmarks.egoplan.report.calibration import (
+    Rows,
+    calibration_figures,
+    calibration_rows,
+)
 from lmms_egoplan.benchmarks.egoplan.report.gain import gain_rows, with_gains
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, preference, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.correction import draw
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs, read_prepared, read_spec
-from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
+from lmms_egoplan.report.benchmark import (
+    NO_INPUTS,
+    BenchmarkReport,
+    Inputs,
+    read_prepared,
+    read_spec,
+)
+from lmms_egoplan.report.charts import (
+    NOTE,
+    draw_lines,
+    finish,
+    line,
+    marker,
+    new_figure,
+    shade,
+    spoken,
+)
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_runs
@@ -61,19 +95,27 @@ Point = tuple[Series, float, tuple[float, float] | None]
 
 def accuracies_figure(series: Sequence[Series]) -> Figure | None:
     """Draw all tasks with an accuracy, best first; return None if there are none."""
-    points = [(task, task.main.value, task.main.interval) for task in series if task.main.value is not None]
+    points = [
+        (task, task.main.value, task.main.interval)
+        for task in series
+        if task.main.value is not None
+    ]
     if not points:
         return None
     points.sort(key=lambda point: -point[1])
     spoken_means = spoken(["accuracy"], {task.name: [task.main] for task, _, _ in points}, 2)
     draw = partial(_draw_accuracies, points)
-    return Figure("egoplan_accuracy", "Accuracy of all runs", note("accuracy_caption"), draw, spoken_means)
+    return Figure(
+        "egoplan_accuracy", "Accuracy of all runs", note("accuracy_caption"), draw, spoken_means
+    )
 
 
 def _draw_accuracies(points: Sequence[Point]) -> "Drawing":
     figure, axes = new_figure(7.2, 1.1 + 0.3 * len(points))
     axes.axvline(CHANCE, color="0.15", linestyle=":", linewidth=1.2)
-    axes.annotate("chance", (CHANCE, 1), (0, 2), xycoords=("data", "axes fraction"), ha="center", **NOTE)
+    axes.annotate(
+        "chance", (CHANCE, 1), (0, 2), xycoords=("data", "axes fraction"), ha="center", **NOTE
+    )
     for y, (task, accuracy, interval) in enumerate(points):
         if interval:
             axes.hlines(y, *interval, color="0.15", linewidth=1.2)
@@ -100,7 +142,9 @@ def _marker(task: Series) -> dict[str, Any]:
 
 
 def _top(means: Iterable[Mean]) -> float:
-    """Return the upper limit of an axis in per cent: 7 above the largest value and at least 57, at most 105."""
+    """Return the upper limit of an axis in per cent:
+    7 above the largest value and at least 57, at most 105.
+    """
     ends = [end for mean in means for end in mean.interval or (mean.value,) if end is not None]
     return min(105.0, max([50.0, *ends]) + 7)
 
@@ -112,14 +156,27 @@ def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) ->
         by: The property that defines the groups.
         label: Label of the groups' axis.
     """
-    parts = {(part.series.name, group): part for group, group_parts in groups.items() for part in group_parts}
+    parts = {
+        (part.series.name, group): part
+        for group, group_parts in groups.items()
+        for part in group_parts
+    }
     series = {part.series.name: part.series for part in parts.values()}
     mains = {task.run.name: name for name, task in reversed(series.items()) if task.is_main}
-    drawn = {name: task for name, task in series.items() if task.unseen or mains.get(task.run.name) == name}
+    drawn = {
+        name: task
+        for name, task in series.items()
+        if task.unseen or mains.get(task.run.name) == name
+    }
     if not drawn:
         return None
-    means = {name: [parts[name, group].acc if (name, group) in parts else Mean() for group in groups] for name in drawn}
-    sizes = [max(part.acc.questions or 0 for part in group_parts) for group_parts in groups.values()]
+    means = {
+        name: [parts[name, group].acc if (name, group) in parts else Mean() for group in groups]
+        for name in drawn
+    }
+    sizes = [
+        max(part.acc.questions or 0 for part in group_parts) for group_parts in groups.values()
+    ]
     ticks = [f"{group}\n{size:,} questions" for group, size in zip(groups, sizes, strict=True)]
     looks = {
         name: {"label": task.short_name, "color": shade(task.look), **_marker(task)}
@@ -137,7 +194,10 @@ _VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "uns
 _BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 16}
 _SIMILARITY = "goal-answer similarity"
 _CHECKED = "people's check"
-_SOURCE_NAMES: dict[str, str] = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
+_SOURCE_NAMES: dict[str, str] = {
+    EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)",
+    EGO4D: "Ego4D (out-of-domain)",
+}
 
 # The columns of Table 3.
 _DOMAINS = {"id": SOURCE_METRIC[EPIC_KITCHENS], "od": SOURCE_METRIC[EGO4D], "all": "acc"}
@@ -157,7 +217,10 @@ class _ChoiceReport(BenchmarkReport[Series]):
     VISUALS: ClassVar[visuals.Visuals]
 
     def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
-        """Read the runs' samples. The shortcut conditions are among the tasks: tables and gallery contain them."""
+        """Read the runs' samples.
+
+        The shortcut conditions are among the tasks: tables and gallery contain them.
+        """
         super().__init__(runs, inputs)
         self.tasks += self.shortcuts
 
@@ -181,24 +244,33 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     @cached_property
     def without_model(self) -> list[Series]:
-        """The baselines of `baseline_points` over the questions that were asked and are available, as a run's tasks."""
+        """The baselines of `baseline_points` over the questions that were asked and are available,
+        as a run's tasks.
+        """
         return list(baseline_series(self.docs[0], self.tasks)) if self.tasks else []
 
     def notes(self, names: Iterable[str], **values: str) -> tuple[str, ...]:
         """Add the baselines to the note on chance."""
-        means = ", ".join(f"{x.task} {show(x.main.value, self.SPEC.decimals)} %" for x in self.without_model)
-        return super().notes(names, count=f"{len(self.docs[0]):,}", means=means or "missing", **values)
+        means = ", ".join(
+            f"{x.task} {show(x.main.value, self.SPEC.decimals)} %" for x in self.without_model
+        )
+        return super().notes(
+            names, count=f"{len(self.docs[0]):,}", means=means or "missing", **values
+        )
 
     def headline(self, task: Series) -> Headline:
         """Add the accuracy of chance and, if choices were ranked, the accuracy by sum."""
         by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
-        return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
+        return replace(
+            super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum
+        )
 
     @cached_property
     def docs(self) -> tuple[dict[Key, Doc], str | None]:
         """Rows of the questions that were asked, and the reason why prepared questions are missing.
 
-        Questions that are not prepared are taken from lm-eval's log, if possible of a run's main task.
+        Questions that are not prepared are taken from lm-eval's log, if possible of a run's main
+        task.
         """
         answers = [pair for task in reversed(self.tasks) for pair in (task.answers or {}).items()]
         videos = {key: answer.cluster for key, answer in answers}
@@ -206,8 +278,15 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
         def read() -> dict[Key, Doc]:
             rows: Iterable[Doc] = self.QUESTIONS.prepared.load(self.QUESTIONS.split)
-            by_key = (((row["split_size"], row["sample_id"], row["golden_choice_idx"]), row) for row in rows)
-            return {key: row for key, row in by_key if key in videos and videos[key] in (None, row["video_id"])}
+            by_key = (
+                ((row["split_size"], row["sample_id"], row["golden_choice_idx"]), row)
+                for row in rows
+            )
+            return {
+                key: row
+                for key, row in by_key
+                if key in videos and videos[key] in (None, row["video_id"])
+            }
 
         prepared, problem = read_prepared(read) if videos else ({}, None)
         return {**{key: answer.doc for key, answer in answers if answer.doc}, **prepared}, problem
@@ -220,12 +299,18 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """Return the question as prepared, or as lm-eval logs it."""
         doc = self.docs[0].get(key)
         part = next((answer.record.part for answer in answers if answer.record.part), None)
-        fields = {"facts": self.facts(key, doc, part), "choices": tuple(LETTERS), "gold": LETTERS.index(str(key[2]))}
+        fields = {
+            "facts": self.facts(key, doc, part),
+            "choices": tuple(LETTERS),
+            "gold": LETTERS.index(str(key[2])),
+        }
         if not doc:
             return fields | {"question": f"{key[1]}: the question is not available"}
         return fields | {
             "question": doc["question"],
-            "title": f"To {doc['task_goal'][:1].lower()}{doc['task_goal'][1:]}: what next?" if doc["task_goal"] else "",
+            "title": f"To {doc['task_goal'][:1].lower()}{doc['task_goal'][1:]}: what next?"
+            if doc["task_goal"]
+            else "",
             "choices": tuple(doc["choices"]),
             "references": _references(doc),
             "images": self._frames(doc),
@@ -233,27 +318,43 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def _frames(self, doc: Doc) -> Callable[[], Any] | None:
         settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
-        return partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None
+        return (
+            partial(self.VISUALS.visual_input, doc, settings)
+            if _exists(doc["media_path"])
+            else None
+        )
 
     def wrong_answers(self, count: int | None) -> Iterator[tuple[Failure, Frames]]:
-        """Yield wrong answers in which a choice was read, with its frames. Skip shortcuts and tasks without video.
+        """Yield wrong answers in which a choice was read, with its frames.
+
+        Skip shortcuts and tasks without video.
 
         Args:
-            count: Size of the random sample of each task's answers; None, or more than there are, for all.
+            count: Size of the random sample of each task's answers; None, or more than there are,
+                for all.
 
         Raises:
             LmmsEgoplanError: Questions are missing.
         """
         for task in (task for task in self.own_tasks if not task.unseen):
-            wrong = sorted((x for x in (task.answers or {}).values() if x.scores["acc"] == 0), key=lambda x: x.key)
+            wrong = sorted(
+                (x for x in (task.answers or {}).values() if x.scores["acc"] == 0),
+                key=lambda x: x.key,
+            )
             answers = [answer for answer in wrong if answer.record.chosen is not None]
-            logger.info(f"{task.name}: {len(answers)} wrong answers, and {len(wrong) - len(answers)} without a choice")
+            logger.info(
+                f"{task.name}: {len(answers)} wrong answers, and "
+                f"{len(wrong) - len(answers)} without a choice"
+            )
             for gap in _ChoiceReport.gaps(self) if answers else ():
                 raise LmmsEgoplanError(gap)
             parts = [answer.record.part or "" for answer in answers]
             for position in draw(parts, min(count or len(parts), len(parts))) if parts else ():
                 answer, doc = answers[position], self.docs[0][answers[position].key]
-                texts = _references(doc) | {"Choices": "; ".join(doc["choices"]), "Right choice": doc["answer"]}
+                texts = _references(doc) | {
+                    "Choices": "; ".join(doc["choices"]),
+                    "Right choice": doc["answer"],
+                }
                 texts["The model's choice"] = doc["choices"][answer.record.chosen]
                 texts |= {"The model's reply": answer.record.text} if answer.record.text else {}
                 ids: dict[str, Any] = {
@@ -267,19 +368,31 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def failure_tables(self) -> Iterator[Table | None]:
         """Yield types of failures, and the agreement of judges with people."""
         failures = read_labels(self.labelled(), LABELS, Failure, ("id", "run", "by"))
-        for key, rows in (("failures", share_rows(failures)), ("failures_agreement", agreement_rows(failures))):
+        for key, rows in (
+            ("failures", share_rows(failures)),
+            ("failures_agreement", agreement_rows(failures)),
+        ):
             yield self.table(key, listed) if (listed := list(rows)) else None
 
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
-        unread = "no letter of a choice was read" if choice.text is not None and choice.chosen is None else None
-        verdict, gain = _VERDICTS[answer.scores["acc"]], (answer.scores.get("gain"), answer.scores.get("gain_margin"))
+        unread = (
+            "no letter of a choice was read"
+            if choice.text is not None and choice.chosen is None
+            else None
+        )
+        verdict, gain = (
+            _VERDICTS[answer.scores["acc"]],
+            (answer.scores.get("gain"), answer.scores.get("gain_margin")),
+        )
         return ShownAnswer(verdict, choice.text, choice.logprobs, choice.chosen, unread, gain=gain)
 
     def compact_notes(self) -> Iterable[str]:
         """Explain the accuracies of ranked choices."""
-        return map(note, self.SPEC.compact_notes) if any(task.is_ranked for task in self.tasks) else ()
+        return (
+            map(note, self.SPEC.compact_notes) if any(task.is_ranked for task in self.tasks) else ()
+        )
 
     def cells(self, task: Series, block: Sequence[Series], /) -> dict[str, str]:
         """Return accuracies in per cent, and the number of questions that they cover."""
@@ -287,12 +400,19 @@ class _ChoiceReport(BenchmarkReport[Series]):
         whole = ("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",)
         ties = task.number("near_ties")
         return {
-            **{metric: scored(task.percent(metric), self.SPEC.decimals, task.coverage) for metric in whole},
+            **{
+                metric: scored(task.percent(metric), self.SPEC.decimals, task.coverage)
+                for metric in whole
+            },
             **{
                 metric: number(task.percent(metric), self.SPEC.decimals)
                 for metric in self.QUESTIONS.part_metrics.values()
             },
-            **({} if is_ranked else {"unparsed": share(task.number("unparsed")), "truncated": task.truncated_text}),
+            **(
+                {}
+                if is_ranked
+                else {"unparsed": share(task.number("unparsed")), "truncated": task.truncated_text}
+            ),
             "not compared": task.inexact or "",
             "near ties": show(ties, None) if ties else "",
             "ranking": task.text("ranking_note") or "",
@@ -319,7 +439,9 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return self.table("scores", rows)
 
     def group_table(self, key: str, groups: Groups, measure: str = "") -> Table | None:
-        """Build the table of accuracies by group, with the group's name in the first column; None without groups."""
+        """Build the table of accuracies by group, with the group's name in the first column; None
+        without groups.
+        """
         rows: list[dict[str, Value]] = [
             {
                 self.SPEC.tables[key].columns[0].key: group,
@@ -359,13 +481,24 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def flaws(self, task: Series) -> Iterator[str]:
         """Yield problems with a task's questions and samples."""
-        size, asked, with_score = task.count("split_size"), task.count("num_questions"), task.questions
+        size, asked, with_score = (
+            task.count("split_size"),
+            task.count("num_questions"),
+            task.questions,
+        )
         if size is not None and size != self.QUESTIONS.official:
-            yield note("other_size", size=size, name=self.QUESTIONS.name, official=self.QUESTIONS.official)
+            yield note(
+                "other_size", size=size, name=self.QUESTIONS.name, official=self.QUESTIONS.official
+            )
         if asked is not None and size is not None and asked < size:
             yield note("not_all", asked=asked, size=size)
         if failed := task.count("authors_fail") or 0:
-            yield note("authors_fail", count=failed, asked=asked, ids=task.text("authors_fail_ids") or "unknown")
+            yield note(
+                "authors_fail",
+                count=failed,
+                asked=asked,
+                ids=task.text("authors_fail_ids") or "unknown",
+            )
         if asked is not None and with_score is not None and with_score + failed < asked:
             kind = "without_letter" if task.is_reasoned else "without_score"
             yield note(kind, count=asked - with_score - failed, asked=asked)
@@ -389,7 +522,10 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
 
 class EgoPlanReport(_ChoiceReport):
-    """EgoPlan-Bench's part of a report. The input ``similarity`` sets the model for goal-answer similarity."""
+    """EgoPlan-Bench's part of a report.
+
+    The input ``similarity`` sets the model for goal-answer similarity.
+    """
 
     SPEC = read_spec(__file__, "egoplan", note, {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)})
     QUESTIONS = EGOPLAN
@@ -397,17 +533,26 @@ class EgoPlanReport(_ChoiceReport):
 
     def main_tasks(self) -> list[Series]:
         """Return each run's main task, or its first one if it has no main task."""
-        return [next(run_tasks) for _, run_tasks in groupby(self.own_tasks, key=lambda task: task.run.name)]
+        return [
+            next(run_tasks)
+            for _, run_tasks in groupby(self.own_tasks, key=lambda task: task.run.name)
+        ]
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield scores compared with the paper's, all scores, scores by group, pairs of runs, and the test split."""
+        """Yield scores compared with the paper's, all scores, scores by group, pairs of runs, and
+        the test split.
+        """
         ranked = [task for task in self.tasks if task.is_main]
         rows = [_row(task) | {"acc": task.main.value} for task in ranked]
         yield self.published("table1", rows, None if rows else ())
         # Table 3 is about videos, not rendered scenes.
         rows = [_row(task) | _by_domain(task) for task in ranked if not task.is_demo]
         yield self.published("table3", rows, None if rows else ())
-        rows = [_row(task) | _by_domain(task) for task in self.tasks if (task.is_main or task.unseen) and task.is_demo]
+        rows = [
+            _row(task) | _by_domain(task)
+            for task in self.tasks
+            if (task.is_main or task.unseen) and task.is_demo
+        ]
         yield self.table("rendered", rows) if rows else None
         yield self.score_table()
         yield self.group_table("past_actions", self._by_past_actions)
@@ -421,19 +566,27 @@ class EgoPlanReport(_ChoiceReport):
 
     def _pairs_of_tasks(self) -> Iterator[Table | None]:
         """Compare tasks of the same model."""
-        by_model = sorted((x for x in self.tasks if x.answers and x.shortcut in _USUAL), key=lambda task: task.model)
+        by_model = sorted(
+            (x for x in self.tasks if x.answers and x.shortcut in _USUAL),
+            key=lambda task: task.model,
+        )
         for position, (model, group) in enumerate(groupby(by_model, lambda task: task.model), 1):
             tasks = list(group)
             if any(task.is_main for task in tasks) and len({task.task for task in tasks}) > 1:
                 name = model.rstrip("/").rpartition("/")[2]
-                yield self.pairs(tasks, f"Every pair of tasks: {name}", f"tasks_{position}", of_tasks=True)
+                yield self.pairs(
+                    tasks, f"Every pair of tasks: {name}", f"tasks_{position}", of_tasks=True
+                )
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and accuracies by group as in the paper's Figs. 8 and 7."""
         yield accuracies_figure(self.usual)
         by = "number of past actions"
         yield lines_figure("egoplan_past_actions", by, by, self._by_past_actions, note("bins"))
-        caption = note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1])
+        caption = note(
+            "similarity" if self.inputs.similarity is None else "bert_score",
+            measure=self._similarity[1],
+        )
         label = "similarity of goal and right answer"
         yield lines_figure("egoplan_similarity", _SIMILARITY, label, self._by_similarity, caption)
         yield from super().figures()
@@ -444,24 +597,34 @@ class EgoPlanReport(_ChoiceReport):
 
     @cached_property
     def _by_similarity(self) -> Groups:
-        return grouped(self.usual, {key: LEVELS[x] for key, x in self._similarity[0].items()}, LEVELS)
+        return grouped(
+            self.usual, {key: LEVELS[x] for key, x in self._similarity[0].items()}, LEVELS
+        )
 
     @cached_property
     def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
         """The level of each question, the measure of similarity, and the reason why there is none.
 
         Raises:
-            LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing sentence encoder is no
-                error.
+            LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing
+                sentence encoder is no error.
         """
         pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in self.docs[0].items()}
         values, measure, problem = self._similarities
-        return levels({key: values[pair] for key, pair in pairs.items() if pair in values}), measure, problem
+        return (
+            levels({key: values[pair] for key, pair in pairs.items() if pair in values}),
+            measure,
+            problem,
+        )
 
     @cached_property
     def _similarities(self) -> tuple[dict[tuple[str, str], float], str, str | None]:
-        """The similarity of each goal and choice, its measure, and the reason why there is none; see `_similarity`."""
-        pairs = [(doc["task_goal"], choice) for doc in self.docs[0].values() for choice in doc["choices"]]
+        """The similarity of each goal and choice, its measure, and the reason why there is none;
+        see `_similarity`.
+        """
+        pairs = [
+            (doc["task_goal"], choice) for doc in self.docs[0].values() for choice in doc["choices"]
+        ]
         try:
             return (*similarities(pairs, self.inputs.similarity), None) if pairs else ({}, "", None)
         except LmmsEgoplanError as error:
@@ -470,28 +633,53 @@ class EgoPlanReport(_ChoiceReport):
             return {}, "", str(error)
 
     def _closeness(self) -> Iterator[dict[str, Value]]:
-        """Yield, for each task with samples, the mean `preference` of its wrong answers by each similarity."""
-        from lmms_egoplan.benchmarks.egoplan.baselines import shared_stems  # Importing nltk takes seconds.
+        """Yield, for each task with samples, the mean `preference` of its wrong answers by each
+        similarity.
+        """
+        from lmms_egoplan.benchmarks.egoplan.baselines import (
+            shared_stems,
+        )  # Importing nltk takes seconds.
 
         values, encoder, _ = self._similarities
-        measures = [(note("stems"), shared_stems), (encoder, lambda *pair: values[pair])][: 1 + bool(values)]
-        for task, (measure, similarity) in product([task for task in self.tasks if task.answers], measures):
-            wrong = [answer for answer in (task.answers or {}).values() if answer.scores["acc"] == 0]
+        measures = [(note("stems"), shared_stems), (encoder, lambda *pair: values[pair])][
+            : 1 + bool(values)
+        ]
+        for task, (measure, similarity) in product(
+            [task for task in self.tasks if task.answers], measures
+        ):
+            wrong = [
+                answer for answer in (task.answers or {}).values() if answer.scores["acc"] == 0
+            ]
             measured = []
             for answer in wrong:
                 doc, gold = self.docs[0].get(answer.key), LETTERS.index(str(answer.key[2]))
                 chosen = answer.record.chosen
                 if doc and chosen not in (None, gold):
                     nearness = [similarity(doc["task_goal"], choice) for choice in doc["choices"]]
-                    measured.append(replace(answer, scores={"closer": preference(nearness, chosen, gold)}))
+                    measured.append(
+                        replace(answer, scores={"closer": preference(nearness, chosen, gold)})
+                    )
             mean = mean_of(measured, "closer")
             low, high = mean.interval or (0, 0)
-            prefers = "close choices" if low > 0 else "far choices" if high < 0 else mean.interval and "not shown"
-            row: dict[str, Value] = {"run": task.run.name, "task": task.task, "measure": measure, "prefers": prefers}
+            prefers = (
+                "close choices"
+                if low > 0
+                else "far choices"
+                if high < 0
+                else mean.interval and "not shown"
+            )
+            row: dict[str, Value] = {
+                "run": task.run.name,
+                "task": task.task,
+                "measure": measure,
+                "prefers": prefers,
+            }
             yield row | mean.cells("closer") | {"questions": mean.questions, "wrong": len(wrong)}
 
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
-        """Return video source and people's check; if the question is available, also past actions and similarity."""
+        """Return video source and people's check; if the question is available, also past actions
+        and similarity.
+        """
         source, checked = doc["video_source"] if doc else part, self._checked.get(key[1:])
         facts = {"source": _SOURCE_NAMES[source]} if source in _SOURCE_NAMES else {}
         facts |= {_CHECKED: checked} if checked else {}
@@ -521,7 +709,9 @@ class EgoPlanBench2Report(_ChoiceReport):
 
     def tables(self) -> Iterator[Table | None]:
         """Yield all scores, scores by scenario, and pairs of runs."""
-        scenarios: dict[Key, str | None] = {key: doc["scenario"] for key, doc in self.docs[0].items()}
+        scenarios: dict[Key, str | None] = {
+            key: doc["scenario"] for key, doc in self.docs[0].items()
+        }
         names = sorted({name for name in scenarios.values() if name})
         yield self.score_table()
         yield self.group_table("scenarios", grouped(self.usual, scenarios, names))
@@ -539,14 +729,17 @@ def wrong_answers(runs: Sequence[Path], count: int | None) -> list[tuple[Failure
     """Read the wrong answers of runs; see `EgoPlanReport.wrong_answers`.
 
     Raises:
-        LmmsEgoplanError: A run cannot be read, there are no wrong answers, or their questions are missing.
+        LmmsEgoplanError: A run cannot be read, there are no wrong answers, or their questions are
+            missing.
     """
     read = read_runs(runs)
     for skipped in read.skipped:
         logger.warning(f"Skipped: {skipped}")
     if wrong := list(EgoPlanReport(read.runs).wrong_answers(count)):
         return wrong
-    raise LmmsEgoplanError(f"{', '.join(map(str, runs))}: no wrong answers to EgoPlan's questions; {HOW_TO_LOG}")
+    raise LmmsEgoplanError(
+        f"{', '.join(map(str, runs))}: no wrong answers to EgoPlan's questions; {HOW_TO_LOG}"
+    )
 
 
 def _by_domain(task: Series) -> dict[str, Value]:
@@ -556,7 +749,11 @@ def _by_domain(task: Series) -> dict[str, Value]:
 
 def _row(task: Series) -> dict[str, Value]:
     """Return a run's row for a table with published rows, without the accuracy."""
-    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.objections)} | task.counts()
+    return {
+        "model": task.name,
+        "acc_sum": task.percent("acc_sum"),
+        "apart": "; ".join(task.objections),
+    } | task.counts()
 
 
 def _references(doc: Doc) -> dict[str, str]:

@@ -17,7 +17,15 @@ from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.scores import (
+    Answer,
+    Key,
+    Mean,
+    ScoredTask,
+    in_percent,
+    mean_of,
+    read_tasks,
+)
 from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.storage import PreparedData
 
@@ -31,7 +39,16 @@ _UNSEEN = ("_blind", "_narrated")
 """Suffixes of the names of tasks without images."""
 
 # The fields of a logged question that reports use. Reading its frames needs more.
-_DOC_FIELDS = ("video_id", "video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
+_DOC_FIELDS = (
+    "video_id",
+    "video_source",
+    "question",
+    "choices",
+    "answer",
+    "task_goal",
+    "past_actions",
+    "media_path",
+)
 
 
 class Questions(NamedTuple):
@@ -60,14 +77,17 @@ class Questions(NamedTuple):
 
 
 EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
-EGOPLAN_BENCH2 = Questions(splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC)
+EGOPLAN_BENCH2 = Questions(
+    splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC
+)
 
 
 class Choice(NamedTuple):
     """An answer to a question.
 
     Attributes:
-        chosen: Index of the choice; None without a prediction, and for a capital after D, which some presets read.
+        chosen: Index of the choice; None without a prediction, and for a capital after D, which
+            some presets read.
         logprobs: Mean log-probability per token of each choice; None if the answer was written.
         text: The reply; None if the choices were ranked.
         sums: Log-probability of each choice, nats; None as for `logprobs`.
@@ -85,9 +105,9 @@ class Choice(NamedTuple):
 class Series(ScoredTask):
     """One task of a run.
 
-    An answer's key consists of the annotation file's size, the sample id and the right letter. Its record is a
-    `Choice`, its cluster the video. Its scores are 1 or 0: ``acc`` by the mean log-probability per token, ``acc_sum``
-    by the sum.
+    An answer's key consists of the annotation file's size, the sample id and the right letter. Its
+    record is a `Choice`, its cluster the video. Its scores are 1 or 0: ``acc`` by the mean
+    log-probability per token, ``acc_sum`` by the sum.
 
     Attributes:
         of: The benchmark's questions.
@@ -115,7 +135,9 @@ class Series(ScoredTask):
 
     @property
     def is_reasoned(self) -> bool:
-        """True if a summary and a description came before the letter; a reply without a letter is then no answer."""
+        """True if a summary and a description came before the letter; a reply without a letter is
+        then no answer.
+        """
         return self.number("incomplete") is not None
 
     @property
@@ -139,7 +161,9 @@ class Series(ScoredTask):
     @property
     def whole(self) -> float:
         """The number of questions that `coverage` refers to."""
-        return self.of.official if self.is_official else self.number("split_size") or self.of.official
+        return (
+            self.of.official if self.is_official else self.number("split_size") or self.of.official
+        )
 
     @cached_property
     def main(self) -> Mean:
@@ -154,9 +178,13 @@ class Series(ScoredTask):
         return mean_of([answers[key] for key in keys], "acc", scale=100, top=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
-        """Return the accuracy by sum over these questions, in per cent; None if no question has one."""
+        """Return the accuracy by sum over these questions, in per cent; None if no question has
+        one.
+        """
         answers = self.answers or {}
-        scores = [100 * score for key in keys if (score := answers[key].scores["acc_sum"]) is not None]
+        scores = [
+            100 * score for key in keys if (score := answers[key].scores["acc_sum"]) is not None
+        ]
         return fmean(scores) if scores else None
 
     @property
@@ -166,10 +194,15 @@ class Series(ScoredTask):
 
     @property
     def _frames(self) -> str | None:
-        """The frames shown, from the logged settings; None if the settings were not logged or no frames were shown."""
+        """The frames shown, from the logged settings; None if the settings were not logged or no
+        frames were shown.
+        """
         config, end = self.task_run.config, f", {self._copy}" if self._copy else ""
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
-            if isinstance(settings, Mapping) and {"fps", "num_frames", "num_clips"} & settings.keys():
+            if (
+                isinstance(settings, Mapping)
+                and {"fps", "num_frames", "num_clips"} & settings.keys()
+            ):
                 return shown_frames(settings) + end
             if isinstance(settings, Mapping) and isinstance(media := settings.get("media"), str):
                 return media + end
@@ -188,8 +221,12 @@ class Series(ScoredTask):
         limit = limits.get("max_new_tokens", limits.get("max_gen_toks"))
         if not isinstance(limit, int):
             return None
-        # lmms-eval's vllm takes the larger of the task's limit and its own, which results may not state.
-        is_own = self.run.harness.startswith("lmms-eval") and self.run.provenance.get("backend") == "vllm"
+        # lmms-eval's vllm takes the larger of the task's limit and its own, which results may not
+        # state.
+        is_own = (
+            self.run.harness.startswith("lmms-eval")
+            and self.run.provenance.get("backend") == "vllm"
+        )
         return f"{limit:,} or more" if is_own else f"up to {limit:,}"
 
     @property
@@ -204,22 +241,35 @@ class Series(ScoredTask):
 
     @property
     def inexact(self) -> str | None:
-        """The reason if an audit found a larger difference from full passes than the tolerance; else None."""
+        """The reason if an audit found a larger difference from full passes than the tolerance;
+        else None.
+        """
         return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Reasons why the accuracy is not comparable with published ones; empty for the complete official file."""
+        """Reasons why the accuracy is not comparable with published ones; empty for the complete
+        official file.
+        """
         size = self.count("split_size")
         unknown_file = ["an unknown annotation file"] if size is None else []
-        file = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
+        file = (
+            [f"an annotation file of {counted(size, 'questions')}"]
+            if size not in (None, self.of.official)
+            else []
+        )
         copy = [f"media of {self._copy}"] if self._copy else []
         return (*file, *unknown_file, *copy, *super().objections)
 
     def counts(self) -> dict[str, Value]:
         """Return interval and counts, by column key."""
         low, high = self.main.ends
-        return {"low": low, "high": high, "questions": self.questions, "coverage": in_percent(self.coverage)}
+        return {
+            "low": low,
+            "high": high,
+            "questions": self.questions,
+            "coverage": in_percent(self.coverage),
+        }
 
 
 def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
@@ -229,7 +279,9 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
         LmmsEgoplanError: See `read_answers`.
     """
     read = partial(read_choice, of=of)
-    series = list(read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read))
+    series = list(
+        read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read)
+    )
     models = _models({task.run.name: task.run.model for task in series})
     looks, order = _looks(series, models), list(models)
     with_answers = Counter(task.run.name for task in series if task.answers is not None)
@@ -239,7 +291,12 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
         for name in [task.run.name]
     ]
     return sorted(
-        labelled, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None)
+        labelled,
+        key=lambda task: (
+            order.index(task.run.name),
+            task.task != of.main_task,
+            task.unseen is not None,
+        ),
     )
 
 
@@ -250,17 +307,31 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
         docs: The questions that were asked and are available.
         series: Tasks with these questions, at least one.
     """
-    from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points  # Importing nltk takes seconds.
+    from lmms_egoplan.benchmarks.egoplan.baselines import (
+        baseline_points,
+    )  # Importing nltk takes seconds.
 
-    of, run, logged = series[0].of, Run(NO_MODEL, Path(), "", "", "", {}), series[0].task_run.metrics
+    of, run, logged = (
+        series[0].of,
+        Run(NO_MODEL, Path(), "", "", "", {}),
+        series[0].task_run.metrics,
+    )
     for name, points in baseline_points([*docs.values()]).items() if docs else ():
         answers = {}
         parts: dict[str, list[float]] = {"acc": points}
         for (key, doc), score in zip(docs.items(), points, strict=True):
-            answers[key] = Answer(key, "", name, None, {"acc": score, "acc_sum": None}, doc["video_id"])
-            parts.setdefault(of.part_metrics[doc.get("domain") or doc["video_source"]], []).append(score)
-        metrics = {metric: fmean(of_part) for metric, of_part in parts.items()} | {"num_questions": len(points)}
-        metrics |= {metric: logged[metric] for metric in ("split_size", "question_set") if metric in logged}
+            answers[key] = Answer(
+                key, "", name, None, {"acc": score, "acc_sum": None}, doc["video_id"]
+            )
+            parts.setdefault(of.part_metrics[doc.get("domain") or doc["video_source"]], []).append(
+                score
+            )
+        metrics = {metric: fmean(of_part) for metric, of_part in parts.items()} | {
+            "num_questions": len(points)
+        }
+        metrics |= {
+            metric: logged[metric] for metric in ("split_size", "question_set") if metric in logged
+        }
         task_run = TaskRun(name, metrics, {}, None)
         yield Series(f"{NO_MODEL} ({name})", run, answers, task_run, of, look=len(series))
 
@@ -271,17 +342,29 @@ def _models(names: Mapping[str, str]) -> dict[str, str]:
     Args:
         names: The logged model of each run.
     """
-    longer = {run: {name for name in names.values() if name.endswith(f"/{model}")} for run, model in names.items()}
-    return {run: longer[run].pop() if len(longer[run]) == 1 else model for run, model in names.items()}
+    longer = {
+        run: {name for name in names.values() if name.endswith(f"/{model}")}
+        for run, model in names.items()
+    }
+    return {
+        run: longer[run].pop() if len(longer[run]) == 1 else model for run, model in names.items()
+    }
 
 
 def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int]:
-    """Assign numbers to the runs' colours and markers. A run without a main task gets its model's number."""
+    """Assign numbers to the runs' colours and markers.
+
+    A run without a main task gets its model's number.
+    """
     with_main = {task.run.name for task in series if task.is_main}
     looks: dict[str, int] = {}
     for run in sorted(models, key=lambda run: run not in with_main):
-        model_looks = [look for earlier_run, look in looks.items() if models[earlier_run] == models[run]]
-        looks[run] = model_looks[0] if model_looks and run not in with_main else len(set(looks.values()))
+        model_looks = [
+            look for earlier_run, look in looks.items() if models[earlier_run] == models[run]
+        ]
+        looks[run] = (
+            model_looks[0] if model_looks and run not in with_main else len(set(looks.values()))
+        )
     return looks
 
 
@@ -292,10 +375,16 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
         ValueError: The line does not have the form that the tasks log.
     """
     predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
-    key = (int(sample["split_size"]["split_size"]), of.id_of(predicted["sample_id"]), str(sample["target"]))
+    key = (
+        int(sample["split_size"]["split_size"]),
+        of.id_of(predicted["sample_id"]),
+        str(sample["target"]),
+    )
     letter = predicted["prediction"]
     if key[2] not in [*LETTERS] or letter not in [None, *ascii_uppercase]:
-        raise ValueError(f"target must be a letter of {LETTERS}, prediction a capital; got {key[2]}, {letter}")
+        raise ValueError(
+            f"target must be a letter of {LETTERS}, prediction a capital; got {key[2]}, {letter}"
+        )
     ranked = predicted.get("choices")
     if ranked is not None and len(ranked) != len(LETTERS):
         raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
@@ -303,7 +392,8 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
         raise ValueError(f"the logged question has no {', '.join(missing_fields)}")
     choice = Choice(
         chosen=LETTERS.index(letter) if letter in [*LETTERS] else None,
-        logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
+        logprobs=ranked
+        and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
         text=_reply(sample) if ranked is None else None,
         sums=ranked and tuple(choice.get("logprob") for choice in ranked),
         part=next((part for part, metric in of.part_metrics.items() if metric in sample), None),
@@ -340,8 +430,12 @@ Groups = Mapping[str, Sequence[Part]]
 """The series that have questions in a group, by group."""
 
 
-def grouped(series: Sequence[Series], groups: Mapping[Key, str | None], names: Iterable[str]) -> dict[str, list[Part]]:
-    """Return the series' accuracies by group, in the order of `names`. Groups without a question are skipped.
+def grouped(
+    series: Sequence[Series], groups: Mapping[Key, str | None], names: Iterable[str]
+) -> dict[str, list[Part]]:
+    """Return the series' accuracies by group, in the order of `names`.
+
+    Groups without a question are skipped.
 
     Args:
         groups: The group of each question.

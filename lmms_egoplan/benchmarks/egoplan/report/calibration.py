@@ -1,7 +1,8 @@
-"""Report the calibration of ranked choices, risk by coverage and conformal sets; and read a threshold for the planner.
+"""Report the calibration of ranked choices, risk by coverage and conformal sets; and read a
+threshold for the planner.
 
-A probability is the softmax of the four choices' mean log-probabilities per token. Shortcut tasks, presets, inexact
-runs and written letters have no row.
+A probability is the softmax of the four choices' mean log-probabilities per token. Shortcut tasks,
+presets, inexact runs and written letters have no row.
 """
 
 import math
@@ -15,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, EGOPLAN_BENCH2, Series, read_series
+from lmms_egoplan.benchmarks.egoplan.report.answers import (
+    EGOPLAN,
+    EGOPLAN_BENCH2,
+    Series,
+    read_series,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report import calibration as measures
@@ -38,52 +44,88 @@ def ranked_answers(task: Series) -> Ranked | None:
     if not task.is_ranked or task.inexact or task.shortcut or not task.answers:
         return None
     answers = np.array([*task.answers.values()], dtype=object)
-    scores = np.array([answer.record.logprobs or [None] * len(LETTERS) for answer in answers], dtype=float)
+    scores = np.array(
+        [answer.record.logprobs or [None] * len(LETTERS) for answer in answers], dtype=float
+    )
     is_usable = np.isfinite(scores).all(1) & [answer.cluster is not None for answer in answers]
     gold = np.array([LETTERS.index(str(answer.key[2])) for answer in answers[is_usable]], dtype=int)
-    videos, excluded = [str(x.cluster) for x in answers[is_usable]], [x.id for x in answers[~is_usable]]
+    videos, excluded = (
+        [str(x.cluster) for x in answers[is_usable]],
+        [x.id for x in answers[~is_usable]],
+    )
     counts = {"questions": len(gold), "videos": len(set(videos)), "excluded": len(excluded)}
-    return scores[is_usable], gold, videos, counts | {"task": task.task, "ids": join_list(excluded, 5) or None}
+    return (
+        scores[is_usable],
+        gold,
+        videos,
+        counts | {"task": task.task, "ids": join_list(excluded, 5) or None},
+    )
 
 
 def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
-    """Return the rows of the tables, by key: ``calibration``, ``prediction_sets`` and ``reliability``."""
+    """Return the rows of the tables, by key:
+    ``calibration``, ``prediction_sets`` and ``reliability``.
+    """
     rows: dict[str, Rows] = {"calibration": [], "prediction_sets": [], "reliability": []}
-    for task, (scores, gold, videos, counts) in ((task, x) for task in tasks if (x := ranked_answers(task))):
+    for task, (scores, gold, videos, counts) in (
+        (task, x) for task in tasks if (x := ranked_answers(task))
+    ):
         row: dict[str, Any] = {"run": task.run.name} | counts
         if row["videos"] < FEWEST_CLUSTERS:
             rows["calibration"].append(row | {"no_value": why_no_interval(row["videos"], "videos")})
             continue
-        fitted: tuple[float, Any] = measures.fit_temperature(scores, gold), measures.cross_fitted(scores, gold, videos)
+        fitted: tuple[float, Any] = (
+            measures.fit_temperature(scores, gold),
+            measures.cross_fitted(scores, gold, videos),
+        )
         for kind, (temperature, each) in {"as is": (1.0, 1.0), "fitted": fitted}.items():
             pair = measures.choices(scores, gold, each)
-            cells = row | {"kind": kind, "temperature": temperature, "aurc": 100 * measures.area_under_risk(*pair)}
+            cells = row | {
+                "kind": kind,
+                "temperature": temperature,
+                "aurc": 100 * measures.area_under_risk(*pair),
+            }
             cells |= measures.calibration_error(*pair, videos).cells("ece", "ece_", 100)
             cells |= measures.brier_score(scores, gold, each, videos).cells("brier", "brier_")
             rows["calibration"].append(cells)
-            rows["reliability"] += [cells | point | {"series": task} for point in measures.curves(*pair)]
-        rows["prediction_sets"] += [row | measures.conformal_sets(scores, gold, videos, level) for level in LEVELS]
+            rows["reliability"] += [
+                cells | point | {"series": task} for point in measures.curves(*pair)
+            ]
+        rows["prediction_sets"] += [
+            row | measures.conformal_sets(scores, gold, videos, level) for level in LEVELS
+        ]
     return rows
 
 
 def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
-    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video, if there are any.
+    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video, if there
+    are any.
 
     Args:
         spec: The benchmark's specification.
         rows: Rows of the table ``reliability``.
     """
-    groups = groupby((row for row in rows if row["series"].is_main), itemgetter("run", "task", "kind"))
+    groups = groupby(
+        (row for row in rows if row["series"].is_main), itemgetter("run", "task", "kind")
+    )
     lines = [[*points] for _, points in groups]
     for key in ("reliability", "risk_coverage") if lines else ():
         title, x, y = _TEXTS["figures"][key]
-        yield Figure(f"{spec.name}_{key}", title, spec.note(key), partial(_draw, lines, x, y), spec.note("points"))
+        yield Figure(
+            f"{spec.name}_{key}",
+            title,
+            spec.note(key),
+            partial(_draw, lines, x, y),
+            spec.note("points"),
+        )
 
 
 def _draw(lines: Sequence[Rows], x: str, y: str) -> Any:
     figure, axes = new_figure(5.4, 4.4)
     if y == "right":
-        axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
+        axes.plot(
+            [0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated"
+        )
     for points in lines:
         task, kind = points[0]["series"], points[0]["kind"]
         look: dict[str, Any] = {
@@ -99,9 +141,11 @@ def _draw(lines: Sequence[Rows], x: str, y: str) -> Any:
 
 
 def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
-    """Compute the threshold of conformal sets from a run of the planner's model, and describe the calibration.
+    """Compute the threshold of conformal sets from a run of the planner's model, and describe the
+    calibration.
 
-    If the run has several ranked tasks with a video, ``egoplan_val_clips`` counts, else the first one.
+    If the run has several ranked tasks with a video, ``egoplan_val_clips`` counts, else the first
+    one.
 
     Args:
         path: Folder or results file of the run, with samples.
@@ -109,20 +153,36 @@ def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -
         level: Above 0 and below 1.
 
     Raises:
-        LmmsEgoplanError: There is no run, or several; it has another model or no ranked answers to questions of
-            EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
+        LmmsEgoplanError: There is no run, or several; it has another model or no ranked answers to
+            questions of EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
     """
     run, _ = read_run(path, path.name, ())
-    adapters = [text for text in run.provenance.get("arguments", "").split(",") if text.startswith("peft=")]
-    names = {"run": ", ".join([run.model, *adapters]), "model": f"{model}, peft={adapter}" if adapter else model}
+    adapters = [
+        text for text in run.provenance.get("arguments", "").split(",") if text.startswith("peft=")
+    ]
+    names = {
+        "run": ", ".join([run.model, *adapters]),
+        "model": f"{model}, peft={adapter}" if adapter else model,
+    }
     if not f"/{names['model']}".endswith(f"/{names['run']}"):
         raise LmmsEgoplanError(_TEXTS["other_model"].format(path=path, **names))
-    tasks = [task for of in (EGOPLAN, EGOPLAN_BENCH2) for task in read_series([run], of) if task.is_main]
+    tasks = [
+        task for of in (EGOPLAN, EGOPLAN_BENCH2) for task in read_series([run], of) if task.is_main
+    ]
     usable = {task.task: ranked for task in tasks if (ranked := ranked_answers(task))}
-    nothing: Ranked = np.zeros((0, len(LETTERS))), np.zeros(0, int), [], {"task": "the run", "videos": 0}
-    scores, gold, videos, counts = usable.get("egoplan_val_clips") or next(iter(usable.values()), nothing)
+    nothing: Ranked = (
+        np.zeros((0, len(LETTERS))),
+        np.zeros(0, int),
+        [],
+        {"task": "the run", "videos": 0},
+    )
+    scores, gold, videos, counts = usable.get("egoplan_val_clips") or next(
+        iter(usable.values()), nothing
+    )
     threshold = measures.conformal_threshold(measures.gaps_of(scores, gold), videos, level)
     if math.isinf(threshold):
         needed = math.ceil(level / (1 - level) - 1e-9)
-        raise LmmsEgoplanError(_TEXTS["few_videos"].format(path=path, level=level, needed=needed, **counts))
+        raise LmmsEgoplanError(
+            _TEXTS["few_videos"].format(path=path, level=level, needed=needed, **counts)
+        )
     return threshold, _TEXTS["calibrated"].format(level=level, **counts)

@@ -1,4 +1,5 @@
-"""Measure what the video adds to ranked choices: a run's own task ("seen"), and its questions without it ("unseen").
+"""Measure what the video adds to ranked choices: a run's own task ("seen"), and its questions
+without it ("unseen").
 
 The measures, which ``gain.yaml`` lists, are this project's.
 """
@@ -21,12 +22,14 @@ MEASURES: dict[str, tuple[str, str, float]] = module_yaml(__file__)
 Logprobs = Sequence[float | None] | None
 
 
-def information_gain(seen: Logprobs, unseen: Logprobs, gold: int) -> tuple[float, float] | tuple[None, None]:
+def information_gain(
+    seen: Logprobs, unseen: Logprobs, gold: int
+) -> tuple[float, float] | tuple[None, None]:
     """Return what seeing adds to the right choice, and to its margin over the best wrong one.
 
     Args:
-        seen, unseen: Log-probabilities of the choices, at least two, in nats or nats per token; None if unknown.
-        gold: Index of the right choice.
+        seen, unseen: Log-probabilities of the choices, at least two, in nats or nats per token;
+        None if unknown. gold: Index of the right choice.
 
     Returns:
         Both in the unit of the log-probabilities; None if one of these is unknown or not finite.
@@ -36,14 +39,19 @@ def information_gain(seen: Logprobs, unseen: Logprobs, gold: int) -> tuple[float
     >>> information_gain([-1.0, None], [-2.0, -2.5], gold=0)
     (None, None)
     """
-    if seen is None or unseen is None or not np.isfinite(values := np.array([seen, unseen], dtype=float)).all():
+    if (
+        seen is None
+        or unseen is None
+        or not np.isfinite(values := np.array([seen, unseen], dtype=float)).all()
+    ):
         return None, None
     margins = values[:, gold] - np.delete(values, gold, axis=1).max(axis=1)
     return float(values[0, gold] - values[1, gold]), float(margins[0] - margins[1])
 
 
 def with_gains(series: Sequence[Series]) -> list[Series]:
-    """Add the scores of `MEASURES` to the answers whose question the same run also answered without the video.
+    """Add the scores of `MEASURES` to the answers whose question the same run also answered without
+    the video.
 
     Inexact tasks have none.
     """
@@ -51,8 +59,16 @@ def with_gains(series: Sequence[Series]) -> list[Series]:
     blind = {(task.run.name, task.task): task.answers or {} for task in exact if task.unseen}
     results = []
     for task in series:
-        unseen = blind.get((task.run.name, f"{task.task}_blind"), {}) if task.is_main and task in exact else {}
-        new = {key: _with_gain(x, unseen[key]) for key, x in (task.answers or {}).items() if key in unseen}
+        unseen = (
+            blind.get((task.run.name, f"{task.task}_blind"), {})
+            if task.is_main and task in exact
+            else {}
+        )
+        new = {
+            key: _with_gain(x, unseen[key])
+            for key, x in (task.answers or {}).items()
+            if key in unseen
+        }
         results.append(replace(task, answers={**task.answers, **new}) if task.answers else task)
     return results
 
@@ -61,7 +77,9 @@ def _with_gain(seen: Answer, unseen: Answer) -> Answer:
     scores: dict[str, float | None] = dict.fromkeys(MEASURES)
     for end, kind in (("", "sums"), ("_token", "logprobs")):
         pair = getattr(seen.record, kind), getattr(unseen.record, kind)
-        scores[f"gain{end}"], scores[f"gain_margin{end}"] = information_gain(*pair, LETTERS.index(str(seen.key[2])))
+        scores[f"gain{end}"], scores[f"gain_margin{end}"] = information_gain(
+            *pair, LETTERS.index(str(seen.key[2]))
+        )
     first, second = seen.scores["acc"], unseen.scores["acc"]
     if first is not None and second is not None:
         shares = second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)
@@ -70,7 +88,9 @@ def _with_gain(seen: Answer, unseen: Answer) -> Answer:
 
 
 def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
-    """Yield a row for each measure of each run that has both tasks, also for measures without a value."""
+    """Yield a row for each measure of each run that has both tasks, also for measures without a
+    value.
+    """
     for task in series:
         paired = [answer for answer in (task.answers or {}).values() if "gain" in answer.scores]
         for measure, (label, unit, scale) in MEASURES.items() if paired else ():

@@ -9,7 +9,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_stored
-from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import (
+    BY_NAME,
+    DIMENSION_NAMES,
+    DIMENSIONS,
+    Dimension,
+    dimension_of,
+)
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
@@ -17,7 +23,16 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.run import Run, TaskRun, member
-from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, judged_record, logged, read_answers
+from lmms_egoplan.report.scores import (
+    Answer,
+    Key,
+    Mean,
+    ScoredTask,
+    in_percent,
+    judged_record,
+    logged,
+    read_answers,
+)
 from lmms_egoplan.report.statistics import stratified_score_interval
 from lmms_egoplan.report.tables import Value
 
@@ -36,7 +51,8 @@ class Part(NamedTuple):
         mean: Plain mean over the dimensions, 0..100; None unless every dimension has a score.
         questions: Number of questions asked.
         judged: Number of answers with a rating.
-        official: Number of official questions in these dimensions. If the data are not official, of prepared questions.
+        official: Number of official questions in these dimensions. If the data are not official, of
+            prepared questions.
         truncated: Fraction of answers that the limit on new tokens ended; None if unknown.
         suspect: Fraction of suspect answers; None without answers.
         judge: Names of the judges; None without any.
@@ -120,7 +136,10 @@ class Graded(ScoredTask):
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """Conditions for a comparison, including the judges' protocols. Earlier versions had only the default."""
+        """Conditions for a comparison, including the judges' protocols.
+
+        Earlier versions had only the default.
+        """
         protocols = _joined(self.tasks.values(), "judge_protocol", ", ") or DEFAULT_PROTOCOL
         return super().conditions | {"judge's protocols": protocols}
 
@@ -131,25 +150,42 @@ class Graded(ScoredTask):
 
     @property
     def prompt_family(self) -> str | None:
-        """Names of the prompts of Tables 5 and 6 that the model got; None if they are unknown or a user's own."""
+        """Names of the prompts of Tables 5 and 6 that the model got; None if they are unknown or a
+        user's own.
+        """
         names = self.whole.prompts
-        return None if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)) else names
+        return (
+            None if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)) else names
+        )
 
     @property
     def inexact(self) -> str | None:
-        """The number of failed judgements in the mean. The tests of pairs do not allow their scores of -100."""
+        """The number of failed judgements in the mean.
+
+        The tests of pairs do not allow their scores of -100.
+        """
         failed = sum(task_run.number("judge_failed") or 0 for task_run in self.tasks.values())
         return f"{failed} failed judgements count as -1" if failed else None
 
     @property
     def judged(self) -> dict[Key, JudgedAnswer]:
         """Answers with a rating."""
-        return {key: answer.record for key, answer in self.answers.items() if answer.record.rating is not None}
+        return {
+            key: answer.record
+            for key, answer in self.answers.items()
+            if answer.record.rating is not None
+        }
 
     @property
     def question_set(self) -> str:
-        """Question sets that are not official, joined; without any, the least certain official name."""
-        names = {name for task in self.tasks.values() if isinstance(name := task.metrics.get("question_set"), str)}
+        """Question sets that are not official, joined; without any, the least certain official
+        name.
+        """
+        names = {
+            name
+            for task in self.tasks.values()
+            if isinstance(name := task.metrics.get("question_set"), str)
+        }
         if others := sorted(name for name in names if not is_official(name)):
             return "; ".join(others)
         return BY_COUNTS if BY_COUNTS in names else OFFICIAL
@@ -160,7 +196,9 @@ class Graded(ScoredTask):
         return self.part(self.dimensions)
 
     def capabilities(self) -> "Iterator[Graded]":
-        """Yield a task ``egothink_bench_CAPABILITY`` for each capability whose dimensions are all in the run."""
+        """Yield a task ``egothink_bench_CAPABILITY`` for each capability whose dimensions are all
+        in the run.
+        """
         for name, dimensions in CAPABILITIES.items():
             tasks = {dimension.name: self.tasks.get(dimension.name) for dimension in dimensions}
             if None not in tasks.values():
@@ -169,8 +207,13 @@ class Graded(ScoredTask):
                 yield replace(self, answers=answers, task_run=group, dimensions=dimensions)
 
     def part(self, dimensions: Sequence[Dimension]) -> Part:
-        """Combine dimensions. The interval comes from samples, all other values from the harness's metrics."""
-        tasks = [self.tasks[dimension.name] for dimension in dimensions if dimension.name in self.tasks]
+        """Combine dimensions.
+
+        The interval comes from samples, all other values from the harness's metrics.
+        """
+        tasks = [
+            self.tasks[dimension.name] for dimension in dimensions if dimension.name in self.tasks
+        ]
         asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
         counted = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
         scores = [score for task_run in tasks if (score := task_run.number("score")) is not None]
@@ -201,7 +244,10 @@ class Graded(ScoredTask):
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
-    """Implement `BenchmarkReport.judged_samples`. An answer that lacks a rating in any repeat counts as unrated."""
+    """Implement `BenchmarkReport.judged_samples`.
+
+    An answer that lacks a rating in any repeat counts as unrated.
+    """
     stored = read_stored([path])
     for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
         record = parse_record(answer.where, line)
@@ -214,7 +260,8 @@ def judged_samples(path: Path) -> Iterator[Judged]:
 
 
 def read_graded(run: Run) -> Iterator[Graded]:
-    """Read the EgoThink part of a run: the dimensions together, and those of each shortcut condition together.
+    """Read the EgoThink part of a run: the dimensions together, and those of each shortcut
+    condition together.
 
     Raises:
         LmmsEgoplanError: See `read_answers`.
@@ -222,7 +269,9 @@ def read_graded(run: Run) -> Iterator[Graded]:
     by_shortcut: dict[str | None, list[TaskRun]] = {}
     for task_run in run.tasks.values():
         if task_run.scoring and task_run.scoring.name == "egothink":
-            by_shortcut.setdefault(member(task_run.config, "metadata", "shortcut"), []).append(task_run)
+            by_shortcut.setdefault(member(task_run.config, "metadata", "shortcut"), []).append(
+                task_run
+            )
     for shortcut, egothink_tasks in by_shortcut.items():
         tasks: dict[str, TaskRun] = {}
         for task_run in sorted(egothink_tasks, key=lambda task_run: _name(task_run) not in _TASKS):
@@ -234,8 +283,15 @@ def read_graded(run: Run) -> Iterator[Graded]:
         used = {task_run.task for task_run in tasks.values()}
         left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
         versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
-        group, name = f"egothink_{shortcut or 'bench'}", f"{run.name} ({shortcut})" if shortcut else run.name
-        skipped = [count for task_run in tasks.values() if (count := task_run.number("without_partner")) is not None]
+        group, name = (
+            f"egothink_{shortcut or 'bench'}",
+            f"{run.name} ({shortcut})" if shortcut else run.name,
+        )
+        skipped = [
+            count
+            for task_run in tasks.values()
+            if (count := task_run.number("without_partner")) is not None
+        ]
         metrics = {"without_partner": sum(skipped)} if skipped else {}
         metadata = {
             "shortcut": shortcut,
@@ -252,7 +308,9 @@ def _name(task_run: TaskRun) -> str:
 
 def _dimension(task_run: TaskRun) -> str:
     """Return the dimension of a task, from its name or its questions; "" if unknown."""
-    asked = {dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()}
+    asked = {
+        dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()
+    }
     name = _TASKS.get(_name(task_run)) or (asked.pop() if len(asked) == 1 else "")
     return name if name in DIMENSION_NAMES else ""
 
@@ -266,16 +324,29 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     cluster = "\n".join(key)
     # A failed judgement may count in the score, but is no rating.
     texts = {"": (judged.answer, None if judged.rating is None else judged.score)}
-    return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"), texts=texts)
+    return Answer(
+        key,
+        judged.id,
+        f"question {judged.id}",
+        judged,
+        scores,
+        cluster,
+        doc=sample.get("doc"),
+        texts=texts,
+    )
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
     """Join the distinct names of all tasks; None if there are none, as in runs of earlier versions."""
     values = [task_run.metrics.get(metric) for task_run in tasks]
     texts = [text for text in values if isinstance(text, str) and text not in ("", "none")]
-    return separator.join(sorted({name for text in texts for name in text.split(separator)})) or None
+    return (
+        separator.join(sorted({name for text in texts for name in text.split(separator)})) or None
+    )
 
 
 def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:
     """Convert the tasks' fractions to a total number of answers."""
-    return sum((task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True))
+    return sum(
+        (task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True)
+    )

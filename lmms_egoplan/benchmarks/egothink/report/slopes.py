@@ -1,14 +1,17 @@
-"""Compare two kinds of answers within groups, by the slope of a regression with a mean for each group."""
+"""Compare two kinds of answers within groups, by the slope of a regression with a mean for each
+group.
+"""
 
 import numpy as np
 
 
 def slope_rows(values: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the summands of the least-squares slope of scores on a value, with a mean for each group.
+    """Return the summands of the least-squares slope of scores on a value, with a mean for each
+    group.
 
-    The slope is the first sum divided by the second. Both are sums over answers, so that answers can be resampled. For
-    values of 0 and 1, and groups with the same numbers of both, it is the mean over the groups of the difference
-    between the mean scores of answers with 1 and with 0.
+    The slope is the first sum divided by the second. Both are sums over answers, so that answers
+    can be resampled. For values of 0 and 1, and groups with the same numbers of both, it is the
+    mean over the groups of the difference between the mean scores of answers with 1 and with 0.
 
     Args:
         values: the value of each answer, such as 1 for a yes-or-no question.
@@ -16,8 +19,8 @@ def slope_rows(values: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> np
         groups: the group of each answer, such as its dimension.
 
     Returns:
-        For each answer, the summands of numerator and denominator, and 1 if the values differ in the answer's group;
-        shape (answers, 3).
+        For each answer, the summands of numerator and denominator, and 1 if the values differ in
+        the answer's group; shape (answers, 3).
 
     >>> dimensions = np.array(["1", "1", "1", "2"])
     >>> slope_rows(np.array([1, 0, 0, 1]), np.array([10, 0, 5, 50]), dimensions).sum(axis=0).round(3).tolist()

@@ -22,14 +22,26 @@ LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 
 
 def answered(skill, seed, **options):
-    """Return answers as `actplan_answers` does; every fifth has numbered steps, one is empty, one lacks gold plan 1."""
+    """Return answers as `actplan_answers` does; every fifth has numbered steps, one is empty, one
+    lacks gold plan 1.
+    """
     answers = actplan_answers(COUNT, skill, seed, **options)
-    docs, responses = list(answers.docs), [json.loads(response) for (response,) in answers.responses]
+    docs, responses = (
+        list(answers.docs),
+        [json.loads(response) for (response,) in answers.responses],
+    )
     for index in range(0, COUNT, 5):
-        responses[index]["official"] = [f"{n}. {step}" for n, step in enumerate(responses[index]["parsed"], 1)]
-        responses[index]["lcs_each"] = [length and length // 2 for length in responses[index]["lcs_each"]]
+        responses[index]["official"] = [
+            f"{n}. {step}" for n, step in enumerate(responses[index]["parsed"], 1)
+        ]
+        responses[index]["lcs_each"] = [
+            length and length // 2 for length in responses[index]["lcs_each"]
+        ]
     responses[3] |= {"official": [], "parsed": [], "form_validity": None}
-    responses[3] |= {name: [value and 0 for value in responses[3][name]] for name in ("lcs_each", "lcs_parsed_each")}
+    responses[3] |= {
+        name: [value and 0 for value in responses[3][name]]
+        for name in ("lcs_each", "lcs_parsed_each")
+    }
     docs[7] = docs[7] | {"gold_plan_1": []}
     for name in ("reference_lengths", "lcs_each", "lcs_parsed_each"):
         responses[7][name][0] = None
@@ -59,7 +71,11 @@ def interval(plans, measure):
     members = defined(plans, measure)
     values, activities = ([plan[key] for plan in members] for key in (measure, "activity"))
     is_share = not measure.endswith(", steps")
-    estimate = score_interval(values, activities, 1) if is_share else bootstrap_interval(values, activities)
+    estimate = (
+        score_interval(values, activities, 1)
+        if is_share
+        else bootstrap_interval(values, activities)
+    )
     return estimate or (None, None)
 
 
@@ -76,7 +92,9 @@ def _normal(answers):
 
 def _goal(check):
     """Return the values of a goal check; empty for runs without problems."""
-    reached, missed, unchecked = (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
+    reached, missed, unchecked = (
+        (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
+    )
     has_value = check is not None and check["named"] > 0 and reached + missed > 0
     return {
         "Goal conditions reached (diagnostic)": reached / (reached + missed) if has_value else None,
@@ -85,7 +103,9 @@ def _goal(check):
         "Steps understood by the goal check": check["understood"] / check["steps"]
         if check and check["steps"]
         else None,
-        "Names understood by the goal check": check["named"] / check["names"] if check and check["names"] else None,
+        "Names understood by the goal check": check["named"] / check["names"]
+        if check and check["names"]
+        else None,
     }
 
 
@@ -108,8 +128,12 @@ def _measured(folder, pattern):
                 "Norm. LCS, better of the two": max(ratio for ratio in ratios if ratio is not None),
                 "LCS, steps": plan["lcs_each"][0],
                 "LCS, gold plan 2, steps": plan["lcs_each"][1],
-                "LCS, better of the two, steps": max(lcs for lcs in plan["lcs_each"] if lcs is not None),
-                "Norm. LCS, parsed": None if parsed is None else parsed / max(len(plan["parsed"]), gold),
+                "LCS, better of the two, steps": max(
+                    lcs for lcs in plan["lcs_each"] if lcs is not None
+                ),
+                "Norm. LCS, parsed": None
+                if parsed is None
+                else parsed / max(len(plan["parsed"]), gold),
                 "LCS, parsed, steps": parsed,
                 "Form validity": plan["form_validity"],
                 "Plan length, steps": len(plan["parsed"]),
@@ -118,7 +142,9 @@ def _measured(folder, pattern):
                 "Empty": len(plan["official"]) == 0,
                 "Without a step": len(plan["parsed"]) == 0,
                 "Truncated": plan["truncated"],
-                "length": "unknown" if gold is None else (bins[(gold - 1) // 10] if gold <= 50 else "51+"),
+                "length": "unknown"
+                if gold is None
+                else (bins[(gold - 1) // 10] if gold <= 50 else "51+"),
             }
         )
     return plans
@@ -145,10 +171,19 @@ class ActPlanCounting(Counting):
 
     def runs(self):
         """Write runs over prepared data that contain all but one of their instances."""
-        good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
+        good = {
+            "actplan": answered(0.9, 1, bleurt=0.6, goal=True),
+            "actplan_text_only": answered(0.5, 2, bleurt=0.2),
+        }
         yield "runs", "lmms-eval", f"org/{GOOD}", good, {}
         yield "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)}, {}
-        yield "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, {"log_samples": False}
+        yield (
+            "runs",
+            "lmms-eval",
+            f"org/{MUTE}",
+            {"actplan": answered(0.4, 4, bleurt=0.3)},
+            {"log_samples": False},
+        )
         part = {"actplan_normal": _normal(answered(0.7, 5, bleurt=0.4))}
         yield "runs", "lmms-eval", "org/Part-1B", part, {}
 
@@ -157,7 +192,10 @@ class ActPlanCounting(Counting):
 
     def answers(self, folder):
         plans_by_run = logged_plans(folder)
-        return {name: [plan | {"score": plan["Norm. LCS"]} for plan in plans] for name, plans in plans_by_run.items()}
+        return {
+            name: [plan | {"score": plan["Norm. LCS"]} for plan in plans]
+            for name, plans in plans_by_run.items()
+        }
 
     def write_labels(self, folder, answers):
         """Write labels. All plans have commonsense, which gives one group and no slice."""
@@ -165,9 +203,17 @@ class ActPlanCounting(Counting):
         for index, plan in enumerate(answers):
             if plan["official"]:
                 (correct if index % 3 else wrong).append(plan)
-                label = {"id": plan["id"], "model": "mine", "references": ["a(b)"], "images": True, "commonsense": True}
+                label = {
+                    "id": plan["id"],
+                    "model": "mine",
+                    "references": ["a(b)"],
+                    "images": True,
+                    "commonsense": True,
+                }
                 label |= {"candidate": "\n".join(plan["official"]), "correct": index % 3 > 0}
-                lines.append(json.dumps(label | {"errors": {} if index % 3 else {"form": [1]}}) + "\n")
+                lines.append(
+                    json.dumps(label | {"errors": {} if index % 3 else {"form": [1]}}) + "\n"
+                )
         (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
         (folder / "plans.jsonl").write_text("".join(lines))
         return {

@@ -27,7 +27,11 @@ from report.joined import near, rows, run_rows
 
 
 def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logged):
-    cells = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_scores") if row["model"] != MUTE}
+    cells = {
+        (row["measure"], row["model"]): row
+        for row in run_rows(section, "actplan_scores")
+        if row["model"] != MUTE
+    }
     expected = set()
     for name, plans in logged.items():
         for measure in [key for key in plans[0] if key[0].isupper()]:
@@ -40,8 +44,12 @@ def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logge
             assert (row["low"], row["high"]) == near(interval(plans, measure))
             assert row["plans"] == len(defined_plans)
             assert row["activities"] == len({plan["activity"] for plan in defined_plans})
-            assert row["coverage"] == near(100 * len(defined_plans) / (825 if name == PART else 1187))
-            assert row["truncated"] == (None if name == WEAK else near(100 * mean(plans, "Truncated")))
+            assert row["coverage"] == near(
+                100 * len(defined_plans) / (825 if name == PART else 1187)
+            )
+            assert row["truncated"] == (
+                None if name == WEAK else near(100 * mean(plans, "Truncated"))
+            )
     assert set(cells) == expected
     assert ("Correct by classifier", GOOD) in expected
     assert ("Correct by classifier", WEAK) not in expected
@@ -49,7 +57,11 @@ def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logge
 
 
 def test_means_exclude_plans_with_an_undefined_measure(section):
-    plans = {row["measure"]: row["plans"] for row in run_rows(section, "actplan_scores") if row["model"] == GOOD}
+    plans = {
+        row["measure"]: row["plans"]
+        for row in run_rows(section, "actplan_scores")
+        if row["model"] == GOOD
+    }
     assert plans["Plan length, steps"] == COUNT
     assert plans["Norm. LCS"] == COUNT - 1
     assert plans["Norm. LCS, gold plan 2"] == COUNT - COUNT // 10
@@ -59,12 +71,17 @@ def test_means_exclude_plans_with_an_undefined_measure(section):
 def test_table_4_has_both_gold_plans_and_the_better_one_among_the_published_rows(section, logged):
     own_rows = {row["model"]: row for row in run_rows(section, "actplan_table4")}
     gold_plans = {"": "1", ", gold plan 2": "2", ", better of the two": "the better of the two"}
-    assert set(own_rows) == {PART, *(name + suffix for name in (GOOD, WEAK, MUTE) for suffix in gold_plans)}
+    assert set(own_rows) == {
+        PART,
+        *(name + suffix for name in (GOOD, WEAK, MUTE) for suffix in gold_plans),
+    }
     for name in (GOOD, WEAK):
         for suffix, gold_plan in gold_plans.items():
             row, norm = own_rows[name + suffix], f"Norm. LCS{suffix}"
             assert row["gold_plan"] == gold_plan
-            assert row["lcs"] == near(mean(logged[name], f"LCS{suffix}, steps" if suffix else "LCS, steps"))
+            assert row["lcs"] == near(
+                mean(logged[name], f"LCS{suffix}, steps" if suffix else "LCS, steps")
+            )
             assert row["norm_lcs"] == near(mean(logged[name], norm))
             assert (row["low"], row["high"]) == near(interval(logged[name], norm))
             assert row["plans"] == len(defined(logged[name], norm))
@@ -79,7 +96,10 @@ def test_table_4_has_both_gold_plans_and_the_better_one_among_the_published_rows
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
     marks = {row["model"]: row["gold_plan"] for row in published}
-    assert {name for name, mark in marks.items() if "written from this model" in mark} == {"Gemini-Pro-1.5", "GPT-4V"}
+    assert {name for name, mark in marks.items() if "written from this model" in mark} == {
+        "Gemini-Pro-1.5",
+        "GPT-4V",
+    }
     assert {name: mark[0] for name, mark in marks.items()} == {
         "Claude-3-haiku": "1", "Claude-3-sonnet": "1", "Gemini-Pro-1.5": "2", "GPT-4V": "1",
     }  # fmt: skip
@@ -96,7 +116,11 @@ def test_a_run_of_one_part_has_no_value_for_the_whole(section, logged):
 
 
 def test_published_columns_contain_only_their_measure(section):
-    for number, allowed in ((3, set()), (6, {"avg_len"}), (7, {"normal_avg_len", "counterfactual_avg_len"})):
+    for number, allowed in (
+        (3, set()),
+        (6, {"avg_len"}),
+        (7, {"normal_avg_len", "counterfactual_avg_len"}),
+    ):
         published = load_table("actplan", f"table{number}")
         rows_of_run = run_rows(section, f"actplan_table{number}")
         assert rows_of_run
@@ -129,7 +153,9 @@ def test_the_classifiers_verdicts_are_next_to_table_3(section, logged):
     assert set(own_rows) == {GOOD, MUTE, PART}
     row, plans = own_rows[GOOD], logged[GOOD]
     assert row["total_classified"] == near(100 * mean(plans, "Correct by classifier"))
-    assert (row["low"], row["high"]) == near(tuple(100 * end for end in interval(plans, "Correct by classifier")))
+    assert (row["low"], row["high"]) == near(
+        tuple(100 * end for end in interval(plans, "Correct by classifier"))
+    )
     for setting in ("normal", "counterfactual"):
         of_setting = [plan for plan in plans if plan["setting"] == setting]
         assert row[f"{setting}_classified"] == near(100 * mean(of_setting, "Correct by classifier"))
@@ -142,7 +168,11 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
     assert set(table6) == {f"{GOOD} (w)", f"{GOOD} (w/o)"}
     assert set(table7) == {f"{GOOD}, w image", f"{GOOD}, w/o image"}
     for name, images in ((GOOD, "w"), (TEXT, "w/o")):
-        row6, row7, plans = table6[f"{GOOD} ({images})"], table7[f"{GOOD}, {images} image"], logged[name]
+        row6, row7, plans = (
+            table6[f"{GOOD} ({images})"],
+            table7[f"{GOOD}, {images} image"],
+            logged[name],
+        )
         assert row6["avg_len"] == near(mean(plans, "Plan length, steps"))
         assert row6["norm_lcs"] == near(mean(plans, "Norm. LCS"))
         assert row6["classified"] == near(100 * mean(plans, "Correct by classifier"))
@@ -150,17 +180,23 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
             of_setting = [plan for plan in plans if plan["setting"] == setting]
             assert row7[f"{setting}_avg_len"] == near(mean(of_setting, "Plan length, steps"))
             assert row7[f"norm_lcs_{setting}"] == near(mean(of_setting, "Norm. LCS"))
-            assert row7[f"{setting}_classified"] == near(100 * mean(of_setting, "Correct by classifier"))
+            assert row7[f"{setting}_classified"] == near(
+                100 * mean(of_setting, "Correct by classifier")
+            )
 
 
 def test_a_run_without_samples_has_the_scores_of_the_harness(section, runs):
     (run,) = (run for run in runs if run.name == MUTE)
     metrics = run.tasks["actplan"].metrics
-    scores = {row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE}
+    scores = {
+        row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE
+    }
     assert scores["Norm. LCS"]["value"] == metrics["lcs_norm"]
     assert scores["Norm. LCS"]["plans"] == COUNT - 1
     assert scores["Form validity"]["plans"] is None
-    assert {(row["low"], row["high"], row["activities"]) for row in scores.values()} == {(None, None, None)}
+    assert {(row["low"], row["high"], row["activities"]) for row in scores.values()} == {
+        (None, None, None)
+    }
     for key, by in (("actplan_by_length", "length"), ("actplan_by_activity_type", "activity_type")):
         groups = {row["group"]: row for row in run_rows(section, key) if row["model"] == MUTE}
         assert set(groups) == set(metrics[f"by_{by}"])
@@ -181,12 +217,18 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
     }
     result = ActPlanReport([replace(run, tasks=tasks)]).section()
     rows_by_table = {
-        table.key: [row for row in table.rows if row.is_own] for table in result.tables if "Table" in table.source
+        table.key: [row for row in table.rows if row.is_own]
+        for table in result.tables
+        if "Table" in table.source
     }
     separate_tables = [table for table in result.tables if table.key.endswith("_apart")]
     assert any(rows_by_table.values()) == (asked == 1187)
     assert bool(separate_tables) == (asked == 1186)
-    assert all(row.values[-1] == "1,186 of 1,187 instances" for table in separate_tables for row in table.rows)
+    assert all(
+        row.values[-1] == "1,186 of 1,187 instances"
+        for table in separate_tables
+        for row in table.rows
+    )
 
 
 def test_tables_can_be_written(section):
@@ -194,16 +236,23 @@ def test_tables_can_be_written(section):
     for table in section.tables:
         assert len({column.key for column in table.columns}) == len(table.columns)
         assert csv_of(table).count("\n") == len(table.rows) + 1
-        assert GOOD in markdown_of(table) or table.key in (f"actplan_table{number}" for number in range(3, 8))
+        assert GOOD in markdown_of(table) or table.key in (
+            f"actplan_table{number}" for number in range(3, 8)
+        )
 
 
 @pytest.mark.parametrize(
     ("key", "by", "order"),
-    [("actplan_by_length", "length", LENGTHS), ("actplan_by_activity_type", "activity_type", ACTIVITY_TYPES)],
+    [
+        ("actplan_by_length", "length", LENGTHS),
+        ("actplan_by_activity_type", "activity_type", ACTIVITY_TYPES),
+    ],
 )
 def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
     breakdown = run_rows(section, key)
-    assert [row["group"] for row in breakdown] == sorted((row["group"] for row in breakdown), key=order.index)
+    assert [row["group"] for row in breakdown] == sorted(
+        (row["group"] for row in breakdown), key=order.index
+    )
     for name, plans in logged.items():
         rows_of_run = {row["group"]: row for row in breakdown if row["model"] == name}
         assert set(rows_of_run) == {plan[by] for plan in plans}
@@ -221,7 +270,9 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
 
 
 def test_the_table_compares_the_settings(section, logged):
-    scores = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
+    scores = {
+        (row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")
+    }
     for name in (GOOD, TEXT, WEAK):
         for measure in (
             "Norm. LCS",
@@ -238,11 +289,17 @@ def test_the_table_compares_the_settings(section, logged):
                 plans = [plan for plan in logged[name] if plan["setting"] == setting]
                 means.append(mean(plans, measure))
                 assert row[setting] == near(means[-1])
-                assert (row[f"{setting}_low"], row[f"{setting}_high"]) == near(interval(plans, measure))
+                assert (row[f"{setting}_low"], row[f"{setting}_high"]) == near(
+                    interval(plans, measure)
+                )
                 assert row[f"{setting}_plans"] == len(defined(plans, measure))
             assert row["difference"] == near(means[0] - means[1])
     part = scores["Norm. LCS", PART]
-    assert (part["counterfactual"], part["counterfactual_plans"], part["difference"]) == (None, None, None)
+    assert (part["counterfactual"], part["counterfactual_plans"], part["difference"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_interval_of_the_difference_between_settings_draws_whole_activities(section, logged):
@@ -253,9 +310,16 @@ def test_the_interval_of_the_difference_between_settings_draws_whole_activities(
         by_activity.setdefault(plan["activity"], []).append(plan)
     differences = []
     for _ in range(1500):
-        drawn = [plan for _ in by_activity for plan in by_activity[chance.choice(list(by_activity))]]
-        parts = [[p for p in drawn if p["setting"] == setting] for setting in ("normal", "counterfactual")]
-        differences.append(mean(parts[0], "Plan length, steps") - mean(parts[1], "Plan length, steps"))
+        drawn = [
+            plan for _ in by_activity for plan in by_activity[chance.choice(list(by_activity))]
+        ]
+        parts = [
+            [p for p in drawn if p["setting"] == setting]
+            for setting in ("normal", "counterfactual")
+        ]
+        differences.append(
+            mean(parts[0], "Plan length, steps") - mean(parts[1], "Plan length, steps")
+        )
     differences.sort()
     (row,) = (
         row
@@ -269,7 +333,10 @@ def test_the_interval_of_the_difference_between_settings_draws_whole_activities(
 
 def test_figures_show_the_numbers_of_the_tables(section):
     figures = {figure.key: figure for figure in section.figures}
-    lengths, types = run_rows(section, "actplan_by_length"), run_rows(section, "actplan_by_activity_type")
+    lengths, types = (
+        run_rows(section, "actplan_by_length"),
+        run_rows(section, "actplan_by_activity_type"),
+    )
     for key, column, scale in (
         ("actplan_by_length", "lcs_norm", 1),
         ("actplan_correct_by_length", "bleurt_correct", 100),
@@ -287,7 +354,9 @@ def test_figures_show_the_numbers_of_the_tables(section):
         assert bars[name] == near([row["lcs_norm"] for row in types if row["model"] == name])
     (axes,) = figures["actplan_by_setting"].draw().axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["normal", "counterfactual"]
-    heights = [f"{bar.get_height():.2f}" for bars in axes.containers for bar in bars if bar.get_height()]
+    heights = [
+        f"{bar.get_height():.2f}" for bars in axes.containers for bar in bars if bar.get_height()
+    ]
     assert set(heights) <= {text.get_text() for text in axes.texts}
     assert axes.get_ylabel() == "normalised LCS, 0 to 1"
 
@@ -303,9 +372,15 @@ def test_figures_show_the_numbers_of_the_tables(section):
 def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale, least):
     (figure,) = (figure for figure in section.figures if figure.key == key)
     table = key.replace("_correct", "")
-    expected = sorted((row[low] / scale, row[high] / scale) for row in run_rows(section, table) if row[low] is not None)
+    expected = sorted(
+        (row[low] / scale, row[high] / scale)
+        for row in run_rows(section, table)
+        if row[low] is not None
+    )
     (axes,) = figure.draw().axes
-    drawn = sorted(tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments())
+    drawn = sorted(
+        tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments()
+    )
     assert len(drawn) == len(expected) >= least
     assert all(ends == near(row_ends) for ends, row_ends in zip(drawn, expected, strict=True))
 
@@ -313,7 +388,11 @@ def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale
 def test_figures_distinguish_runs_without_colour(section):
     for figure in section.figures:
         (axes,) = figure.draw().axes
-        signs = [(line.get_marker(), line.get_linestyle()) for line in axes.lines if line.get_label()[0] != "_"]
+        signs = [
+            (line.get_marker(), line.get_linestyle())
+            for line in axes.lines
+            if line.get_label()[0] != "_"
+        ]
         signs += [bars[0].get_hatch() for bars in axes.containers]
         assert len(set(signs)) == len(signs) >= 3
         assert GOOD in figure.description
@@ -324,9 +403,13 @@ def test_without_a_classifier_there_is_no_figure_of_correctness(written):
     assert [figure.key for figure in report_section.figures] == [
         "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
     ]  # fmt: skip
-    (line,) = [line for line in report_section.finding if "LMMS_EGOPLAN_BLEURT is empty or not set" in line]
+    (line,) = [
+        line for line in report_section.finding if "LMMS_EGOPLAN_BLEURT is empty or not set" in line
+    ]
     assert WEAK in line
     assert "`lmms-egoplan train actplan-bleurt`" in line
     titles = {table.key: table.title for table in report_section.tables}
-    assert [titles[f"actplan_table{n}"].partition(":")[0] for n in (3, 5, 6, 7)] == ["Published"] * 4
+    assert [titles[f"actplan_table{n}"].partition(":")[0] for n in (3, 5, 6, 7)] == [
+        "Published"
+    ] * 4
     assert not any(run_rows(report_section, f"actplan_table{number}") for number in (3, 5, 6, 7))

@@ -1,4 +1,6 @@
-"""Provide three runs of EgoIntent, the contents of their files, and the values that the report should show."""
+"""Provide three runs of EgoIntent, the contents of their files, and the values that the report
+should show.
+"""
 
 import json
 from operator import itemgetter
@@ -25,7 +27,9 @@ def records(written, run):
 
 
 def score(steps, name):
-    """Score a field slowly: missing fields score 0, and unjudged fields count as the mean of the judged ones."""
+    """Score a field slowly: missing fields score 0, and unjudged fields count as the mean of the
+    judged ones.
+    """
     if name in ("indoor", "outdoor"):
         return score([step for step in steps if step["environment"] == name], "overall")
     if name == "overall":
@@ -35,7 +39,10 @@ def score(steps, name):
 
 
 class EgoIntentCounting(Counting):
-    """A step's score is the mean of its ratings. The main score covers all steps, even if some ratings are missing."""
+    """A step's score is the mean of its ratings.
+
+    The main score covers all steps, even if some ratings are missing.
+    """
 
     TASK = "egointent"
     HEADLINE = ("overall", 2)
@@ -43,11 +50,16 @@ class EgoIntentCounting(Counting):
     RECORD = "overall"
     ID = "step_id"
     PAIRS = COMPARED = 3
-    GROUPS = (("scenario", itemgetter("scenario"), ()), ("environment", itemgetter("environment"), ()))
+    GROUPS = (
+        ("scenario", itemgetter("scenario"), ()),
+        ("environment", itemgetter("environment"), ()),
+    )
     ATTRIBUTES = ("scenario", "environment")
 
     def runs(self):
-        """Return three runs: the second judge rated four fifths; the third run is from lm-eval with another judge."""
+        """Return three runs: the second judge rated four fifths; the third run is from lm-eval with
+        another judge.
+        """
         for key, harness, mean, seed, judge in (
             ("a", "lmms-eval", 70, 1, {}),
             ("b", "lmms-eval", 40, 2, {"missing": 0.2, "unjudged": 0.2}),
@@ -58,7 +70,10 @@ class EgoIntentCounting(Counting):
 
     def answers(self, folder):
         steps = {name: records(folder, run) for run, name in NAMES.items()}
-        return {name: [step | {"score": _mean_of(step)} for step in run_steps] for name, run_steps in steps.items()}
+        return {
+            name: [step | {"score": _mean_of(step)} for step in run_steps]
+            for name, run_steps in steps.items()
+        }
 
     def count(self, answers):
         return len(answers)
@@ -81,9 +96,14 @@ class EgoIntentCounting(Counting):
     def check_ends_of_slice(self, figures, answers, section, attribute):
         assert (figures["low"] is None) == (len({step["video_id"] for step in answers}) < 10)
         if attribute == "environment":
-            table = {(row["score_of"].lower(), row["model"]): row for row in rows(section, "egointent_scores")}
+            table = {
+                (row["score_of"].lower(), row["model"]): row
+                for row in rows(section, "egointent_scores")
+            }
             row = table[figures["name"], figures["run"]]
-            assert (figures["value"], *ends(figures)) == pytest.approx((row["score"], row["low"], row["high"]))
+            assert (figures["value"], *ends(figures)) == pytest.approx(
+                (row["score"], row["low"], row["high"])
+            )
 
     def check_pair(self, pair):
         assert ("judges" in pair["why"]) == ("Third-7B" in (pair["first"], pair["second"]))

@@ -21,7 +21,9 @@ from report.synthetic import write_run
 def test_table_3_has_scores_and_coverage_of_each_run(section, written, run):
     (row,) = (row for row in run_rows(section, "egointent_table3") if row["model"] == NAMES[run])
     steps = records(written, run)
-    assert {name: row[name] for name in SCORES} == pytest.approx({name: score(steps, name) for name in SCORES})
+    assert {name: row[name] for name in SCORES} == pytest.approx(
+        {name: score(steps, name) for name in SCORES}
+    )
     num_found = sum(len(step["fields"]) for step in steps)
     judged = sum(step["ratings"][field] is not None for step in steps for field in step["fields"])
     cut = [step["truncated"] for step in steps if step["truncated"] is not None]
@@ -39,22 +41,35 @@ def test_table_3_has_scores_and_coverage_of_each_run(section, written, run):
 def test_intervals_match_a_slow_version_over_videos(section, written):
     heads = ("Overall", "Local intent", "Procedural intent", "Next step", "Indoor", "Outdoor")
     titles = dict(zip(SCORES, heads, strict=True))
-    row_by_score = {(row["score_of"], row["model"]): row for row in rows(section, "egointent_scores")}
+    row_by_score = {
+        (row["score_of"], row["model"]): row for row in rows(section, "egointent_scores")
+    }
     assert len(row_by_score) == len(SCORES) * len(NAMES)
     for run in "ab":
         steps = records(written, run)
         for name in SCORES:
             row = row_by_score[titles[name], NAMES[run]]
-            chosen = [step for step in steps if name not in ("indoor", "outdoor") or step["environment"] == name]
+            chosen = [
+                step
+                for step in steps
+                if name not in ("indoor", "outdoor") or step["environment"] == name
+            ]
             videos = {}
             for step in chosen:
                 videos.setdefault(step["video_id"], []).append(step)
-            slow = slow_wilson([*videos.values()], lambda part, name=name: score(part, name), top=100)
+            slow = slow_wilson(
+                [*videos.values()], lambda part, name=name: score(part, name), top=100
+            )
             assert (row["low"], row["high"]) == pytest.approx(slow)
             assert row["score"] == pytest.approx(score(steps, name))
-            assert (row["steps"], row["videos"]) == (len(chosen), len({step["video_id"] for step in chosen}))
+            assert (row["steps"], row["videos"]) == (
+                len(chosen),
+                len({step["video_id"] for step in chosen}),
+            )
             fields = [name] if name in FIELDS else FIELDS
-            assert row["rated"] == sum(step["ratings"][field] is not None for step in chosen for field in fields)
+            assert row["rated"] == sum(
+                step["ratings"][field] is not None for step in chosen for field in fields
+            )
 
 
 def test_steps_of_one_video_give_no_interval(tmp_path):
@@ -73,7 +88,10 @@ def test_scenarios_have_the_overall_score_of_their_steps(section, written):
     assert len(scenario_rows) == len({step["scenario"] for step in steps["First-7B"]})
     averages = []
     for row in scenario_rows:
-        of_scenario = {n: [s for s in run_steps if s["scenario"] == row["scenario"]] for n, run_steps in steps.items()}
+        of_scenario = {
+            n: [s for s in run_steps if s["scenario"] == row["scenario"]]
+            for n, run_steps in steps.items()
+        }
         assert {name: row[name] for name in steps} == pytest.approx(
             {name: score(run_steps, "overall") for name, run_steps in of_scenario.items()}
         )
@@ -86,7 +104,11 @@ def test_the_heat_map_shows_runs_by_scenarios(section):
     (figure,) = section.figures
     (axes,) = figure.draw().axes
     scenario_rows = rows(section, "egointent_scenarios")
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["First-7B", "Third-7B", "Second-7B"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "First-7B",
+        "Third-7B",
+        "Second-7B",
+    ]
     assert [label.get_text() for label in axes.get_xticklabels()] == [
         "Overall",
         *(row["scenario"] for row in scenario_rows),
@@ -120,7 +142,9 @@ def goalstep_answers():
 @pytest.fixture(scope="module")
 def goalstep_runs(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("runs")
-    write_run(tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
+    write_run(
+        tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)}
+    )
     write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers()})
     read = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
     for run in read:
@@ -134,7 +158,9 @@ def both_kinds(goalstep_runs):
 
 
 def test_each_kind_of_steps_has_a_table_and_a_heat_map(both_kinds):
-    scenarios, categories = (joined(both_kinds, f"egointent_{name}") for name in ("scenarios", "categories"))
+    scenarios, categories = (
+        joined(both_kinds, f"egointent_{name}") for name in ("scenarios", "categories")
+    )
     assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
     assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
     assert len(scenarios.rows) == len(categories.rows) == 5
@@ -162,8 +188,15 @@ def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds
         "Goal-7B": True,
     }
     assert not any("False" in line.protocol for line in both_kinds.headlines)
-    assert any(remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's") for remark in both_kinds.remarks)
-    kinds = {tuple(sorted(item.facts)) for item in EgoIntentReport(goalstep_runs).items() if NAME in item.answers}
+    assert any(
+        remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's")
+        for remark in both_kinds.remarks
+    )
+    kinds = {
+        tuple(sorted(item.facts))
+        for item in EgoIntentReport(goalstep_runs).items()
+        if NAME in item.answers
+    }
     assert kinds == {("category", "environment", "references")}
 
 
@@ -176,5 +209,7 @@ def test_goalstep_steps_are_not_comparable_even_with_the_same_count(goalstep_run
     (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_own)
     assert (row.values[0], bool(row.why)) == (NAME, True)
     assert [
-        table.key for table in both_kinds.tables if table.key in ("egointent_scenarios", "egointent_categories")
+        table.key
+        for table in both_kinds.tables
+        if table.key in ("egointent_scenarios", "egointent_categories")
     ] == ["egointent_categories"]

@@ -30,7 +30,11 @@ MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
 
 
 def task_of(name):
-    return name.rpartition("(")[2].rstrip(")") if "egoplan_val" in name or name in BASELINES else "egoplan_val"
+    return (
+        name.rpartition("(")[2].rstrip(")")
+        if "egoplan_val" in name or name in BASELINES
+        else "egoplan_val"
+    )
 
 
 def run_of(name):
@@ -39,10 +43,16 @@ def run_of(name):
 
 @cache
 def scores(name, by="mean"):
-    """Return the score of each question: 1, 0, or None if a choice has no likelihood. Baselines share points."""
+    """Return the score of each question:
+
+    1, 0, or None if a choice has no likelihood. Baselines share points.
+    """
     if name in BASELINES:
         return _baseline_points()[BASELINES[name]] if by == "mean" else [None] * COUNT
-    return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]
+    return [
+        _score(doc, response, by)
+        for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)
+    ]
 
 
 @cache
@@ -75,17 +85,33 @@ def interval(name, numbers=range(COUNT)):
     answer_scores = scores(name)
     valid = [number for number in numbers if answer_scores[number] is not None]
     return score_interval(
-        [100 * answer_scores[number] for number in valid], [DOCS[number]["video_id"] for number in valid], 100
+        [100 * answer_scores[number] for number in valid],
+        [DOCS[number]["video_id"] for number in valid],
+        100,
     )
 
 
 def of_source(name, source):
-    return percent(value for value, doc in zip(scores(name), DOCS, strict=True) if doc["video_source"] == source)
+    return percent(
+        value
+        for value, doc in zip(scores(name), DOCS, strict=True)
+        if doc["video_source"] == source
+    )
 
 
 def group_of(doc):
     count = len(doc["past_actions"])
-    return "0" if count == 0 else "1" if count == 1 else "2 to 3" if count < 4 else "4 to 7" if count < 8 else "8 to 15"
+    return (
+        "0"
+        if count == 0
+        else "1"
+        if count == 1
+        else "2 to 3"
+        if count < 4
+        else "4 to 7"
+        if count < 8
+        else "8 to 15"
+    )
 
 
 class EgoPlanCounting(Counting):
@@ -96,7 +122,10 @@ class EgoPlanCounting(Counting):
     RECORD = "predictions"
     ID = "sample_id"
     LABELLED = "Small"
-    GROUPS = (("source", lambda doc: SOURCES[doc["video_source"]], ()), ("past actions", group_of, ()))
+    GROUPS = (
+        ("source", lambda doc: SOURCES[doc["video_source"]], ()),
+        ("past actions", group_of, ()),
+    )
     ATTRIBUTES = ("source", "past actions", "goal-answer similarity")
 
     def runs(self):
@@ -105,7 +134,13 @@ class EgoPlanCounting(Counting):
             ("lmms-eval", "Small", "org/Small"),
             ("lm-eval", "Big (lm-eval)", "org/Big"),
         ):
-            yield "runs", harness, model, {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}, {}
+            yield (
+                "runs",
+                harness,
+                model,
+                {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name},
+                {},
+            )
 
     def other_gold(self, doc):
         return {"golden_choice_idx": LETTERS[LETTERS.index(doc["golden_choice_idx"]) - 1]}
@@ -127,10 +162,17 @@ class EgoPlanCounting(Counting):
     def check_score(self, headline, answers):
         self.check_ends(headline, answers)
         assert headline["chance"] == 25
-        assert headline["beside"] == {"by sum": near(percent(answer["by sum"] for answer in answers))}
+        assert headline["beside"] == {
+            "by sum": near(percent(answer["by sum"] for answer in answers))
+        }
 
     def write_labels(self, folder, answers):
-        groups = {"agree with the record": [], "annotators disagree": [], "skipped": [], "not all labels yet": []}
+        groups = {
+            "agree with the record": [],
+            "annotators disagree": [],
+            "skipped": [],
+            "not all labels yet": [],
+        }
         lines = ["sample_id,reason,choices,record"]
         for number, answer in enumerate(answers):
             group = "not all labels yet" if number == 0 else [*groups][answer["sample_id"] % 3]
@@ -139,7 +181,9 @@ class EgoPlanCounting(Counting):
             if group != "agree with the record":
                 lines.append(f"{answer['sample_id']},{reason},A B,{answer['golden_choice_idx']}")
         kept_docs = [DOCS[answer["sample_id"] - 1] for answer in groups["agree with the record"]]
-        (folder / "EgoPlan_validation.json").write_text(json.dumps({"EgoPlan_validation": kept_docs}))
+        (folder / "EgoPlan_validation.json").write_text(
+            json.dumps({"EgoPlan_validation": kept_docs})
+        )
         (folder / "rejected.csv").write_text("\n".join(lines) + "\n")
         del groups["not all labels yet"]
         return {"people's check": groups}

@@ -27,24 +27,39 @@ from report.joined import figure, near, run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("small")
-RANKED = [name for name in ANSWERS if task_of(name) not in ("egoplan_val_generate", "egoplan_val_blind")]
+RANKED = [
+    name for name in ANSWERS if task_of(name) not in ("egoplan_val_generate", "egoplan_val_blind")
+]
 
 
 def arrays(name):
-    """Return scores, right choices, videos and ids of the questions whose choices all have finite scores."""
+    """Return scores, right choices, videos and ids of the questions whose choices all have finite
+    scores.
+    """
     rows = [
-        ([-json.loads(text)["loss"] for text in response], "ABCD".index(doc["golden_choice_idx"]), doc["video_id"])
+        (
+            [-json.loads(text)["loss"] for text in response],
+            "ABCD".index(doc["golden_choice_idx"]),
+            doc["video_id"],
+        )
         for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)
     ]
     usable = [row for row in rows if np.isfinite(row[0]).all()]
-    excluded = [str(doc["sample_id"]) for doc, row in zip(DOCS, rows, strict=True) if row not in usable]
+    excluded = [
+        str(doc["sample_id"]) for doc, row in zip(DOCS, rows, strict=True) if row not in usable
+    ]
     scores, gold, videos = zip(*usable, strict=True)
     return np.array(scores), np.array(gold), list(videos), excluded
 
 
 def test_each_ranked_task_has_its_measures(section):
-    rows = {(row["run"], row["task"], row["kind"]): row for row in run_rows(section, "egoplan_calibration")}
-    assert rows.keys() == {(run_of(name), task_of(name), kind) for name in RANKED for kind in ("as is", "fitted")}
+    rows = {
+        (row["run"], row["task"], row["kind"]): row
+        for row in run_rows(section, "egoplan_calibration")
+    }
+    assert rows.keys() == {
+        (run_of(name), task_of(name), kind) for name in RANKED for kind in ("as is", "fitted")
+    }
     for name in RANKED:
         scores, gold, videos, excluded = arrays(name)
         fitted = fit_temperature(scores, gold), cross_fitted(scores, gold, videos)
@@ -54,25 +69,37 @@ def test_each_ranked_task_has_its_measures(section):
             brier = brier_score(scores, gold, each, videos)
             area = area_under_risk(*choices(scores, gold, each))
             assert (row["temperature"], row["aurc"]) == near((temperature, 100 * area))
-            assert (row["ece"], row["ece_low"]) == near((100 * error.value, 100 * error.interval[0]))
-            assert (row["brier"], row["brier_low"], row["brier_high"]) == near((brier.value, *brier.interval))
+            assert (row["ece"], row["ece_low"]) == near(
+                (100 * error.value, 100 * error.interval[0])
+            )
+            assert (row["brier"], row["brier_low"], row["brier_high"]) == near(
+                (brier.value, *brier.interval)
+            )
             assert (row["questions"], row["excluded"]) == (len(gold), len(excluded))
             assert row["videos"] == len(set(videos))
-            assert row["ids"] is None if not excluded else row["ids"].startswith(", ".join(excluded[:5]))
+            assert (
+                row["ids"] is None
+                if not excluded
+                else row["ids"].startswith(", ".join(excluded[:5]))
+            )
 
 
 def test_sets_at_three_levels(section):
     rows = run_rows(section, "egoplan_prediction_sets")
     assert len(rows) == 3 * len(RANKED)
     for row in rows:
-        (name,) = (name for name in RANKED if (run_of(name), task_of(name)) == (row["run"], row["task"]))
+        (name,) = (
+            name for name in RANKED if (run_of(name), task_of(name)) == (row["run"], row["task"])
+        )
         sets = conformal_sets(*arrays(name)[:3], row["level"] / 100)
         assert {key: row[key] for key in sets} == near(sets)
 
 
 def test_figures_have_the_points_of_the_table(section):
     points = [
-        row for row in run_rows(section, "egoplan_reliability") if (row["run"], row["task"]) == ("Small", "egoplan_val")
+        row
+        for row in run_rows(section, "egoplan_reliability")
+        if (row["run"], row["task"]) == ("Small", "egoplan_val")
     ]
     for kind in ("as is", "fitted"):
         rows = [row for row in points if row["kind"] == kind]
@@ -81,9 +108,14 @@ def test_figures_have_the_points_of_the_table(section):
         assert rows[-1]["risk"] == near(
             100 - np.average([x["right"] for x in rows], weights=[x["questions"] for x in rows])
         )
-        for key, x, y in (("reliability", "confidence", "right"), ("risk_coverage", "answered", "risk")):
+        for key, x, y in (
+            ("reliability", "confidence", "right"),
+            ("risk_coverage", "answered", "risk"),
+        ):
             (axes,) = figure(section, f"egoplan_{key}").draw().axes
-            lines = [line for line in axes.get_lines() if line.get_label().startswith(f"Small, {kind}")]
+            lines = [
+                line for line in axes.get_lines() if line.get_label().startswith(f"Small, {kind}")
+            ]
             assert [list(line.get_xdata()) for line in lines] == [[row[x] for row in rows]]
             assert [list(line.get_ydata()) for line in lines] == [[row[y] for row in rows]]
             assert not any("blind" in line.get_label() for line in axes.get_lines())

@@ -1,4 +1,6 @@
-"""Test EgoPlan's questions in the report, and runs that are incomplete or whose questions are not available."""
+"""Test EgoPlan's questions in the report, and runs that are incomplete or whose questions are not
+available.
+"""
 
 import json
 import math
@@ -6,7 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, LETTERS, group_of, run_of, scores, task_of
+from benchmarks.egoplan.report.synthetic_runs import (
+    ANSWERS,
+    COUNT,
+    DOCS,
+    LETTERS,
+    group_of,
+    run_of,
+    scores,
+    task_of,
+)
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -31,10 +42,13 @@ def test_a_question_of_the_gallery(items):
         assert (item.question, item.choices) == (doc["question"], tuple(doc["choices"]))
         assert LETTERS[item.gold] == doc["golden_choice_idx"]
         assert item.facts["past actions"] == group_of(doc)
-        assert item.facts["source"].startswith("Ego4D" if doc["video_source"] == "Ego4D" else "EPIC-KITCHENS")
+        assert item.facts["source"].startswith(
+            "Ego4D" if doc["video_source"] == "Ego4D" else "EPIC-KITCHENS"
+        )
         assert item.references["Goal"] == doc["task_goal"]
         assert set(item.answers) == {
-            f"{run_of(name)} ({task_of(name)})" if run_of(name) != "Small" else "Small" for name in ANSWERS
+            f"{run_of(name)} ({task_of(name)})" if run_of(name) != "Small" else "Small"
+            for name in ANSWERS
         }
 
 
@@ -55,9 +69,13 @@ def test_answers_of_the_gallery(items):
             assert (answer.chosen == item.gold) == (score == 1)
 
 
-@pytest.mark.parametrize(("prediction", "is_read"), [("L", True), ("BC", False), ("b", False), ("", False)])
+@pytest.mark.parametrize(
+    ("prediction", "is_read"), [("L", True), ("BC", False), ("b", False), ("", False)]
+)
 def test_a_reader_may_read_another_capital(tmp_path, bert, prediction, is_read):
-    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val_generate": egoplan_replies(COUNT, 0.5, 3)})
+    write_run(
+        tmp_path, "lmms-eval", "org/Small", {"egoplan_val_generate": egoplan_replies(COUNT, 0.5, 3)}
+    )
     (samples,) = tmp_path.glob("*/*_samples_*.jsonl")
     lines = [json.loads(line) for line in samples.read_text().splitlines()]
     number = next(number for number, line in enumerate(lines) if line["acc"]["score"] == 0)
@@ -69,13 +87,21 @@ def test_a_reader_may_read_another_capital(tmp_path, bert, prediction, is_read):
             EgoPlanReport(runs, Inputs(bert))
         return
     (answer,) = EgoPlanReport(runs, Inputs(bert)).items()[number].answers.values()
-    assert (answer.verdict, answer.chosen, answer.text) == ("wrong", None, "".join(lines[number]["filtered_resps"]))
+    assert (answer.verdict, answer.chosen, answer.text) == (
+        "wrong",
+        None,
+        "".join(lines[number]["filtered_resps"]),
+    )
     assert answer.rating is not None
 
 
 @pytest.mark.parametrize("source", ["EpicKitchens", "Ego4D"])
 def test_images_of_the_gallery_are_the_frames_shown(items, source):
-    number = next(n for n, doc in enumerate(DOCS) if doc["video_source"] == source and len(doc["past_actions"]) > 6)
+    number = next(
+        n
+        for n, doc in enumerate(DOCS)
+        if doc["video_source"] == source and len(doc["past_actions"]) > 6
+    )
     numbers = read_numbers(items[number].images())
     assert len(numbers) == 8
     assert numbers == sorted(numbers)
@@ -124,7 +150,9 @@ def test_questions_of_other_data_do_not_match(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
     remarks = EgoPlanReport(runs, Inputs(bert)).section().remarks
-    assert any("40 questions are missing" in remark and "prepared data" in remark for remark in remarks)
+    assert any(
+        "40 questions are missing" in remark and "prepared data" in remark for remark in remarks
+    )
 
 
 def test_questions_about_other_videos_do_not_match(runs, bert):
@@ -133,7 +161,11 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
-    remarks = EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).section().remarks
+    remarks = (
+        EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert))
+        .section()
+        .remarks
+    )
     assert any(f"{COUNT} questions are missing" in remark for remark in remarks)
 
 
@@ -154,5 +186,7 @@ def test_malformed_samples_are_named(runs, damage):
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
-    with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*run again: .*--log_samples"):
+    with pytest.raises(
+        LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*run again: .*--log_samples"
+    ):
         EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})]).section()

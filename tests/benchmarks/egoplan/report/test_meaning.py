@@ -1,4 +1,6 @@
-"""Accuracy by condition, information gain and baselines each separate a planted model from the other ones."""
+"""Accuracy by condition, information gain and baselines each separate a planted model from the
+other ones.
+"""
 
 import json
 from dataclasses import replace
@@ -59,7 +61,9 @@ def right(model, condition):
     by_id = {}
     for doc in planted.DOCS:
         means = [loss for loss, _ in planted.losses(model, doc, condition)]
-        by_id[doc["sample_id"]] = float(LETTERS[means.index(min(means))] == doc["golden_choice_idx"])
+        by_id[doc["sample_id"]] = float(
+            LETTERS[means.index(min(means))] == doc["golden_choice_idx"]
+        )
     return by_id
 
 
@@ -70,7 +74,9 @@ def asked(condition):
 @pytest.mark.parametrize("model", planted.MODELS)
 def test_accuracy_by_condition(section, model):
     table_rows = [row for row in rows(section, "egoplan_conditions") if row["run"] == model]
-    assert [row["task"] for row in table_rows] == ["_".join(filter(None, ["egoplan_val", x])) for x in ORDER]
+    assert [row["task"] for row in table_rows] == [
+        "_".join(filter(None, ["egoplan_val", x])) for x in ORDER
+    ]
     usual = right(model, None)
     for row, condition in zip(table_rows, ORDER, strict=True):
         scores = right(model, condition)
@@ -81,9 +87,16 @@ def test_accuracy_by_condition(section, model):
         assert (row["low"], row["high"]) == near(score_interval(points, videos, 100))
         assert row["questions"] == len(docs)
         if condition is None:
-            assert (row["label"], row["pair_value"], row["pair_questions"]) == ("as asked", None, None)
+            assert (row["label"], row["pair_value"], row["pair_questions"]) == (
+                "as asked",
+                None,
+                None,
+            )
             continue
-        assert (row["label"], row["missing"]) == (SHORTCUTS[condition].label, SHORTCUTS[condition].missing)
+        assert (row["label"], row["missing"]) == (
+            SHORTCUTS[condition].label,
+            SHORTCUTS[condition].missing,
+        )
         differences = [100 * (scores[doc["sample_id"]] - usual[doc["sample_id"]]) for doc in docs]
         assert row["pair_value"] == near(mean(differences))
         assert (row["pair_low"], row["pair_high"]) == near(bootstrap_interval(differences, videos))
@@ -105,7 +118,11 @@ def test_a_model_that_sees_only_the_last_frame_is_found_by_the_conditions(sectio
 
 
 def gains(section, model):
-    return {(row["measure"], row["unit"]): row for row in rows(section, "egoplan_gain") if row["run"] == model}
+    return {
+        (row["measure"], row["unit"]): row
+        for row in rows(section, "egoplan_gain")
+        if row["run"] == model
+    }
 
 
 def test_a_model_that_ignores_the_video_is_found_by_its_gain(section):
@@ -116,17 +133,31 @@ def test_a_model_that_ignores_the_video_is_found_by_its_gain(section):
                 assert (row["high"] > 0) == (unit == "%")
     for model in ("Watches", "LastFrame"):
         for measure in NATS:
-            assert all(gains(section, model)[measure, unit]["low"] > 0 for unit in ("nats", "nats per token"))
+            assert all(
+                gains(section, model)[measure, unit]["low"] > 0
+                for unit in ("nats", "nats per token")
+            )
         assert gains(section, model)["right only with seeing", "%"]["low"] > 30
 
 
 def test_a_model_that_prefers_undone_actions_is_found_by_the_baseline(section):
     baselines = {baseline.name: baseline for baseline in section.baselines}
-    assert baselines["not done yet"].value == near(100 * mean(slow_baselines.points(planted.DOCS)["not done yet"]))
-    scores = {row["run"]: row for row in rows(section, "egoplan_scores") if row["task"] == "egoplan_val"}
-    assert scores["PrefersUndone"]["low"] <= baselines["not done yet"].value <= scores["PrefersUndone"]["high"]
+    assert baselines["not done yet"].value == near(
+        100 * mean(slow_baselines.points(planted.DOCS)["not done yet"])
+    )
+    scores = {
+        row["run"]: row for row in rows(section, "egoplan_scores") if row["task"] == "egoplan_val"
+    }
+    assert (
+        scores["PrefersUndone"]["low"]
+        <= baselines["not done yet"].value
+        <= scores["PrefersUndone"]["high"]
+    )
     assert scores["PrefersUndone"]["low"] > 25
-    assert max(x.value for name, x in baselines.items() if name != "not done yet") < scores["PrefersUndone"]["low"]
+    assert (
+        max(x.value for name, x in baselines.items() if name != "not done yet")
+        < scores["PrefersUndone"]["low"]
+    )
     assert scores["Watches"]["low"] > baselines["not done yet"].value
 
 
@@ -167,7 +198,11 @@ def test_gains_match_a_slow_reference(section, model):
     for measure, values in expected.items():
         row = table[measure]
         assert row["value"] == near(mean(values))
-        interval = score_interval(values, videos, 100) if measure[1] == "%" else bootstrap_interval(values, videos)
+        interval = (
+            score_interval(values, videos, 100)
+            if measure[1] == "%"
+            else bootstrap_interval(values, videos)
+        )
         assert (row["low"], row["high"]) == near(interval)
         assert row["questions"] == row["asked"] == planted.COUNT
 
@@ -178,16 +213,22 @@ def test_each_question_of_the_gallery_has_its_gain(runs):
     for number, item in enumerate(items):
         for name, answer in item.answers.items():
             if name == "Watches (egoplan_val)":
-                assert list(answer.gain) == near([expected[measure, "nats"][number] for measure in NATS])
+                assert list(answer.gain) == near(
+                    [expected[measure, "nats"][number] for measure in NATS]
+                )
             else:
                 assert (answer.gain == (None, None)) == ("_val_" in name)
 
 
 @pytest.mark.parametrize(("lost", "unit"), [("num_tokens", "nats"), ("loss", "nats per token")])
 def test_scores_that_a_backend_lacks_have_no_gain(tmp_path, lost, unit):
-    """A backend without token counts has only means; one that reports only sums has no mean, and so no accuracy."""
+    """A backend without token counts has only means; one that reports only sums has no mean, and so
+    no accuracy.
+    """
     conditions = {"egoplan_val": None, "egoplan_val_blind": "blind"}
-    answers = {task: planted.answers("Watches", condition) for task, condition in conditions.items()}
+    answers = {
+        task: planted.answers("Watches", condition) for task, condition in conditions.items()
+    }
     for task_answers in answers.values():
         for texts in task_answers.responses:
             for position, text in enumerate(texts):
@@ -202,17 +243,29 @@ def test_scores_that_a_backend_lacks_have_no_gain(tmp_path, lost, unit):
         is_missing = row_unit == unit or (lost == "loss" and row_unit == "%")
         assert (row["value"] is None, row["questions"] == 0) == (is_missing, is_missing), measure
         assert row["asked"] == planted.COUNT
-    assert {None in answer.gain for item in report.items() for answer in item.answers.values()} >= {unit == "nats"}
+    assert {None in answer.gain for item in report.items() for answer in item.answers.values()} >= {
+        unit == "nats"
+    }
 
 
 def test_conditions_are_not_ranked_or_compared(section):
     assert {line.task for line in section.headlines} == {"egoplan_val"}
     assert not [name for name in SHORTCUTS for text in section.finding if name in text]
     for table in section.tables:
-        if table.key.startswith(("egoplan_comparisons", "egoplan_tasks", "egoplan_table", "egoplan_ledger")):
+        if table.key.startswith(
+            ("egoplan_comparisons", "egoplan_tasks", "egoplan_table", "egoplan_ledger")
+        ):
             texts = {str(value) for row in table.rows if row.is_own for value in row.values}
-            assert not [text for text in texts for name in SHORTCUTS if name != "blind" and text.endswith(f"{name})")]
-    assert {row["task"] for row in rows(section, "egoplan_scores")} >= {"egoplan_val_shuffled", "egoplan_val_frozen"}
+            assert not [
+                text
+                for text in texts
+                for name in SHORTCUTS
+                if name != "blind" and text.endswith(f"{name})")
+            ]
+    assert {row["task"] for row in rows(section, "egoplan_scores")} >= {
+        "egoplan_val_shuffled",
+        "egoplan_val_frozen",
+    }
     assert {change.task for change in section.changes} <= {"egoplan_val"}
 
 
@@ -221,9 +274,13 @@ def test_the_figure_of_conditions_needs_no_colour(section):
     (axes,) = drawing.axes
     names = [text.get_text() for text in axes.get_xticklabels()]
     assert names == ["as asked", *(SHORTCUTS[name].label for name in ORDER[1:])]
-    lines = {line.get_label(): line for line in axes.get_lines() if line.get_label() in planted.MODELS}
+    lines = {
+        line.get_label(): line for line in axes.get_lines() if line.get_label() in planted.MODELS
+    }
     assert len({line.get_marker() for line in lines.values()}) == len(planted.MODELS) == len(lines)
-    expected = [percent(right("LastFrame", name)[doc["sample_id"]] for doc in asked(name)) for name in ORDER]
+    expected = [
+        percent(right("LastFrame", name)[doc["sample_id"]] for doc in asked(name)) for name in ORDER
+    ]
     assert list(lines["LastFrame"].get_ydata()) == near(expected)
     assert any(list(line.get_ydata()) == [25, 25] for line in axes.get_lines())
 
@@ -250,7 +307,10 @@ def test_a_run_without_its_own_task_has_no_difference(runs):
 @pytest.mark.parametrize("inexact", ["egoplan_val", "egoplan_val_blind"])
 def test_inexact_tasks_have_neither_gain_nor_difference(runs, inexact):
     run = next(run for run in runs if run.name == "Watches")
-    audited = run.tasks[inexact].metrics | {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
+    audited = run.tasks[inexact].metrics | {
+        "ranking_audit_difference": 2e-3,
+        "ranking_tolerance": 1e-4,
+    }
     tasks = run.tasks | {inexact: replace(run.tasks[inexact], metrics=audited)}
     section = EgoPlanReport([replace(run, tasks=tasks)]).section()
     assert not [table for table in section.tables if table.key == "egoplan_gain"]
@@ -263,11 +323,17 @@ def test_unknown_conditions_are_in_alphabetical_order(runs):
     run = next(run for run in runs if run.name == "Watches")
     base, names = run.tasks["egoplan_val_frozen"], ["mirrored", "dim", "cut", "askew", "blurred"]
     tasks = {
-        task: replace(base, task=task, config=base.config | {"metadata": base.config["metadata"] | {"shortcut": name}})
+        task: replace(
+            base,
+            task=task,
+            config=base.config | {"metadata": base.config["metadata"] | {"shortcut": name}},
+        )
         for name in names
         for task in [f"egoplan_val_{name}"]
     }
-    assert [*by_condition(EgoPlanReport([replace(run, tasks=tasks)]).section(), "Watches")] == sorted(names)
+    assert [
+        *by_condition(EgoPlanReport([replace(run, tasks=tasks)]).section(), "Watches")
+    ] == sorted(names)
 
 
 def test_a_logged_question_needs_its_video(folder):
@@ -281,11 +347,15 @@ def test_a_logged_question_needs_its_video(folder):
 
 def test_baselines_match_a_slow_reference():
     expected = slow_baselines.points(planted.DOCS)
-    assert baseline_points(planted.DOCS) == {name: near(points) for name, points in expected.items()}
+    assert baseline_points(planted.DOCS) == {
+        name: near(points) for name, points in expected.items()
+    }
 
 
 def test_every_table_with_chance_has_the_baselines(section):
-    means = {baseline.name: f"{baseline.name} {baseline.value:.2f} %" for baseline in section.baselines}
+    means = {
+        baseline.name: f"{baseline.name} {baseline.value:.2f} %" for baseline in section.baselines
+    }
     assert list(means) == list(slow_baselines.NAMES)
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_scores", "egoplan_past_actions"):
         (table,) = (table for table in section.tables if table.key == key)
@@ -313,7 +383,9 @@ def test_report_json_and_page_have_all_figures(tmp_path, folder):
     build_report([folder], tmp_path, {}, BENCHMARKS, lambda *_: None, pictures="none")
     benchmark = assert_has_all_figures(json.loads((tmp_path / "report.json").read_text()))
     page = (tmp_path / "index.html").read_text()
-    (not_done,) = (baseline for baseline in benchmark["baselines"] if baseline["name"] == "not done yet")
+    (not_done,) = (
+        baseline for baseline in benchmark["baselines"] if baseline["name"] == "not done yet"
+    )
     assert f"not done yet {not_done['value']:.2f}" in page
 
 

@@ -44,7 +44,9 @@ def dimension_of(answer):
 
 
 def capability_of(answer):
-    return next(name for name, dimensions in CAPABILITIES.items() if dimension_of(answer) in dimensions)
+    return next(
+        name for name, dimensions in CAPABILITIES.items() if dimension_of(answer) in dimensions
+    )
 
 
 class EgoThinkCounting(Counting):
@@ -60,13 +62,22 @@ class EgoThinkCounting(Counting):
     ATTRIBUTES = ("capability", "dimension")
 
     def runs(self):
-        """Write three runs of all tasks. Two share answers but not judges; one judge skipped a third."""
+        """Write three runs of all tasks.
+
+        Two share answers but not judges; one judge skipped a third.
+        """
         for folder_name, harness, mean, seed, judge in (
             ("a", "lmms-eval", 0.7, 1, {"judge": "gpt"}),
             ("b", "lmms-eval", 0.3, 2, {"judge": "gpt", "unjudged": 0.3}),
             ("c", "lm-eval", 0.6, 3, {"judge": "qwen"}),
         ):
-            yield folder_name, harness, f"org/{RUNS[folder_name]}", egothink_bench(COUNT, mean, seed, **judge), {}
+            yield (
+                folder_name,
+                harness,
+                f"org/{RUNS[folder_name]}",
+                egothink_bench(COUNT, mean, seed, **judge),
+                {},
+            )
 
     def other_gold(self, doc):
         return {"answer": "Another."}
@@ -82,7 +93,9 @@ class EgoThinkCounting(Counting):
         }
 
     def mean(self, answers):
-        return self.difference([answer["score"] for answer in self.known(answers)], self.known(answers))
+        return self.difference(
+            [answer["score"] for answer in self.known(answers)], self.known(answers)
+        )
 
     def difference(self, values, answers):
         """Return the plain mean over the dimensions."""
@@ -96,7 +109,9 @@ class EgoThinkCounting(Counting):
 
     def check_ends_of_slice(self, figures, answers, section, attribute):
         assert (figures["low"] is None) == bool(figures["no_interval"])
-        key = {"dimension": "egothink_dimensions", "capability": "egothink_capabilities"}.get(attribute)
+        key = {"dimension": "egothink_dimensions", "capability": "egothink_capabilities"}.get(
+            attribute
+        )
         if key is not None:
             table = {(row["group"], row["model"]): row for row in rows(section, key)}
             row = table[figures["name"], figures["run"]]
@@ -107,7 +122,12 @@ class EgoThinkCounting(Counting):
         lines = []
         for number, answer in enumerate(answers):
             groups[[*groups][number % 3]].append(answer)
-            label = {"id": answer["id"], "model": self.LABELLED, "answer": answer["answer"], "rating": number % 3 / 2}
+            label = {
+                "id": answer["id"],
+                "model": self.LABELLED,
+                "answer": answer["answer"],
+                "rating": number % 3 / 2,
+            }
             lines.append(json.dumps(label) + "\n")
         (folder / "annotation.json").write_text(json.dumps({"benchmark": "egothink"}))
         (folder / "people.jsonl").write_text("".join(lines))

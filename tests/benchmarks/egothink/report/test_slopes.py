@@ -11,7 +11,9 @@ from lmms_egoplan.benchmarks.egothink.report.slopes import slope_rows
 def slow_slope(values, scores, groups):
     """Solve the least-squares problem with a dummy variable for each group."""
     columns = [[float(group == name) for group in groups] for name in dict.fromkeys(groups)]
-    return np.linalg.lstsq(np.array([values, *columns], dtype=float).T, np.array(scores, dtype=float))[0][0]
+    return np.linalg.lstsq(
+        np.array([values, *columns], dtype=float).T, np.array(scores, dtype=float)
+    )[0][0]
 
 
 def test_slope_equals_least_squares_with_a_mean_for_each_group():
@@ -25,7 +27,10 @@ def test_slope_equals_least_squares_with_a_mean_for_each_group():
 
 def test_slope_on_a_kind_is_the_mean_difference_within_groups():
     rng = np.random.default_rng(2)
-    groups, is_kind = np.repeat(np.arange(40), 5).astype(str), np.tile([True, True, False, False, False], 40)
+    groups, is_kind = (
+        np.repeat(np.arange(40), 5).astype(str),
+        np.tile([True, True, False, False, False], 40),
+    )
     scores = rng.normal(0, 10, 200)
     above, below, used = slope_rows(is_kind, scores, groups).sum(axis=0)
     differences = [fmean(row[:2]) - fmean(row[2:]) for row in scores.reshape(40, 5).tolist()]

@@ -23,17 +23,25 @@ class ActPlanClassifier(evaluate_metrics.PlanMetric):
         features = datasets.Features({"predictions": text, "references": text})
         return metric_info("actplan_classifier", features)
 
-    def _compute(self, predictions: list[str], references: list[str], classifier: str | None = None) -> dict[str, Any]:
+    def _compute(
+        self, predictions: list[str], references: list[str], classifier: str | None = None
+    ) -> dict[str, Any]:
         folder = classifier or classifier_path()
         if folder is None:
             raise LmmsEgoplanError(
-                f"no classifier is set: pass classifier=FOLDER to compute(...), or set {BLEURT_VARIABLE} to a folder "
+                "no classifier is set: pass classifier=FOLDER to compute(...), or set "
+                f"{BLEURT_VARIABLE} to a folder "
                 "written by `lmms-egoplan train actplan-bleurt`"
             )
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
-        golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
-        answers = classify_plans([Reading(plan, [gold]) for plan, gold in zip(steps, golds, strict=True)], model)
+        golds = [
+            [line for line in text.splitlines() if line.strip()]
+            for text in check_texts("references", references)
+        ]
+        answers = classify_plans(
+            [Reading(plan, [gold]) for plan, gold in zip(steps, golds, strict=True)], model
+        )
         verdicts = [
             (answer is not None and answer.correct) if gold else None
             for answer, gold in zip(answers, golds, strict=True)

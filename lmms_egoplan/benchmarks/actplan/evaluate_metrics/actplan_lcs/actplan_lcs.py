@@ -21,18 +21,30 @@ class ActPlanLCS(evaluate_metrics.PlanMetric):
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
         single_gold_plans = datasets.Features({"predictions": text, "references": text})
-        lists_of_gold_plans = datasets.Features({"predictions": text, "references": datasets.Sequence(text)})
+        lists_of_gold_plans = datasets.Features(
+            {"predictions": text, "references": datasets.Sequence(text)}
+        )
         return metric_info("actplan_lcs", [single_gold_plans, lists_of_gold_plans])
 
     def _compute(
-        self, predictions: list[str], references: list[str] | list[list[str]], encoder: str | None = None
+        self,
+        predictions: list[str],
+        references: list[str] | list[list[str]],
+        encoder: str | None = None,
     ) -> dict[str, Any]:
-        golds = [[gold] if isinstance(gold, str) else gold for gold in check_texts("references", references)]
+        golds = [
+            [gold] if isinstance(gold, str) else gold
+            for gold in check_texts("references", references)
+        ]
         plans = [
             GeneratedPlan(
                 id=str(index),
                 text=prediction,
-                references=[official_steps(gold) for gold in check_texts(f"references[{index}]", golds[index])] or [[]],
+                references=[
+                    official_steps(gold)
+                    for gold in check_texts(f"references[{index}]", golds[index])
+                ]
+                or [[]],
             )
             for index, prediction in enumerate(check_texts("predictions", predictions))
         ]
@@ -40,7 +52,9 @@ class ActPlanLCS(evaluate_metrics.PlanMetric):
         per_plan = [{name: score.measures()[name] for name in _MEASURES} for score in scored]
         return {
             **{
-                name: mean_score([{"score": row[name]} for row in per_plan if row[name] is not None])
+                name: mean_score(
+                    [{"score": row[name]} for row in per_plan if row[name] is not None]
+                )
                 for name in _MEASURES
             },
             "num_plans": sum(row["lcs"] is not None for row in per_plan),
