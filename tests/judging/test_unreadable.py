@@ -267,7 +267,7 @@ async def reserve_until_full():
     limits.release(0.5)
     limits.pay(2.0)  # the other three may cost as much
     await limits.reserve(0.5)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(limits.reserve(0.5), 0.1)
 
 
