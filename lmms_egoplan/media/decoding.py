@@ -59,8 +59,9 @@ class TimeTable:
         return index if index < len(self.times) and self.times[index] == time else None
 
     def key_before(self, position: int) -> int:
-        """Return the index in `keys` of the last key frame at or before the position; -1 without
-        one.
+        """Return the index in `keys` of the last key frame at or before the position.
+
+        -1 without one.
         """
         return bisect_right(self.keys, position) - 1
 
@@ -170,8 +171,9 @@ def _frames(
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
-    """Yield packets in decoding order, starting at the key frame with index `key` (-1: all), then
-    an empty packet.
+    """Yield packets in decoding order from a key frame on, then an empty packet.
+
+    `key` is the key frame's index; -1 yields all packets.
 
     Frames shown before the key frame are skipped: they may refer to frames before it.
     """

@@ -1,4 +1,4 @@
-"""Show decoded frames as players do: with square pixels, and turned or mirrored as the file says."""
+"""Show decoded frames as players do: with square pixels, turned or mirrored."""
 
 from fractions import Fraction
 from struct import unpack

@@ -128,8 +128,9 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
 
 
 def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[Image.Image]:
-    """Yield frames like `read_video_frames`, in one pass without storing any: each index once,
-    increasing.
+    """Yield frames like `read_video_frames`, in one pass without storing any.
+
+    Each index comes once, increasing.
 
     Raises:
         FrameError: As in `read_video_frames`, when that frame is reached.
@@ -143,8 +144,7 @@ def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[
 def scan_video_frames(
     path: str | Path, indices: Collection[int]
 ) -> Iterator[tuple[int, Image.Image | DamagedFrameError]]:
-    """Yield every index once, increasing, with its frame like `stream_video_frames`, or the error
-    of a damaged frame.
+    """Yield every index once, increasing, with its frame or the error of a damaged frame.
 
     Raises:
         FrameError: The frame does not exist, or the file is missing or not a video.
@@ -188,8 +188,9 @@ def check_video_frames(
 
 
 def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Read frames from a folder in EPIC-KITCHENS' layout:
-    ``frame_0000000760.jpg``, numbered from 1.
+    """Read frames from a folder in EPIC-KITCHENS' layout.
+
+    Files are named ``frame_0000000760.jpg``, numbered from 1.
 
     Returns:
         One RGB image per number, in the order of `numbers`, in memory. Repeated numbers share one

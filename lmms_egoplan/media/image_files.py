@@ -46,8 +46,9 @@ def jpeg(image: Image.Image, quality: int) -> bytes:
 
 
 def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
-    """Return the data URL of an image as an RGB JPEG file whose longer side has at most
-    `longer_side` pixels.
+    """Return the data URL of an image as an RGB JPEG file.
+
+    Its longer side has at most `longer_side` pixels.
     """
     small = image.convert("RGB")
     small.thumbnail((longer_side, longer_side))

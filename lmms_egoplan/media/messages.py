@@ -1,5 +1,6 @@
-"""Build chat messages from a task's text and its visuals: images, videos, paths to either, or lists
-of frames.
+"""Build chat messages from a task's text and its visuals.
+
+Visuals are images, videos, paths to either, or lists of frames.
 """
 
 from collections.abc import Sequence
@@ -111,8 +112,9 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """Return at most `limit` of `count` indices, evenly spaced, including first and last; 1 gives
-    the last.
+    """Return at most `limit` of `count` indices, evenly spaced, including first and last.
+
+    A limit of 1 gives the last.
     """
     if count <= limit:
         return list(range(count))

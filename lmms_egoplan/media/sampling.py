@@ -30,8 +30,9 @@ def count_setting(settings: Mapping[str, Any], name: str) -> int:
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1
-    gives `last`.
+    """Return `count` evenly spaced numbers from `first` to `last`, rounded half up.
+
+    `count` is at least 1; 1 gives `last`.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]

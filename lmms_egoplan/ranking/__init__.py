@@ -1,5 +1,6 @@
-"""Rank candidate continuations of a multimodal context by likelihood, with any transformers
-vision-language model.
+"""Rank candidate continuations of a multimodal context by likelihood.
+
+Works with any vision-language model of transformers.
 
 The vision encoder and the context run once per question. The candidates' tokens follow on the
 cache. The import is cheap: torch and transformers are loaded on first use.

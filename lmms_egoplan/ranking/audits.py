@@ -63,8 +63,9 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference between a mean loss and its full pass in any audit, nats; NaN
-    without audits.
+    """Return the largest difference of a mean loss from its full pass in any audit, nats.
+
+    NaN without audits.
 
     >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
     >>> largest_difference([question, question | {"audit": 2e-06}])
@@ -75,8 +76,9 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest tolerance of any audit for a difference of mean losses, nats; NaN without
-    audits.
+    """Return the largest tolerance of any audit for a difference of mean losses, nats.
+
+    NaN without audits.
 
     >>> question = {"audit": 1e-06, "tolerance": 0.0001}
     >>> largest_tolerance([question, question | {"audit": None}])
@@ -87,8 +89,9 @@ def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_noise(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest measured change of a mean loss by rounding, nats; NaN if no backend
-    measured it.
+    """Return the largest measured change of a mean loss by rounding, nats.
+
+    NaN if no backend measured it.
 
     >>> largest_noise([{"noise": 0.002}, {"noise": 0.003}, {"noise": None}])
     0.003
@@ -107,8 +110,7 @@ def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest amount of memory, in MiB, that one process used to read ahead of the
-    model.
+    """Return the most memory, MiB, that one process used to read ahead of the model.
 
     >>> memory_ahead([{"memory_ahead": 2**20}, {"memory_ahead": 2**21}])
     2.0
@@ -136,9 +138,7 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def inexact(metrics: Mapping[str, Any]) -> str | None:
-    """Return a message if an audit found a difference from full passes above the tolerance; else
-    None.
-    """
+    """Return a message if an audit's difference from full passes exceeds the tolerance."""
     difference, tolerance = (
         metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance")
     )

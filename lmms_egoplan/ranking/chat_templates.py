@@ -1,5 +1,6 @@
-"""Require a chat template, and detect its abilities from what it renders, not from the model's
-name.
+"""Require a chat template, and detect its abilities from what it renders.
+
+The model's name does not matter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +30,9 @@ _SYSTEM, _QUESTION, _ITEM = "systemprobe", "questionprobe", "itemprobe"
 
 
 def may_lack_template(config: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint needs no chat template: an encoder-decoder model, or a type in
-    `WITHOUT_TEMPLATE`.
+    """Return whether a checkpoint needs no chat template.
+
+    These are encoder-decoder models and the types in `WITHOUT_TEMPLATE`.
 
     Args:
         config: The content of its ``config.json``.
@@ -42,8 +44,9 @@ def may_lack_template(config: Mapping[str, Any]) -> bool:
 
 
 def uses_template(config: Mapping[str, Any], processor: Any) -> bool:
-    """Return whether a chat template must render the questions: if there is one, or if the family
-    has one.
+    """Return whether a chat template must render the questions.
+
+    It must if there is one, or if models of the family have one.
 
     The templates of a tokenizer alone do not count for families without one: their text models may
     have been chat models.
@@ -56,15 +59,17 @@ def uses_template(config: Mapping[str, Any], processor: Any) -> bool:
 
 
 def use_template_of_tokenizer(processor: Any) -> None:
-    """Let a processor without a chat template use that of its tokenizer, where some programs store
-    it.
+    """Let a processor without a chat template use that of its tokenizer.
+
+    Some programs store it there.
     """
     if not getattr(processor, "chat_template", None):
         processor.chat_template = processor.tokenizer.chat_template
 
 
 def template_problem(name: str | None, render: Render) -> str | None:
-    """Return why a checkpoint's chat template cannot render questions with images, and the remedy;
+    """Return why a chat template cannot render questions with images, and the remedy.
+
     None if it can.
 
     Args:
@@ -81,8 +86,9 @@ def template_problem(name: str | None, render: Render) -> str | None:
 
 
 def _image_problem(render: Render) -> str | None:
-    """Return what a template does instead of printing a placeholder for an image; None if it prints
-    one.
+    """Return what a template does instead of printing an image's placeholder.
+
+    None if it prints one.
     """
     image, text = {"type": "image", _ITEM: _ITEM}, {"type": "text", "text": _QUESTION}
     try:
@@ -134,8 +140,9 @@ def has_video(render: Render) -> bool:
 
 
 def keeps_order(render: Render) -> bool:
-    """Return whether the template renders texts and images of a turn in their order, not all images
-    first.
+    """Return whether the template keeps the order of a turn's texts and images.
+
+    Otherwise, it renders all images first.
     """
     image, mark, text = (
         {"type": "image"},

@@ -1,5 +1,6 @@
-"""Run decoder-only models: one full pass per candidate, or one prefix pass and further passes on
-its cache.
+"""Run decoder-only models.
+
+There is one full pass per candidate, or one pass over the prefix and further passes on its cache.
 """
 
 import copy
@@ -20,8 +21,9 @@ class UnsupportedPathError(Exception):
 
 
 class DecoderPasses(Passes):
-    """Score a question with a decoder-only model in one of three ways, which give the same numbers
-    where supported.
+    """Score a question with a decoder-only model in one of three ways.
+
+    They give the same numbers where they are supported.
 
     packed: The prefix runs once. Then the tokens of all candidates run in one row. A 4D mask lets
         each token see only the prefix and its own candidate. Positions are those of a candidate by
@@ -101,8 +103,9 @@ class DecoderPasses(Passes):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an
-        independent pass.
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary).
+
+        They come from an independent pass.
 
         Padding precedes the context.
         """
@@ -111,8 +114,9 @@ class DecoderPasses(Passes):
     def logits_after(
         self, question: EncodedQuestion, tokens: list[int], padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits after the context and after each of these tokens, from one pass without
-        a cache.
+        """Return the logits after the context and after each of these tokens.
+
+        They come from one pass without a cache.
         """
         inputs = question.model_inputs
         for name, value in inputs.items():
@@ -145,8 +149,9 @@ class DecoderPasses(Passes):
         return {"attention_mask": mask, "position_ids": (mask.cumsum(dim=1) - 1).clamp(min=0)}
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
-        """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next
-        token's position.
+        """Return the logits after the prefix, the cache, and the next token's position.
+
+        The logits have the shape (1, vocabulary).
         """
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
@@ -169,9 +174,7 @@ class DecoderPasses(Passes):
 
 
 class RotaryLimits:
-    """Lengths at which a text model's rotary frequencies change with the length of the whole
-    sequence.
-    """
+    """Lengths of a whole sequence at which a text model's rotary frequencies change."""
 
     def __init__(self, text_config: Any) -> None:
         self._switches: set[int] = set()
@@ -198,8 +201,9 @@ class RotaryLimits:
                 self._growth.add(length)
 
     def change_within(self, position: int, longest: int) -> bool:
-        """Return whether a candidate of up to `longest` tokens, starting at `position`, changes the
-        frequencies.
+        """Return whether a candidate changes the frequencies.
+
+        It starts at `position` and has up to `longest` tokens.
 
         longrope uses its long factors beyond one length; dynamic NTK grows with each token beyond
         it.
@@ -211,7 +215,7 @@ class RotaryLimits:
 
 
 class MaskKinds:
-    """Build the attention masks for packed candidates, one for each type of layer in a text model."""
+    """Build the attention masks of packed candidates, one per type of layer in a text model."""
 
     def __init__(self, text_config: Any) -> None:
         self._window = getattr(text_config, "sliding_window", None)
@@ -231,8 +235,9 @@ class MaskKinds:
     def packed(
         self, row_lengths: list[int], prefix_length: int, model: PreTrainedModel
     ) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Return additive masks, shape (1, 1, tokens, prefix + tokens): a token sees the prefix and
-        its own row.
+        """Return additive masks, shape (1, 1, tokens, prefix + tokens).
+
+        A token sees the prefix and its own row.
         """
         device, dtype = model.device, model.dtype
         lengths = torch.tensor(row_lengths, device=device)
@@ -263,16 +268,18 @@ class MaskKinds:
 def _score_row(
     candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor
 ) -> CandidateScore:
-    """Score a candidate from the logits after the prefix and after each of its tokens except the
-    last.
+    """Score a candidate from the logits after the prefix and after its tokens.
+
+    The last token's logits are not needed.
     """
     logits = torch.cat([next_logits.to(row_logits.device), row_logits])
     return score_from_logits(candidate, logits[candidate.first :])
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model that accepts tokens without pixels: for BLIP-2 and similar models, the inner
-    language model.
+    """Return the model that accepts tokens without pixels.
+
+    For BLIP-2 and similar models, this is the inner language model.
     """
     wrapped = getattr(model, "language_model", None)
     if (
@@ -285,8 +292,9 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def cache_name(model: PreTrainedModel) -> str:
-    """Return the name of a model's argument and output for the cache:
-    ``cache`` from transformers 5.24 on.
+    """Return the name of a model's argument and output for the cache.
+
+    It is ``cache`` from transformers 5.24 on.
     """
     methods = (vars(kind).get("forward") for kind in type(model).__mro__)
     names = (
@@ -299,8 +307,9 @@ def cache_name(model: PreTrainedModel) -> str:
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
-    """Return the inputs that define which images an answer's tokens see, if the model has such
-    inputs (Mllama).
+    """Return the inputs that define which images an answer's tokens see.
+
+    Only Mllama has such inputs.
     """
     return {
         name: entries_of(name, value, tokens)
@@ -329,8 +338,9 @@ def _padding_entries(name: str, value: torch.Tensor, padding: Sequence[int]) -> 
 
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:
-    """Reset a model's state from earlier questions: position offsets, and rotary frequencies for
-    longer inputs.
+    """Reset a model's state from earlier questions.
+
+    This state consists of position offsets, and of rotary frequencies for longer inputs.
     """
     module: Any
     for module in model.modules():
@@ -356,8 +366,9 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
 
 @contextmanager
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
-    """Collect the position of the last token of each pass, for models with multimodal rotary
-    positions.
+    """Collect the position of the last token of each pass.
+
+    For models with multimodal rotary positions.
 
     The model's offset counts from the largest position. In a long video (Qwen2.5-VL), this is the
     last frame's position, not the text's.
@@ -377,8 +388,6 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
 
 
 def _rope_delta(model: torch.nn.Module) -> int:
-    """Return the next position minus the number of tokens, for multimodal rotary positions;
-    otherwise 0.
-    """
+    """Return the next multimodal rotary position minus the number of tokens, else 0."""
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)

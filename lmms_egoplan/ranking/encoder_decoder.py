@@ -12,8 +12,9 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logit
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
-    """Return the encoder-decoder: the model itself, or the one inside BLIP-2 and similar models;
-    None without one.
+    """Return the encoder-decoder: the model itself or the one inside; None without one.
+
+    BLIP-2 and similar models contain one.
     """
     for candidate in (getattr(model, "language_model", None), model):
         if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
@@ -22,8 +23,9 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
 
 
 def _first_token(model: PreTrainedModel) -> int:
-    """Return the token before an answer's first one: as ``generate``, the beginning of text if
-    nothing else is set.
+    """Return the token before an answer's first one, as ``generate`` chooses it.
+
+    It is the beginning of text if nothing else is set.
 
     Raises:
         RankingError: The model has neither.
@@ -64,8 +66,9 @@ class EncoderDecoderPasses(Passes):
         ]
 
     def shared_logits(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary), from one
-        encoder pass.
+        """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary).
+
+        The encoder runs once for all candidates.
         """
         states = self._encode(question)
         candidates = [self._after_start(candidate) for candidate in question.candidates]
@@ -88,8 +91,7 @@ class EncoderDecoderPasses(Passes):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder
-        and decoder.
+        """Return the logits of a candidate's scored tokens from one pass of the whole model.
 
         Padding follows the context in the encoder.
         """
@@ -107,8 +109,9 @@ class EncoderDecoderPasses(Passes):
         return logits[candidate.first :]
 
     def _after_start(self, candidate: CandidateTokens) -> CandidateTokens:
-        """Remove a token that repeats the start, which T5Gemma 2's tokenizer puts before every
-        text.
+        """Remove a token that repeats the start.
+
+        T5Gemma 2's tokenizer puts it before every text.
         """
         if candidate.first and candidate.tokens[0] == self._start:
             return CandidateTokens(candidate.tokens[1:], candidate.first - 1)

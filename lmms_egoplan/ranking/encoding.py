@@ -32,8 +32,9 @@ _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch",
 
 
 class SplitQuestion(NamedTuple):
-    """A question's text as tokens, with media as the template renders them, usually one placeholder
-    each.
+    """A question's text as tokens, with media as the template renders them.
+
+    Each medium is usually one placeholder.
 
     Attributes:
         prefix: Tokens of the context that all candidates share.
@@ -139,8 +140,9 @@ class QuestionEncoder:
         ]
 
     def reserved_text(self, text: str) -> str | None:
-        """Return the first media placeholder or special token in a text, which the model would not
-        read as text.
+        """Return the first media placeholder or special token in a text.
+
+        The model would not read it as text.
         """
         match = self._reserved.search(text)
         return match[0] if match else None
@@ -154,8 +156,9 @@ class QuestionEncoder:
         )
 
     def closed(self, candidates: Sequence[str], question_id: str) -> tuple[list[str], bool]:
-        """Return the candidates without `END_OF_ANSWER`, and whether their scores include the end
-        of the turn.
+        """Return the candidates without `END_OF_ANSWER`, and whether the end is scored.
+
+        The end is the token that ends the assistant's turn.
 
         Raises:
             RankingError: Only some candidates end with `END_OF_ANSWER`.
@@ -211,8 +214,9 @@ class QuestionEncoder:
         return split
 
     def prompt(self, messages: Sequence[Message]) -> tuple[list[int], bool]:
-        """Tokenise a context ready for an answer; also return whether the tokenizer added special
-        tokens.
+        """Tokenise a context ready for an answer.
+
+        Also return whether the tokenizer added special tokens.
 
         Media are as the template renders them. For models with a chat template.
         """
@@ -258,8 +262,9 @@ class QuestionEncoder:
         return self._plain_inputs(messages, _text_of(messages))
 
     def _conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages whose contents are lists; merge system messages into the user's if
-        unsupported.
+        """Return messages whose contents are lists.
+
+        System messages are merged into the user's if the template does not support them.
 
         Raises:
             RankingError: There are marks, which the chat template would move away from their
@@ -322,8 +327,9 @@ class QuestionEncoder:
         *,
         are_closed: bool,
     ) -> SplitQuestion:
-        """Find the boundary between the context's and each candidate's tokens; shared by all
-        rankers.
+        """Find the boundary between the context's tokens and each candidate's.
+
+        All rankers share this method.
         """
         tokenised = [
             self._tokenise_with_candidate(messages, candidate, question_id)
@@ -383,9 +389,7 @@ class QuestionEncoder:
     def _tokenise_with_candidate(
         self, messages: list[Message], candidate: str, question_id: str
     ) -> tuple[list[int], range]:
-        """Return the token IDs of the context followed by the candidate, and the indices of the
-        candidate's tokens.
-        """
+        """Return the token IDs of the context and candidate, and the candidate's indices."""
         text = self._render(messages, candidate)
         if not text.endswith(candidate):  # some templates trim answers
             candidate = candidate.strip()
@@ -448,8 +452,9 @@ class QuestionEncoder:
         )
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
-        """Return inputs without a chat template: one placeholder per image, if the processor has
-        one, then the text.
+        """Return inputs without a chat template.
+
+        They have one placeholder per image, if the processor has one, then the text.
 
         BLIP-2's and InstructBLIP's processors always add the query tokens of only one image, so
         those of further images are added here. The Q-Former's instruction is the context, never a
@@ -502,8 +507,9 @@ class QuestionEncoder:
         return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 
     def _closing_token(self, messages: list[Message]) -> list[int]:
-        """Return the special token that ends an assistant's turn: the template's, or the
-        tokenizer's end of text.
+        """Return the special token that ends an assistant's turn.
+
+        It is the template's, or else the tokenizer's end of text.
         """
         if self.applies_chat_template:
             # Render any answer to see what the template adds after it.
@@ -532,8 +538,9 @@ def takes_token_types(model: PreTrainedModel) -> bool:
 
 
 def _media_placeholders(processor: Any) -> list[str]:
-    """Return the texts that represent or enclose media: the harnesses' placeholders and the model's
-    special tokens.
+    """Return the texts that represent or enclose media.
+
+    These are the harnesses' placeholders and the model's special tokens.
     """
     tokenizer = processor.tokenizer
     placeholders = {"<image>", "<video>"} | {
@@ -551,8 +558,9 @@ def _media_placeholders(processor: Any) -> list[str]:
 
 
 def _reserved_texts(processor: Any, placeholders: Sequence[str]) -> list[str]:
-    """Return placeholders and special tokens, longest first, except punctuation, which some models
-    use as padding.
+    """Return placeholders and special tokens, longest first.
+
+    Punctuation is not reserved, although some models use it as padding.
     """
     special = _special_tokens(processor.tokenizer) | set(processor.tokenizer.all_special_tokens)
     return sorted(
@@ -595,16 +603,18 @@ def num_visuals(messages: list[Message]) -> int:
 
 
 def _num_images_in_positions(inputs: Mapping[str, Any]) -> int | None:
-    """Count the images in the inputs of a model that takes adjacent image tokens for one image;
-    None if unknown.
+    """Count the images in the inputs of a model that takes adjacent image tokens for one.
+
+    None if the number is unknown.
     """
     kinds = inputs.get("mm_token_type_ids")
     return None if kinds is None else sum(kind == 1 for kind, _ in groupby(kinds[0].tolist()))
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """Insert a text and a line break before the first text of the messages, after any media before
-    it.
+    """Insert a text and a line break before the first text of the messages.
+
+    Media before that text stay before it.
     """
     for message in messages:
         for index, item in enumerate(message["content"]):
@@ -615,8 +625,9 @@ def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return processor arguments with the frame rates of the videos, in order; empty if no rate is
-    known.
+    """Return processor arguments with the frame rates of the videos, in order.
+
+    Empty if no rate is known.
     """
     rates = [getattr(video, "fps", None) for video in videos]
     if not any(rates):

@@ -1,5 +1,6 @@
-"""Check whether a computation path reproduces the scores of full passes, in units of the model's
-rounding noise.
+"""Check whether a computation path reproduces the scores of full passes.
+
+The unit of differences is the model's rounding noise.
 """
 
 import math
@@ -106,8 +107,9 @@ class PathChecker:
         return self._model.dtype.itemsize < 4
 
     def probes(self, room: int | None) -> list[CandidateTokens]:
-        """Return candidates of ordinary words with at most `room` tokens; empty if that is too
-        short.
+        """Return candidates of ordinary words with at most `room` tokens.
+
+        Empty if that is too short.
         """
         lengths = [length if room is None else min(length, room) for length in PROBE_LENGTHS]
         if min(lengths) < _SHORTEST_PROBE or not all(self._texts):
@@ -157,8 +159,9 @@ class PathChecker:
         scores: Sequence[CandidateScore],
         paddings: Sequence[int] = PADDINGS[0],
     ) -> None:
-        """Measure how much masked tokens change the mean losses of full passes; nothing if a loss
-        is infinite or NaN.
+        """Measure how much masked tokens change the mean losses of full passes.
+
+        Measure nothing if a loss is infinite or NaN.
 
         Args:
             question: The question.
@@ -199,7 +202,10 @@ class PathChecker:
         return Outcome(largest, None, scores)
 
     def is_near_tie(self, scores: Sequence[CandidateScore], margin: float) -> bool:
-        """Return whether the best mean loss leads by less than `margin`, nats, or a score is NaN."""
+        """Return whether the best mean loss leads by less than `margin`, nats.
+
+        Also true if a score is NaN.
+        """
         return not lead(scores) >= margin or any(math.isnan(score.nll) for score in scores)
 
     def objection(
@@ -253,14 +259,16 @@ class PathChecker:
         scores: Sequence[CandidateScore],
         factor: float = NOISE_FACTOR,
     ) -> bool:
-        """Return whether rounding explains changes of mean losses, nats, that other tokens of a
-        pass have caused.
+        """Return whether rounding explains these changes of mean losses, nats.
+
+        Other tokens of a pass have caused the changes.
         """
         return max(changes) <= EQUAL or max(changes) <= factor * self._rounding(question, scores)
 
     def _rounding(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> float:
-        """Return the largest change of a mean loss, nats, if the output of every layer is rounded
-        at random.
+        """Return the largest change of a mean loss, nats, by random rounding.
+
+        The output of every layer is rounded at random.
 
         It needs no other tokens. So it is the scale for their effect, which may be rounding:
         experts may compute the tokens of a pass together.

@@ -35,8 +35,7 @@ class KindFinder:
         self._limits = sorted(set(_limits(text_config.to_dict())))
 
     def kind(self, question: EncodedQuestion) -> str:
-        """Return the kind: the media, and the limits that are exceeded, such as ``image; past
-        sliding_window``.
+        """Return the media and the exceeded limits, such as ``image; past sliding_window``.
 
         ``past``: the context alone reaches the limit. ``across``: only the context with a candidate
         exceeds it.
@@ -51,8 +50,9 @@ class KindFinder:
         return "; ".join([" and ".join(media) or "text", *passed])
 
     def room(self, question: EncodedQuestion) -> int | None:
-        """Return the maximum length of a candidate, in tokens, that crosses no further limit; None
-        if unlimited.
+        """Return the longest candidate, in tokens, that crosses no further limit.
+
+        None if unlimited.
         """
         rooms = [
             limit - question.prefix_length
@@ -77,8 +77,9 @@ def extent(question: EncodedQuestion) -> Extent:
 
 
 def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
-    """Return whether a kind's count-th question is audited: the 2nd, 4th, ..., 512th, then by a
-    hash of its tokens.
+    """Return whether a kind's count-th question is audited.
+
+    These are the 2nd, 4th, ..., 512th, and then those that a hash of the tokens selects.
     """
     if count <= AUDITED_EVERY:
         return count > 1 and count & (count - 1) == 0

@@ -1,5 +1,4 @@
-"""Record which computation paths produced the responses in a harness's cache, and which paths have
-failed.
+"""Record which computation paths produced a harness's cached responses, and which failed.
 
 A response from a failed path must not be served again, and the path must not be used again. Each
 entry is a separate empty file next to the cache. This way several processes can write at the same

@@ -134,8 +134,9 @@ class LoglikelihoodText(str):
     __slots__ = ()
 
     def strip(self, _chars: str | None = None) -> "LoglikelihoodText":
-        """Return the object itself. lmms-eval strips every response, which would turn it into a
-        plain string.
+        """Return the object itself.
+
+        lmms-eval strips every response, which would turn it into a plain string.
         """
         return self
 

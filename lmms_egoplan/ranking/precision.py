@@ -1,4 +1,6 @@
-"""Control precision: float32 logits, rounding noise in half precision, and fractional seconds of
+"""Control precision.
+
+Compute logits in float32, measure rounding noise in half precision, and keep fractional seconds of
 frames.
 """
 
@@ -43,8 +45,9 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Change every entry of each layer's output by up to half a unit in the last place, in either
-    direction.
+    """Change every entry of each layer's output by up to half a unit in the last place.
+
+    The direction is random.
 
     Repeating a pass then shows the model's rounding noise (Monte Carlo arithmetic). Layers are the
     entries of the model's ``ModuleList`` modules.

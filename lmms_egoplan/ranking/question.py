@@ -115,8 +115,9 @@ class EncodedQuestion:
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is sliced
-    with the tokens.
+    """Return whether a model input has one entry per token and is sliced with the tokens.
+
+    Its shape is (1, tokens, ...).
     """
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
@@ -124,8 +125,9 @@ def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
 
 
 def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Return model inputs that `on_device` only has to copy: in the model's precision, and pinned
-    for CUDA devices.
+    """Return model inputs that `on_device` only has to copy.
+
+    They are in the model's precision, and pinned for CUDA devices.
     """
 
     def converted(name: str, value: Any) -> Any:
@@ -167,8 +169,9 @@ def _dtype(name: str, value: torch.Tensor, model: PreTrainedModel) -> torch.dtyp
 
 
 def check_length(model: PreTrainedModel, context: int, answer: int, question_id: str) -> None:
-    """Raise `ContextTooLongError` if a context and its longest answer, in tokens, exceed the
-    model's positions.
+    """Raise `ContextTooLongError` if context and answer exceed the model's positions.
+
+    The answer is the longest one. Lengths are in tokens.
     """
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is not None and context + answer > positions:

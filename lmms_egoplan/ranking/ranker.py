@@ -1,4 +1,4 @@
-"""Score candidate continuations on the fastest path that is exact for the model: `CandidateRanker`."""
+"""Score candidate continuations on the fastest path that is exact for the model."""
 
 import math
 from collections.abc import Generator, Iterable, Sequence
@@ -52,8 +52,9 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Rank candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec.
-    3.5).
+    """Rank candidate continuations of a multimodal context by likelihood.
+
+    Source: arXiv 2312.06722, sec. 3.5.
 
     Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context
     run once per question:
@@ -198,8 +199,9 @@ class CandidateRanker:
     def encode(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Convert images to pixels and text to tokens, on the CPU. Thread-safe; raises like
-        `score`.
+        """Convert images to pixels and text to tokens, on the CPU.
+
+        Thread-safe; raises like `score`.
         """
         with self._encoders.borrow() as encoder:
             question = encoder.encode(messages, candidates, question_id)
@@ -380,7 +382,10 @@ class CandidateRanker:
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:
-        """Return the maximum length of a probe after this question, in tokens; None if unlimited."""
+        """Return the maximum length of a probe after this question, in tokens.
+
+        None if unlimited.
+        """
         rooms = [self._kind_finder.room(question)]
         positions = getattr(
             self._model.config.get_text_config(decoder=True), "max_position_embeddings", None

@@ -54,8 +54,9 @@ class Passes(ABC):
     """
 
     def full(self, question: EncodedQuestion, padding: Sequence[int] = ()) -> list[CandidateScore]:
-        """Score each candidate in an independent pass, with masked tokens next to the context; see
-        `full_logits`.
+        """Score each candidate in an independent pass.
+
+        `padding` adds masked tokens next to the context; see `full_logits`.
         """
         return [
             score_from_logits(candidate, self.full_logits(question, candidate, padding))
@@ -66,8 +67,9 @@ class Passes(ABC):
     def full_logits(
         self, question: EncodedQuestion, candidate: CandidateTokens, padding: Sequence[int] = ()
     ) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an
-        independent pass.
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary).
+
+        They come from an independent pass.
 
         Args:
             question: The question.
@@ -109,8 +111,9 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
 
 
 def token_logprobs(candidate: CandidateTokens, logits: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of each scored token, nats, shape (tokens,), float32; with
-    gradients.
+    """Return the log-probability of each scored token, nats, shape (tokens,).
+
+    The result is float32, and has gradients.
 
     Args:
         candidate: As for `score_from_logits`.

@@ -13,8 +13,9 @@ from lmms_egoplan.sharing import outline, shared
 
 
 class _Shared:
-    """An image or video processor that encodes the same images once for all conditions of a
-    question.
+    """An image or video processor that encodes the images of a question once.
+
+    All conditions of the question share the result.
 
     If the images come in another order or repeated, the result is assembled from the earlier one.
     This requires that the processor encodes each image by itself. The first use with images of this
@@ -65,9 +66,7 @@ class _Shared:
 
 
 def with_shared_parts(processor: Any) -> Any:
-    """Return a processor whose image and video processors share results between the conditions of a
-    question.
-    """
+    """Return a processor that shares encoded images between the conditions of a question."""
     processor = copy(processor)
     for name in ("image_processor", "video_processor"):
         if (part := copy(getattr(processor, name, None))) is not None:
@@ -77,8 +76,9 @@ def with_shared_parts(processor: Any) -> Any:
 
 
 def _taken(value: Any, positions: list[int]) -> Any:
-    """Return the parts of a tensor that belong to the images at these positions, if it has equal
-    parts for all.
+    """Return the parts of a tensor that belong to the images at these positions.
+
+    Other values, and tensors without equal parts for all images, are returned whole.
     """
     if not isinstance(value, torch.Tensor) or not value.ndim:
         # such as the number of tiles of each image, which is equal for images of one size

@@ -328,8 +328,9 @@ def _rank(generated: _Generated) -> int:
 
 
 def _with_id(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return an image as sent, with an ID for the server's cache that is derived from its bytes and
-    this run.
+    """Return an image as sent, with an ID for the server's cache.
+
+    The ID is derived from the image's bytes and this run.
     """
     if item["type"] != "image":
         return [item]

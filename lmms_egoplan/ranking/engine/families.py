@@ -1,4 +1,4 @@
-"""List the model families for which vLLM agrees with transformers, and those that it cannot rank."""
+"""List the model families that vLLM ranks as transformers does, or cannot rank."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -134,8 +134,9 @@ class LocalEngine:
             ) from error
 
     def _finished(self) -> list[tuple[Any, int]]:
-        """Wait for at least one request to end; return vLLM's outputs, each with the length of its
-        candidate.
+        """Wait for at least one request to end.
+
+        Return vLLM's outputs, each with the length of its candidate.
         """
         finished: list[tuple[Any, int]] = []
         while not finished:
@@ -161,8 +162,9 @@ class LocalEngine:
 
 
 def _watch_engine(client: Any) -> None:
-    """Raise an error in the waiting thread if the engine's process is killed: vLLM 0.32 would wait
-    forever.
+    """Raise an error in the waiting thread if the engine's process is killed.
+
+    vLLM 0.32 would wait forever.
     """
     resources: Any = getattr(client, "resources", None)
     outputs = getattr(client, "outputs_queue", None)

@@ -159,8 +159,9 @@ class EngineRanker:
     def _with_images(
         self, messages: Sequence[Message], question_id: str
     ) -> tuple[list[Message], bool]:
-        """Replace clips by their frames, and warn of the first one; also return whether there are
-        clips.
+        """Replace clips by their frames, and warn of the first one.
+
+        Also return whether there are clips.
         """
         converted, has_clips = _clips_as_images(messages, question_id)
         if has_clips and not self._has_warned_of_clips.is_set():

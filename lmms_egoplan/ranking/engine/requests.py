@@ -72,8 +72,9 @@ class EngineQuestion:
 
     @property
     def longest_candidate(self) -> int:
-        """Length of the longest candidate, in tokens; without candidates 1, the first token of a
-        reply.
+        """Length of the longest candidate, in tokens.
+
+        It is 1 without candidates: the first token of a reply.
         """
         return max((len(candidate.tokens) for candidate in self.candidates), default=1)
 
@@ -136,8 +137,9 @@ def token_question(
     candidates: Sequence[str],
     question_id: str,
 ) -> EngineQuestion:
-    """Create a question for an engine that accepts tokens and images; raise like
-    `QuestionEncoder.split`.
+    """Create a question for an engine that accepts tokens and images.
+
+    Raise like `QuestionEncoder.split`.
     """
     split = encoder.split(messages, candidates, question_id)
     return EngineQuestion(question_id, split.prefix, split.candidates, media_of(messages))
@@ -156,9 +158,7 @@ def items_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def with_items(
     messages: Sequence[Message], convert: Callable[[dict[str, Any]], list[dict[str, Any]]]
 ) -> list[Message]:
-    """Return a conversation with each content item replaced by the items that `convert` returns for
-    it.
-    """
+    """Return a conversation with each content item replaced by what `convert` returns."""
 
     def converted(message: Message) -> Message:
         return message | {"content": [new for item in items_of([message]) for new in convert(item)]}
@@ -227,8 +227,9 @@ def fold(
 
 
 def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None:
-    """Raise `ContextTooLongError` if the context, media included, and its longest candidate exceed
-    the engine's limit.
+    """Raise `ContextTooLongError` if a question exceeds the engine's limit.
+
+    It consists of the context, media included, and its longest candidate.
 
     Args:
         question: The question.

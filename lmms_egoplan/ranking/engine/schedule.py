@@ -116,8 +116,9 @@ class Schedule:
             self._method = PROMPT_LOGPROBS
 
     def may_open(self, question: EngineQuestion) -> bool:
-        """Return whether the question can start: its kind has a method, or this question will
-        decide it.
+        """Return whether the question can start.
+
+        It can if its kind has a method, or if it will decide the method.
         """
         return not self._kind(question).is_settling
 
@@ -155,8 +156,7 @@ class Schedule:
     def receive(
         self, number: int, request: EngineRequest, response: EngineResponse
     ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
-        """Return the next requests after a response, and the question's scores if it was the last
-        response.
+        """Return the next requests after a response, or the scores after the last response.
 
         Raises:
             ContextTooLongError, EngineError: As in `check_room` and `fold`.
