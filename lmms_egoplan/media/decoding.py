@@ -123,7 +123,8 @@ def _decode_ahead(
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = DECODER_THREADS.get()
         _detect_errors(stream.codec_context)
-        needed_positions, skipped = set(positions), set[int]()
+        needed_positions = set(positions)
+        skipped = set[int]()
         frames = _frames(container, table, needed_positions, skipped)
         passed = -1
         try:
@@ -232,20 +233,21 @@ def _decode_needed(
         frame.
     """
     run = _decode_packets(path, table, key, positions, convert)
-    order, failed, silent = run.order, run.failed, run.silent
+    order = run.order
+    failed = run.failed
+    silent = run.silent
     if failed or silent:
         # Decode again without damaged frames that no other frame refers to, since they cannot
         # affect other frames.
         run = _decode_packets(path, table, key, positions, convert, skipped=failed)
     rank = {position: index for index, position in enumerate(order)}
     start = rank.get(since, 0)
-    faults = (
-        index
-        for index in run.failed | silent
-        if index >= start
-        and (since is None or (shown_at := order[index]) is None or shown_at >= since)
-    )
-    needed = min(faults, default=len(order))
+
+    def matters(index: int) -> bool:
+        shown_at = order[index]
+        return index >= start and (since is None or shown_at is None or shown_at >= since)
+
+    needed = min(filter(matters, run.failed | silent), default=len(order))
     results: dict[int, Converted | Damage] = {}
     for position in positions:
         index = rank.get(position, -1)
@@ -318,7 +320,10 @@ def _decode_packets(
         _detect_errors(context)
         missing = set(positions)
         packets = _packets(container, table, key)
-        while missing and (packet := next(packets)).size:
+        while missing:
+            packet = next(packets)
+            if not packet.size:
+                break
             index = len(order)
             order.append(None if packet.is_discard else table.position(packet.pts))
             missing.discard(order[-1])
@@ -348,13 +353,15 @@ def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
     setup = context.extradata or b""
     if context.name != "h264" or len(setup) < 5 or setup[0] != 1:
         return False
-    content, width, start, slices = bytes(packet), (setup[4] & 3) + 1, 0, 0
+    content = bytes(packet)
+    width = (setup[4] & 3) + 1
+    start = 0
+    slices = 0
     while start + width < len(content):
         header = content[start + width]
         if 1 <= header & 31 <= 5:
-            if (
-                header != 1
-            ):  # 1: nal_ref_idc is 0, and the slice belongs to a frame that is not an entry point
+            # 1: nal_ref_idc is 0, and the slice belongs to a frame that is not an entry point
+            if header != 1:
                 return False
             slices += 1
         start += width + int.from_bytes(content[start : start + width], "big")

@@ -5,6 +5,7 @@ import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from io import BytesIO
@@ -41,7 +42,7 @@ class Clip(list[Image.Image]):
 
 
 if TYPE_CHECKING:
-    from av import VideoFrame
+    from av import Packet, VideoFrame
 
 # x264's constant rate factor; 18 is commonly considered visually lossless.
 CRF = 18
@@ -111,8 +112,10 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "video.mp4"
-    ...     write_video(path, (Image.new("RGB", (64, 48), color) for color in ("red", "green", "blue")), fps=2)
-    ...     frames, times = read_video_frames(path, [2, 0]), list(frame_times(path))
+    ...     images = [Image.new("RGB", (64, 48), color) for color in ("red", "green", "blue")]
+    ...     write_video(path, images, fps=2)
+    ...     frames = read_video_frames(path, [2, 0])
+    ...     times = list(frame_times(path))
     >>> times
     [0.0, 0.5, 1.0]
     >>> [frame.size for frame in frames]
@@ -250,12 +253,8 @@ def check_frame_folder(
         except DamagedFrameError as error:
             yield number, error
         except (OSError, av.error.FFmpegError) as error:
-            yield (
-                number,
-                DamagedFrameError(
-                    f"{path}: the frame is damaged: {error.strerror}; download it again"
-                ),
-            )
+            problem = f"{path}: the frame is damaged: {error.strerror}; download it again"
+            yield number, DamagedFrameError(problem)
         else:
             yield number, None
 
@@ -321,9 +320,12 @@ def write_video(
             for image in frames:
                 if size is None:
                     size = image.size
-                    whole = odd_sizes and any(side % 2 for side in size)
-                    stream.pix_fmt = "yuv444p" if whole else "yuv420p"
-                    stream.width, stream.height = (side - side % 2 * (not whole) for side in size)
+                    if odd_sizes and any(side % 2 for side in size):
+                        stream.pix_fmt = "yuv444p"
+                        stream.width, stream.height = size
+                    else:
+                        stream.pix_fmt = "yuv420p"
+                        stream.width, stream.height = (side - side % 2 for side in size)
                 elif image.size != size:
                     raise FrameError(f"{path}: frames of different sizes, {size} and {image.size}")
                 even = image.convert("RGB").crop((0, 0, stream.width, stream.height))
@@ -350,12 +352,10 @@ def _decode(
     reliable = positions[: bisect_left(positions, table.reliable)]
     try:
         for position, result in decode(path, table, reliable, convert):
-            yield (
-                position,
-                _damage(path, table, position, result.position)
-                if isinstance(result, Damage)
-                else result,
-            )
+            if isinstance(result, Damage):
+                yield position, _damage(path, table, position, result.position)
+            else:
+                yield position, result
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot decode: {error}") from error
     for position in positions[len(reliable) :]:
@@ -381,20 +381,45 @@ def _time_table(path: Path) -> TimeTable:
     return _read_time_table(path, status.st_size, status.st_mtime_ns)
 
 
+@dataclass
+class _PacketTimes:
+    """Times of a video's packets, in the stream's time base.
+
+    Attributes:
+        shown: Presentation time of each packet's frame, in decoding order.
+        keys: Seek target of each key frame, by its presentation time.
+        lost: Earliest presentation time at or after the first loss of data; None without loss.
+    """
+
+    shown: list[int] = field(default_factory=list)
+    keys: dict[int, int] = field(default_factory=dict)
+    lost: int | None = None
+
+    def add(self, packet: "Packet") -> None:
+        """Add a packet that has a presentation time."""
+        time = packet.pts
+        self.shown.append(time)
+        if self.lost is not None:
+            self.lost = min(self.lost, time)
+        elif packet.is_corrupt:
+            self.lost = time
+        if packet.is_keyframe:
+            self.keys[time] = time if packet.dts is None else packet.dts
+
+
 @lru_cache(maxsize=256)
 def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
     """Read a file's time table. Size and modification time are part of the cache key."""
     import av
 
-    times: list[int] = []
-    keys: dict[int, int] = {}
-    lost: int | None = None
+    packets = _PacketTimes()
     try:
         with av.open(path) as container:
             if not container.streams.video:
                 raise FrameError(f"{path}: no video stream")
             stream = container.streams.video[0]
-            if kind := HDR.get(stream.codec_context.color_trc):
+            kind = HDR.get(stream.codec_context.color_trc)
+            if kind:
                 raise FrameError(_hdr_problem(path, kind))
             pixel_aspect = stream.sample_aspect_ratio or Fraction(1)
             for packet in container.demux(stream):
@@ -402,11 +427,7 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
                     continue
                 if packet.pts is None:
                     raise FrameError(f"{path}: frames lack time stamps; convert the video to MP4")
-                times.append(packet.pts)
-                if packet.is_corrupt or lost is not None:
-                    lost = packet.pts if lost is None else min(lost, packet.pts)
-                if packet.is_keyframe:
-                    keys[packet.pts] = packet.pts if packet.dts is None else packet.dts
+                packets.add(packet)
             unit = stream.time_base
             sounds = [
                 sound.start_time * sound.time_base
@@ -415,17 +436,17 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
             ]
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot read the video: {error}") from error
-    times.sort()
+    times = sorted(packets.shown)
     if not times:
         raise FrameError(f"{path}: the video has no frames")
-    if any(a == b for a, b in pairwise(times)):
+    if any(earlier == later for earlier, later in pairwise(times)):
         raise FrameError(
             f"{path}: several frames have the same time stamp; convert the video again"
         )
-    key_positions = [position for position, time in enumerate(times) if time in keys]
-    key_times = [keys[times[position]] for position in key_positions]
+    key_positions = [position for position, time in enumerate(times) if time in packets.keys]
+    key_times = [packets.keys[times[position]] for position in key_positions]
     seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
-    reliable = len(times) if lost is None else bisect_left(times, lost)
+    reliable = len(times) if packets.lost is None else bisect_left(times, packets.lost)
     return TimeTable(
         array("q", times),
         seconds,
@@ -439,15 +460,14 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
 def _hdr_problem(path: Path, kind: str) -> str:
     return (
         f"{path}: an HDR video ({kind}), whose frames would be too dark and pale. Convert it: "
-        f"ffmpeg -i {path.name}"
-        " -vf "
-        "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=hable,zscale=t=bt709:m=bt709:r=tv,"
-        "format=yuv420p -crf 12 OUT.mp4"
+        f"ffmpeg -i {path.name} -vf zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,"
+        "tonemap=hable,zscale=t=bt709:m=bt709:r=tv,format=yuv420p -crf 12 OUT.mp4"
     )
 
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
     """Convert times to seconds. Dividing integers gives the nearest float."""
     parts = math.lcm(unit.denominator, start.denominator)
-    step, first = int(unit * parts), int(start * parts)
+    step = int(unit * parts)
+    first = int(start * parts)
     return array("d", ((time * step - first) / parts for time in times))

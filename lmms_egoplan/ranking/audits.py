@@ -51,7 +51,8 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
         used[value["kind"], value["path"]] += 1
     for value in values:
         for path in value["rejected"]:
-            if count := used.get((value["kind"], path)):
+            count = used.get((value["kind"], path))
+            if count:
                 raise LmmsEgoplanError(
                     f"{count} questions ({value['kind']}) were ranked on the path {path}, which "
                     "is inexact for another "
@@ -130,18 +131,18 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     >>> failed_audits({"task": {"acc,none": 0.5}})
     []
     """
-    return [
-        f"{task}: {objection}"
-        for task, metrics in results.items()
-        if (objection := inexact(metrics))
-    ]
+    messages = []
+    for task, metrics in results.items():
+        objection = inexact(metrics)
+        if objection:
+            messages.append(f"{task}: {objection}")
+    return messages
 
 
 def inexact(metrics: Mapping[str, Any]) -> str | None:
     """Return a message if an audit's difference from full passes exceeds the tolerance."""
-    difference, tolerance = (
-        metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance")
-    )
+    difference = metrics.get("ranking_audit_difference,none")
+    tolerance = metrics.get("ranking_tolerance,none")
     if difference is None or tolerance is None or not difference > tolerance:
         return None
     return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"

@@ -11,22 +11,24 @@ Render = Callable[[Sequence[Message]], str]
 
 WITHOUT_TEMPLATE = frozenset(
     {
-        *(
-            "blip",
-            "blip-2",
-            "chameleon",
-            "fuyu",
-            "git",
-            "idefics",
-            "instructblip",
-            "instructblipvideo",
-        ),
-        *("kosmos-2", "kosmos-2.5", "paligemma"),
+        "blip",
+        "blip-2",
+        "chameleon",
+        "fuyu",
+        "git",
+        "idefics",
+        "instructblip",
+        "instructblipvideo",
+        "kosmos-2",
+        "kosmos-2.5",
+        "paligemma",
     }
 )
-"""Types (``model_type``) of decoder models whose published checkpoints never had a chat template."""
+"""Types (``model_type``) of decoder models that were published without a chat template."""
 
-_SYSTEM, _QUESTION, _ITEM = "systemprobe", "questionprobe", "itemprobe"
+_SYSTEM = "systemprobe"
+_QUESTION = "questionprobe"
+_ITEM = "itemprobe"
 
 
 def may_lack_template(config: Mapping[str, Any]) -> bool:
@@ -90,7 +92,8 @@ def _image_problem(render: Render) -> str | None:
 
     None if it prints one.
     """
-    image, text = {"type": "image", _ITEM: _ITEM}, {"type": "text", "text": _QUESTION}
+    image = {"type": "image", _ITEM: _ITEM}
+    text = {"type": "text", "text": _QUESTION}
     try:
         without, with_image = (
             str(render([{"role": "user", "content": content}]))
@@ -135,7 +138,8 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
 
 def has_video(render: Render) -> bool:
     """Return whether the template renders anything for a video. Contents are lists of items."""
-    video, text = {"type": "video", "video": ""}, {"type": "text", "text": _QUESTION}
+    video = {"type": "video", "video": ""}
+    text = {"type": "text", "text": _QUESTION}
     return _distinguishes(render, [video, text], [text])
 
 
@@ -144,11 +148,9 @@ def keeps_order(render: Render) -> bool:
 
     Otherwise, it renders all images first.
     """
-    image, mark, text = (
-        {"type": "image"},
-        {"type": "text", "text": _SYSTEM},
-        {"type": "text", "text": _QUESTION},
-    )
+    image = {"type": "image"}
+    mark = {"type": "text", "text": _SYSTEM}
+    text = {"type": "text", "text": _QUESTION}
     return _distinguishes(render, [mark, image, text], [image, mark, text])
 
 

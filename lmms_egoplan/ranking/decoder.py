@@ -227,7 +227,8 @@ class MaskKinds:
             raise UnsupportedPathError(
                 f"attention implementation {implementation} does not accept arbitrary masks"
             )
-        if unknown := self._layer_types - {"full_attention", "sliding_attention"}:
+        unknown = self._layer_types - {"full_attention", "sliding_attention"}
+        if unknown:
             raise UnsupportedPathError(
                 f"layers of type {', '.join(sorted(unknown))} cannot pack several candidates"
             )
@@ -239,7 +240,8 @@ class MaskKinds:
 
         A token sees the prefix and its own row.
         """
-        device, dtype = model.device, model.dtype
+        device = model.device
+        dtype = model.dtype
         lengths = torch.tensor(row_lengths, device=device)
         row = torch.arange(len(row_lengths), device=device).repeat_interleave(lengths)
         position = (
@@ -376,7 +378,8 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
     last_positions: list[int] = []
 
     def note(_: torch.nn.Module, __: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        if (positions := keywords.get("position_ids")) is not None:
+        positions = keywords.get("position_ids")
+        if positions is not None:
             last_positions.append(int(positions[..., -1].max()))
 
     with ExitStack() as hooks:

@@ -122,7 +122,8 @@ class EncoderDecoderPasses(Passes):
 
     def _encode(self, question: EncodedQuestion) -> torch.Tensor:
         """Return the encoder's output for the question, shape (1, tokens, hidden)."""
-        ids, mask = question.inputs["input_ids"], question.inputs["attention_mask"]
+        ids = question.inputs["input_ids"]
+        mask = question.inputs["attention_mask"]
         if not question.has_visuals:
             return self._seq2seq.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         start = torch.tensor([[self._start]], device=ids.device)

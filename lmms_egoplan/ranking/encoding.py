@@ -111,7 +111,8 @@ class QuestionEncoder:
             use_template_of_tokenizer(processor)
             checkpoint = self._tokenizer.name_or_path or type(processor).__name__
             name = f"of {checkpoint}" if processor.chat_template else None
-            if problem := template_problem(name, processor.apply_chat_template):
+            problem = template_problem(name, processor.apply_chat_template)
+            if problem:
                 raise RankingError(f"{checkpoint}: {problem}")
         self._placeholders = _media_placeholders(processor)
         self._reserved = re.compile(
@@ -239,9 +240,8 @@ class QuestionEncoder:
                 raise RankingError(
                     f"question {question_id}: candidate {index} is empty: {candidate!r}"
                 )
-            if placeholder := next(
-                (token for token in self._placeholders if token in candidate), None
-            ):
+            placeholder = next((token for token in self._placeholders if token in candidate), None)
+            if placeholder:
                 raise RankingError(
                     f"question {question_id}: candidate {index} contains {placeholder}, a media "
                     "placeholder of this "
@@ -360,7 +360,8 @@ class QuestionEncoder:
         rows = []
         for candidate in candidates:
             encoded = self._tokenizer(text_target=candidate, return_special_tokens_mask=True)
-            ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+            ids = encoded["input_ids"]
+            special = encoded["special_tokens_mask"]
             first = special.index(0)
             stop = len(special) - special[::-1].index(0)
             closing = [self._tokenizer.eos_token_id] if are_closed else []
@@ -433,23 +434,23 @@ class QuestionEncoder:
             for item in message["content"]
         ]
         processor_kwargs = self._options | processor_kwargs
-        if videos := [item["video"] for item in items if item["type"] == "video"]:
+        videos = [item["video"] for item in items if item["type"] == "video"]
+        if videos:
             # The task has chosen the frames; the processor must not subsample them.
             processor_kwargs = {
                 **processor_kwargs,
                 "do_sample_frames": False,
                 **_frame_rates(videos),
             }
-        return dict(
-            self._processor.apply_chat_template(
-                [[dict(message) for message in messages] for messages in conversations],
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                processor_kwargs=processor_kwargs,
-                **kwargs,
-            )
+        inputs = self._processor.apply_chat_template(
+            [_copied(messages) for messages in conversations],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs=processor_kwargs,
+            **kwargs,
         )
+        return dict(inputs)
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
         """Return inputs without a chat template.
@@ -537,6 +538,11 @@ def takes_token_types(model: PreTrainedModel) -> bool:
     return "mm_token_type_ids" in inspect.signature(model.forward).parameters
 
 
+def _copied(messages: Sequence[Message]) -> list[Message]:
+    """Copy messages, which some processors change."""
+    return [dict(message) for message in messages]
+
+
 def _media_placeholders(processor: Any) -> list[str]:
     """Return the texts that represent or enclose media.
 
@@ -548,11 +554,10 @@ def _media_placeholders(processor: Any) -> list[str]:
     }
     for owner in (processor, tokenizer):
         for name in dir(owner):
-            if (
-                name.endswith("_token")
-                and _MEDIA.search(name)
-                and isinstance(token := getattr(owner, name), str)
-            ):
+            if not name.endswith("_token") or not _MEDIA.search(name):
+                continue
+            token = getattr(owner, name)
+            if isinstance(token, str):
                 placeholders.add(token)
     return sorted(token for token in placeholders if token.strip())
 

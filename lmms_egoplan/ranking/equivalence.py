@@ -86,7 +86,8 @@ class PathChecker:
     def __init__(
         self, model: PreTrainedModel, passes: Passes, tokenise: Callable[[str], list[int]]
     ) -> None:
-        self._model, self._passes = model, passes
+        self._model = model
+        self._passes = passes
         self._texts = [tokenise(text) for text in _PROBE_TEXTS]
         self._ignores_masked: bool | None = None
         self.noise: float | None = None
@@ -224,7 +225,8 @@ class PathChecker:
             question: The question.
             reference: The question's scores from full passes.
         """
-        if problem := next((outcome.problem for outcome in outcomes if outcome.problem), None):
+        problem = next((outcome.problem for outcome in outcomes if outcome.problem), None)
+        if problem:
             return problem
         largest = max(outcome.difference for outcome in outcomes)
         if self.tolerance < largest < math.inf:

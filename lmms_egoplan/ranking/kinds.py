@@ -15,8 +15,14 @@ from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 # changes. Examples: sliding windows, chunks of attention or of a recurrent scan, keys in sparse
 # attention, rotary frequencies.
 _LIMIT = re.compile(
-    r"^(?!.*(?:layers|pattern))"
-    r".*(?:window|chunk|block_size|local_attention$|index_topk$|original_max_position|original_max_seq)"
+    r"""
+    ^(?!.*(?:layers|pattern))  # these count layers, or list their types
+    .*(?:
+        window | chunk | block_size | local_attention$ | index_topk$
+        | original_max_position | original_max_seq
+    )
+    """,
+    re.VERBOSE,
 )
 
 # Beyond this many questions of a kind, one in this many is audited.

@@ -58,7 +58,8 @@ class PathLedger:
         marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
         rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
         used_paths = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
-        if inexact := [path for path in used_paths if path == use.path or path in use.rejected]:
+        inexact = [path for path in used_paths if path == use.path or path in use.rejected]
+        if inexact:
             self.fail(rejected)
             raise PathError(
                 inexact, use.kind, "its mean losses differ from those of full passes", question_id

@@ -72,8 +72,10 @@ class Loglikelihood:
             only the mean is known.
         use: How the score was computed; None if the backend does not report it.
 
-    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob, Loglikelihood(None, num_tokens=3, logprob=-1.5).loss
-    (-1.5, 0.5)
+    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob
+    -1.5
+    >>> Loglikelihood(None, num_tokens=3, logprob=-1.5).loss
+    0.5
     """
 
     loss: float | None

@@ -32,10 +32,11 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
     few tokens by more than 0.02 nats between passes. float32 is used only for the candidates' few
     tokens.
     """
-    owners = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
-    layers = {
-        id(layer): layer for owner in owners if (layer := owner.get_output_embeddings()) is not None
-    }
+    layers = {}
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            layer = module.get_output_embeddings()
+            layers[id(layer)] = layer
     with ExitStack() as hooks:
         for layer in layers.values():
             if type(layer) is torch.nn.Linear:

@@ -153,7 +153,8 @@ def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, An
     Seconds (``second_per_grid_ts``) keep their precision: half precision would shift the positions
     computed from them.
     """
-    device, overlaps = model.device, model.device.type == "cuda"
+    device = model.device
+    overlaps = model.device.type == "cuda"
     return {
         name: value.to(
             device, _dtype(name, value, model), non_blocking=overlaps and value.is_pinned()

@@ -31,7 +31,8 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 # Bump when scores may change; part of the cache key.
 RANKING_VERSION = 5
 
-AUTO, FULL = "auto", "full"
+AUTO = "auto"
+FULL = "full"
 
 
 @dataclass
@@ -113,9 +114,11 @@ class CandidateRanker:
     ...     write_checkpoint(Path(folder))
     ...     model = AutoModelForImageTextToText.from_pretrained(folder).eval()
     ...     processor = AutoProcessor.from_pretrained(folder)
-    >>> content = [{"type": "image", "image": Image.new("RGB", (64, 48))}, {"type": "text", "text": "What comes next?"}]
+    >>> image = {"type": "image", "image": Image.new("RGB", (64, 48))}
+    >>> text = {"type": "text", "text": "What comes next?"}
+    >>> messages = [{"role": "user", "content": [image, text]}]
     >>> ranker = CandidateRanker(model, processor)
-    >>> scores = ranker.score([{"role": "user", "content": content}], ["open the tap", "dry the cup with a towel"])
+    >>> scores = ranker.score(messages, ["open the tap", "dry the cup with a towel"])
     >>> best = min(scores, key=lambda score: score.nll)
     >>> best.nll > 0, best.logprob < 0, best.num_tokens == len(best.token_logprobs)
     (True, True, True)
@@ -172,7 +175,9 @@ class CandidateRanker:
         self._fast_paths = [path for path in self._fast_paths if path not in paths]
         for kind in self._kinds.values():
             if kind.path in paths and kind.path != self._forced:
-                kind.path, kind.count, kind.outcomes = None, 0, {}
+                kind.path = None
+                kind.count = 0
+                kind.outcomes = {}
 
     def score(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
@@ -340,22 +345,33 @@ class CandidateRanker:
                 raise RankingError(
                     f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}"
                 )
-            if objection := self._checker.objection([outcome], question, reference):
+            objection = self._checker.objection([outcome], question, reference)
+            if objection:
                 where = f"question {question.question_id}: ranking_path={kind.path}"
                 logger.warning(f"{where} is not exact for this model: {objection}")
-        elif objection := self._checker.objection([outcome], question, reference):
-            failed = [kind.path]
-            for path in self._fast_paths:
-                if path != kind.path and self._checker.objection(
-                    [self._checker.compare(path, question, reference)], question, reference
-                ):
-                    failed.append(path)
-            self.exclude(failed)
-            raise PathError(failed, name, objection, question.question_id)
+        else:
+            objection = self._checker.objection([outcome], question, reference)
+            if objection:
+                failed = [kind.path, *self._other_failed_paths(kind.path, question, reference)]
+                self.exclude(failed)
+                raise PathError(failed, name, objection, question.question_id)
         assert outcome.scores is not None
         return self._with_use(
             outcome.scores, PathUse(kind.path, name, outcome.difference), reference
         )
+
+    def _other_failed_paths(
+        self, failed: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
+    ) -> list[str]:
+        """Return the fast paths, except `failed`, that are inexact for a question."""
+        inexact = []
+        for path in self._fast_paths:
+            if path == failed:
+                continue
+            outcome = self._checker.compare(path, question, reference)
+            if self._checker.objection([outcome], question, reference):
+                inexact.append(path)
+        return inexact
 
     def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
         """Return whether full passes are needed to find the best candidate."""
@@ -374,7 +390,8 @@ class CandidateRanker:
         For a near tie in float32, return the reference scores of full passes instead.
         """
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
-            scores, use = reference, replace(use, path=FULL)
+            scores = reference
+            use = replace(use, path=FULL)
         near_tie = self._checker.is_near_tie(scores, self._checker.noise or 0)
         use = replace(
             use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie

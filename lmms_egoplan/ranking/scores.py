@@ -100,7 +100,8 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
         logits: Logits of shape (len(candidate.scored_tokens), vocabulary). Row k predicts scored
             token k.
 
-    >>> score_from_logits(CandidateTokens(tokens=[7, 1], first=1), torch.tensor([[0.0, 9.0]])).is_greedy
+    >>> candidate = CandidateTokens(tokens=[7, 1], first=1)
+    >>> score_from_logits(candidate, torch.tensor([[0.0, 9.0]])).is_greedy
     True
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)

@@ -33,13 +33,13 @@ class _Shared:
         call, media = outline((args, kwargs))
         encode = partial(super().__call__, *args, **kwargs)  # type: ignore[misc]
         results: dict[tuple[int, ...], Any] = shared((type(self), call), dict)
-        if (order := tuple(map(id, media))) not in results:
-            known = next((known for known in results if {*order} <= {*known}), None)
-            result = (
-                self._rearranged(results[known][0], known, order, call, encode)
-                if known
-                else encode()
-            )
+        order = tuple(map(id, media))
+        if order not in results:
+            known = next((known for known in results if set(order) <= set(known)), None)
+            if known:
+                result = self._rearranged(results[known][0], known, order, call, encode)
+            else:
+                result = encode()
             results[order] = result, media  # the media, so that no other image gets their ids
         # A copy, because processors remove entries. They do not change tensors.
         return copy(results[order][0])
@@ -47,7 +47,8 @@ class _Shared:
     def _rearranged(
         self, earlier: Any, known: tuple[int, ...], order: tuple[int, ...], call: str, encode: Any
     ) -> Any:
-        kind, positions = (call, len({*order})), [known.index(image) for image in order]
+        kind = (call, len(set(order)))
+        positions = [known.index(image) for image in order]
         rearranged = BatchFeature(
             {name: _taken(value, positions) for name, value in earlier.items()}
         )
@@ -69,7 +70,8 @@ def with_shared_parts(processor: Any) -> Any:
     """Return a processor that shares encoded images between the conditions of a question."""
     processor = copy(processor)
     for name in ("image_processor", "video_processor"):
-        if (part := copy(getattr(processor, name, None))) is not None:
+        part = copy(getattr(processor, name, None))
+        if part is not None:
             part.__class__ = type(type(part).__name__, (_Shared, type(part)), {"separable": {}})
             setattr(processor, name, part)
     return processor

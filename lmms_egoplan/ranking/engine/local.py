@@ -36,7 +36,9 @@ class LocalEngine:
         RankingError: The ``LLM`` does not return raw log-probabilities.
     """
 
-    forces, how_to_force, description = True, "", ""
+    forces = True
+    how_to_force = ""
+    description = ""
     to_question = staticmethod(token_question)
 
     def __init__(self, llm: Any) -> None:
@@ -126,7 +128,8 @@ class LocalEngine:
         except EngineError:
             raise
         except ValueError as error:
-            if match := _TOO_LONG.search(str(error)):
+            match = _TOO_LONG.search(str(error))
+            if match:
                 extra = len(tokens) - len(question.prefix)
                 check_room(question, int(match[1]) - extra, self.limit)
             raise RankingError(
@@ -192,9 +195,11 @@ def _engine_errors() -> Iterator[None]:
 
 def _response(output: Any, completion: Any, length: int) -> EngineResponse:
     prompt = output.prompt_token_ids
-    tokens, rows = list(completion.token_ids), completion.logprobs or []
+    tokens = list(completion.token_ids)
+    rows = completion.logprobs or []
     if output.prompt_logprobs:
-        tokens, rows = list(prompt[-length:]), output.prompt_logprobs[-length:]
+        tokens = list(prompt[-length:])
+        rows = output.prompt_logprobs[-length:]
     logprobs = [
         (row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)
     ]

@@ -1,7 +1,7 @@
 """Rank many questions concurrently with an engine, each context before its candidates."""
 
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -183,66 +183,117 @@ class EngineRanker:
             PathError: An audit failed.
             RankingError: The engine rejects a question, or its answer cannot be scored.
         """
-        source = iter(questions)
-        next_question = next(source, None)
-        first = number = 0
-        done: dict[int, list[CandidateScore] | Exception] = {}
-        requests: dict[str, tuple[int, EngineRequest, EngineQuestion]] = {}
-
-        def submit(number: int, question: EngineQuestion, planned: Sequence[EngineRequest]) -> None:
-            for request in planned:
-                kind = "context" if request.candidate is None else f"candidate-{request.candidate}"
-                name = f"{number}-{kind}{'-prompt' if request.takes_prompt_logprobs else ''}"
-                self._engine.submit(name, question, request)
-                requests[name] = number, request, question
-
+        run = _Run(self._engine, self._schedule, iter(questions))
         try:
-            while next_question is not None or number > first:
-                while (
-                    next_question is not None
-                    and number - first < self._in_flight
-                    and not _failed(done)
-                ):
-                    if not self._schedule.may_open(next_question):
-                        break
-                    try:
-                        submit(number, next_question, self._schedule.open(number, next_question))
-                    except Exception as error:
-                        done[number] = error
-                    number, next_question = number + 1, next(source, None)
-                while first in done:
-                    outcome = done.pop(first)
-                    first += 1
-                    if isinstance(outcome, Exception):
-                        raise outcome
-                    yield outcome
-                if number > first and first not in done:
-                    for name, response in self._engine.poll():
-                        index, request, question = requests.pop(name)
-                        if index in done or index < first:
-                            continue
-                        try:
-                            if isinstance(response, NotForcedError):
-                                planned, scores = self._schedule.fall_back(index, request, response)
-                            elif isinstance(response, RankingError):
-                                raise response
-                            else:
-                                answer = request.prompt[len(question.prefix) :]
-                                question.lengths.append(response.prompt_length - len(answer))
-                                planned, scores = self._schedule.receive(index, request, response)
-                            submit(index, question, planned)
-                            if scores is not None:
-                                done[index] = scores
-                        except Exception as error:
-                            done[index] = error
+            while not run.is_finished():
+                run.submit_ahead(self._in_flight)
+                yield from run.take_scores()
+                if run.waits_for_responses():
+                    run.receive()
         finally:
-            self._engine.abort(list(requests))
+            self._engine.abort(list(run.requests))
+
+
+class _Run:
+    """The questions of one call of `EngineRanker.scores`, numbered in order.
+
+    Attributes:
+        requests: Open requests by name: the question's number, the request and the question.
+    """
+
+    def __init__(
+        self, engine: Engine[Any], schedule: Schedule, source: Iterator[EngineQuestion]
+    ) -> None:
+        self._engine = engine
+        self._schedule = schedule
+        self._source = source
+        self._next_question = next(source, None)
+        # Numbers of the next question to submit, and of the next one to return.
+        self._number = 0
+        self._first = 0
+        self._done: dict[int, list[CandidateScore] | Exception] = {}
+        self.requests: dict[str, tuple[int, EngineRequest, EngineQuestion]] = {}
+
+    def is_finished(self) -> bool:
+        """Return whether all questions have been returned."""
+        return self._next_question is None and self._number == self._first
+
+    def submit_ahead(self, in_flight: int) -> None:
+        """Open questions until `in_flight` are open, one has failed, or the next one must wait."""
+        while self._next_question is not None and self._number - self._first < in_flight:
+            has_failed = any(isinstance(outcome, Exception) for outcome in self._done.values())
+            if has_failed or not self._schedule.may_open(self._next_question):
+                return
+            question = self._next_question
+            try:
+                planned = self._schedule.open(self._number, question)
+                self._submit(self._number, question, planned)
+            except Exception as error:
+                self._done[self._number] = error
+            self._number += 1
+            self._next_question = next(self._source, None)
+
+    def take_scores(self) -> Iterator[list[CandidateScore]]:
+        """Yield the scores of the next questions that are done; raise the error of a failed one."""
+        while self._first in self._done:
+            outcome = self._done.pop(self._first)
+            self._first += 1
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
+
+    def waits_for_responses(self) -> bool:
+        """Return whether the next question to return is open."""
+        return self._number > self._first and self._first not in self._done
+
+    def receive(self) -> None:
+        """Wait for responses, and submit the requests that follow."""
+        for name, response in self._engine.poll():
+            number, request, question = self.requests.pop(name)
+            if number in self._done or number < self._first:
+                continue
+            try:
+                planned, scores = self._follow(number, request, question, response)
+                self._submit(number, question, planned)
+                if scores is not None:
+                    self._done[number] = scores
+            except Exception as error:
+                self._done[number] = error
+
+    def _follow(
+        self,
+        number: int,
+        request: EngineRequest,
+        question: EngineQuestion,
+        response: EngineResponse | RankingError,
+    ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
+        """Return the next requests after a response, or the scores after the last response."""
+        if isinstance(response, NotForcedError):
+            return self._schedule.fall_back(number, request, response)
+        if isinstance(response, RankingError):
+            raise response
+        answer = request.prompt[len(question.prefix) :]
+        question.lengths.append(response.prompt_length - len(answer))
+        return self._schedule.receive(number, request, response)
+
+    def _submit(
+        self, number: int, question: EngineQuestion, planned: Sequence[EngineRequest]
+    ) -> None:
+        for request in planned:
+            name = f"{number}-context"
+            if request.candidate is not None:
+                name = f"{number}-candidate-{request.candidate}"
+            if request.takes_prompt_logprobs:
+                name += "-prompt"
+            self._engine.submit(name, question, request)
+            self.requests[name] = number, request, question
 
 
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
     """Replace each clip with its frames; also return whether the messages contain a clip."""
     kinds = {item["type"] for item in items_of(messages)}
-    if unknown := kinds - {"image", "text", "video"}:
+    unknown = kinds - {"image", "text", "video"}
+    if unknown:
         raise RankingError(
             f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine "
             "accepts only text, "
@@ -252,12 +303,6 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
 
 
 def _frames(item: dict[str, Any]) -> list[dict[str, Any]]:
-    return (
-        [{"type": "image", "image": frame} for frame in item["video"]]
-        if item["type"] == "video"
-        else [item]
-    )
-
-
-def _failed(done: dict[int, Any]) -> bool:
-    return any(isinstance(value, Exception) for value in done.values())
+    if item["type"] == "video":
+        return [{"type": "image", "image": frame} for frame in item["video"]]
+    return [item]

@@ -66,6 +66,11 @@ class _Open:
             len(self.scores.get(name, ())) == len(self.question.candidates) for name in self.methods
         )
 
+    def scores_of(self, method: str) -> list[CandidateScore]:
+        """Return a method's scores of all candidates, in their order."""
+        by_index = self.scores[method]
+        return [by_index[index] for index in range(len(self.question.candidates))]
+
 
 class Schedule:
     """Plan the requests of questions, and choose the method that ranks them.
@@ -100,7 +105,8 @@ class Schedule:
         self._settling_tolerance, self._audit_tolerance = (
             (1e-4, 1e-4) if is_float32 else (1e-2, 2e-2)
         )
-        self._note, self._is_float32 = note, is_float32
+        self._note = note
+        self._is_float32 = is_float32
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
         self._fell_back = False
@@ -213,8 +219,8 @@ class Schedule:
             return None
         del self._open[number]
         question = state.question
-        kind, candidates = self._kind(question), range(len(question.candidates))
-        scores = [[state.scores[name][index] for index in candidates] for name in state.methods]
+        kind = self._kind(question)
+        scores = [state.scores_of(method) for method in state.methods]
         if len(scores) == 1:
             return self._with_use(scores[0], PathUse(state.methods[0], question.kind))
         forced, reference = scores
