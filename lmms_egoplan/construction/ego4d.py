@@ -46,7 +46,8 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
             "narration.json, found "
             f"{quoted(content)}"
         )
-    if problem := repetition(content):
+    problem = repetition(content)
+    if problem:
         raise LmmsEgoplanError(f"{path}: {problem}")
     return videos
 

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 INSTALL = 'peft is not installed: pip install "lmms-egoplan[train]"'
-CONFIG, BASE, WEIGHTS = "adapter_config.json", "base.json", "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+BASE = "base.json"
+WEIGHTS = "adapter_model.safetensors"
 # Number of frozen base parameters to compare, values of each, and tolerance for half-precision
 # rounding.
-_PARAMETERS, _VALUES, _TOLERANCE = 64, 8, 2e-2
+_PARAMETERS = 64
+_VALUES = 8
+_TOLERANCE = 2e-2
 
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
@@ -52,7 +56,8 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
     if (folder / BASE).is_file():
         identity = read_json(folder / BASE, "adapter's base")
         read_as(_Identity, f"{folder / BASE}: damaged; train again, or copy it again", identity)
-        if difference := _difference(model, identity):
+        difference = _difference(model, identity)
+        if difference:
             raise LmmsEgoplanError(f"{folder}: the adapter belongs to another base: {difference}")
     stored = stored_names(folder)
     try:
@@ -141,7 +146,8 @@ def _some_values(parameter: torch.Tensor) -> list[float]:
 
 def _difference(model: PreTrainedModel, identity: Any) -> str | None:
     """Return how a model differs from an adapter's base; None if it does not."""
-    name, kind = identity["name"] or "unnamed", model.config.model_type
+    name = identity["name"] or "unnamed"
+    kind = model.config.model_type
     if identity["model_type"] != kind:
         return (
             f"it was trained on {name} ({identity['model_type']}), but this is "

@@ -220,7 +220,8 @@ class AnswerGenerator:
 
     @torch.inference_mode()
     def _generate(self, batch: EncodedBatch) -> list[Answer]:
-        arguments, question_ids = batch.arguments, batch.question_ids
+        arguments = batch.arguments
+        question_ids = batch.question_ids
         stops = stop_strings(arguments)
         inputs = on_device(batch.inputs, self._model)
         for length, question_id in zip(
@@ -309,7 +310,8 @@ class AnswerGenerator:
         return [(text, self._count_tokens(ids)) for text, ids in zip(texts, rows, strict=True)]
 
     def _keywords(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        if unknown := set(arguments) - _HANDLED - self._unknown_arguments:
+        unknown = set(arguments) - _HANDLED - self._unknown_arguments
+        if unknown:
             self._unknown_arguments |= unknown
             logger.warning(
                 f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}"

@@ -84,10 +84,8 @@ def set_budget(model: str, processor: Any, arguments: Mapping[str, Any]) -> dict
             _check(model, limits, part, times)
             setattr(processor, f"{kind}_processor", _limited(part, times, *limits.values()))
             continue
-        asked, size = (
-            ", ".join(name for name in names if name in requested),
-            getattr(part, "size", None),
-        )
+        asked = ", ".join(name for name in names if name in requested)
+        size = getattr(part, "size", None)
         details = f" (its size: {dict(size)})" if size else ""
         reason = f"{type(processor).__name__} has {NO_LIMITS} for {kind}s{details}"
         if not is_preset:
@@ -141,7 +139,8 @@ def in_effect(processor: Any) -> dict[str, Any]:
     """
     limits: dict[str, Any] = {}
     for kind in ("image", "video"):
-        if (part := getattr(processor, f"{kind}_processor", None)) is not None:
+        part = getattr(processor, f"{kind}_processor", None)
+        if part is not None:
             times = _times(part, kind)
             limits[kind] = NO_LIMITS if times is None else _limits(part, kind, times)
     return limits
@@ -312,7 +311,9 @@ def _times(part: Any, kind: str) -> int | None:
         part
     ):
         return None
-    factor, frames, part = _factor(part), _PROBED_FRAMES if kind == "video" else 1, _uncapped(part)
+    factor = _factor(part)
+    frames = _PROBED_FRAMES if kind == "video" else 1
+    part = _uncapped(part)
     for times in (1, 0) if kind == "video" else dict.fromkeys((1, part.temporal_patch_size)):
         token = factor**2 * (times or frames)
         shrunk = _pixels(_with_edges(part, token, 4 * token), kind, 8 * factor)
@@ -372,7 +373,8 @@ def _is_capped(part: Any, times: int) -> bool:
     """
     if not isinstance(getattr(part, "max_video_tokens", None), int):
         return False
-    side, part = 8 * _factor(part), copy(part)
+    side = 8 * _factor(part)
+    part = copy(part)
     part.max_video_tokens = 8
     token = _factor(part) ** 2 * (times or _PROBED_FRAMES)
     pixels = _pixels(_with_edges(part, token, 64 * token), "video", side)

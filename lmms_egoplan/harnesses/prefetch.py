@@ -187,10 +187,12 @@ def prefetch(
                 is_stuck = bool(batch) and not loading and not ready
                 if not is_stuck and (waiting > ahead or not pool.has_room()):
                     break
-                if is_exhausted := (item := next(source, source)) is source:
+                is_exhausted = (item := next(source, source)) is source
+                if is_exhausted:
                     break
                 job = _Job(partial(load_pair, item), pair_size)
-                job.is_read, job.is_forced = batching is not None, is_stuck
+                job.is_read = batching is not None
+                job.is_forced = is_stuck
                 loading.append(pool.submit(job))
             if is_exhausted and not loading:
                 close_batch()
@@ -271,7 +273,10 @@ class _Job:
     def __init__(
         self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()
     ) -> None:
-        self.call, self.measure, self.loads, self.is_kept = call, measure, tuple(loads), bool(loads)
+        self.call = call
+        self.measure = measure
+        self.loads = tuple(loads)
+        self.is_kept = bool(loads)
         self.num_items = len(loads) or 1
         self.base: float = sum(load.size for load in loads)
         self.reserved: float = sum(load.reserved for load in loads)
@@ -325,7 +330,8 @@ class _Workers:
             self._jobs.remove(job)
         if job.error is not None:
             raise job.error
-        result, job.result = job.result, None
+        result = job.result
+        job.result = None
         return result
 
     def has_room(self) -> bool:
@@ -353,12 +359,10 @@ class _Workers:
                         if later.is_done and not (
                             later.is_kept or later.error or self._fits(job, job.need)
                         ):
-                            later.need, later.reserved, later.is_done, later.result = (
-                                later.reserved,
-                                0,
-                                False,
-                                None,
-                            )
+                            later.need = later.reserved
+                            later.reserved = 0
+                            later.is_done = False
+                            later.result = None
                     job.is_forced = not any(other.is_running for other in self._jobs)
                 if not self._fits(job, job.need):
                     return
@@ -366,7 +370,8 @@ class _Workers:
                 self._start(job)
 
     def _start(self, job: _Job) -> None:
-        job.read, job.is_running = None, True
+        job.read = None
+        job.is_running = True
         self._pool.submit(self._run, job)
 
     def _run(self, job: _Job) -> None:
@@ -380,7 +385,9 @@ class _Workers:
         except _NoRoom:
             job.result = None
         except BaseException as error:
-            job.reserved, job.error, job.is_done = job.base, error, True
+            job.reserved = job.base
+            job.error = error
+            job.is_done = True
         finally:
             RESERVE.reset(token)  # otherwise this thread would keep the result alive
             job.is_running = False
@@ -411,7 +418,8 @@ class _Workers:
         """Reserve memory for a job, or raise `_NoRoom`."""
         with self._lock:
             if not self._fits(job, num_bytes):
-                job.reserved, job.need = job.base, job.base + num_bytes
+                job.reserved = job.base
+                job.need = job.base + num_bytes
                 raise _NoRoom
             job.reserved = num_bytes
             PEAK.num_bytes = max(PEAK.num_bytes, int(self._reserved))

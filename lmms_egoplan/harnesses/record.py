@@ -138,12 +138,12 @@ def recorded(
                 for sample in samples if task in tasks else ():
                     question = task, positions.get(sample["doc_id"], sample["doc_id"])
                     known = {"tokens": None, "images": None, **counts.get(question, {})}
-                    if (
-                        reply_tokens := known.pop("reply_tokens", None)
-                    ) is not None:  # lm-eval logs no counts
+                    reply_tokens = known.pop("reply_tokens", None)
+                    if reply_tokens is not None:  # lm-eval logs no counts
                         usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
                         sample.setdefault("token_counts", [usage])
-                    if (asked := known.pop("asked", None)) is not None:
+                    asked = known.pop("asked", None)
+                    if asked is not None:
                         sample["asked"] = asked
                     sample["record"] = known
         return results
@@ -154,7 +154,8 @@ def recorded(
 def _add_marks(results: Mapping[str, Any], tasks: Iterable[Any], marks: Mapping[str, Any]) -> None:
     """Add marks to the metadata of tasks, like `_add_protocols`."""
     for task in tasks:
-        if (config := member(results, "configs", task)) is not None:
+        config = member(results, "configs", task)
+        if config is not None:
             config["metadata"] = {**(config.get("metadata") or {}), **marks}
 
 
@@ -168,7 +169,8 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
             (value for name, value in values.items() if name.startswith("judge_protocol,")), "none"
         )
         judged = {} if protocol == "none" else {"judge_protocol": protocol}
-        if (preset := member(results, "configs", task, "metadata", "asked_as") or "") or judged:
+        preset = member(results, "configs", task, "metadata", "asked_as") or ""
+        if preset or judged:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
             results["versions"][task], config = version, results["configs"][task]
             config["metadata"] = {**config["metadata"], "version": version, **judged}

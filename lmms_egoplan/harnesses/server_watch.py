@@ -15,7 +15,8 @@ SERVER_WAIT_S = 300.0
 
 # The server is asked this often, and must answer in this time. A dead server is reported after at
 # most their sum.
-_CHECK_EVERY_S, _ANSWERS_IN_S = 3.0, 5.0
+_CHECK_EVERY_S = 3.0
+_ANSWERS_IN_S = 5.0
 
 # For checks. The retry is for servers that close an idle connection while the next request is on
 # its way.
@@ -45,7 +46,9 @@ class ServerWatch:
     ) -> None:
         self.losses = 0
         self.given_up: asyncio.Future[str] = loop.create_future()
-        self._where, self._check, self._wait_s = where, check, wait_s
+        self._where = where
+        self._check = check
+        self._wait_s = wait_s
         self._is_reachable = asyncio.Event()
         self._is_reachable.set()
         self._lost_at = 0.0

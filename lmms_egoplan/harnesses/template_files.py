@@ -27,7 +27,8 @@ IN_PLAIN_TEXT = (
 ON_VLLM = "backends on vLLM need it"
 IN_LM_EVAL = "or run lm-eval without --apply_chat_template, which marks the result"
 
-_JINJA, _TOKENIZER = "chat_template.jinja", "tokenizer_config.json"
+_JINJA = "chat_template.jinja"
+_TOKENIZER = "tokenizer_config.json"
 # Files with a chat template, in the order in which transformers prefers them.
 _FILES = ("processor_config.json", "chat_template.json", _JINJA, _TOKENIZER)
 _TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")

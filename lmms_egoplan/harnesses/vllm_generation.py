@@ -51,13 +51,11 @@ class VLLMGenerator:
     def __init__(
         self, name: str, llm: Any, engine: Any, ranker: EngineRanker, in_flight: int
     ) -> None:
-        self._name, self._llm, self._engine, self._ranker, self._in_flight = (
-            name,
-            llm,
-            engine,
-            ranker,
-            in_flight,
-        )
+        self._name = name
+        self._llm = llm
+        self._engine = engine
+        self._ranker = ranker
+        self._in_flight = in_flight
         self._unknown_arguments: set[str] = set()
 
     def answers(
@@ -133,7 +131,8 @@ class VLLMGenerator:
     def _answer(self, output: Any, question_id: str, limit: int) -> Answer:
         (completion,) = output.outputs
         is_cut = completion.finish_reason == "length"
-        length, count = len(output.prompt_token_ids), len(completion.token_ids)
+        length = len(output.prompt_token_ids)
+        count = len(completion.token_ids)
         if is_cut and count < limit:
             most = (
                 f"the engine's max_model_len is {self._engine.limit}: it ended the reply "
@@ -159,7 +158,8 @@ class VLLMGenerator:
             for name in arguments
             if name not in _HANDLED and (name, arguments[name]) != ("num_beams", 1)
         }
-        if new := unknown - self._unknown_arguments:
+        new = unknown - self._unknown_arguments
+        if new:
             self._unknown_arguments |= new
             logger.warning(
                 f"{self._name}: ignoring unsupported generation arguments: {', '.join(sorted(new))}"

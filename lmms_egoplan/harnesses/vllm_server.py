@@ -159,7 +159,8 @@ class ServedEngine:
     def abort(self, names: Sequence[str]) -> None:
         """Cancel requests. The server stops a request when its connection is closed."""
         for name in names:
-            if (sent := self._sent.pop(name, None)) is not None:
+            sent = self._sent.pop(name, None)
+            if sent is not None:
                 sent.cancel()
         if self._watching is not None:
             self._watching.cancel()

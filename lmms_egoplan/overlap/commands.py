@@ -63,7 +63,8 @@ def audit(
         f"{len(unmatched):,}{examples}"
     )
     typer.echo(f"{sum(item.span is None for item in items):,} training records without times")
-    if unread := [item.where for item in items if item.question and not item.action]:
+    unread = [item.where for item in items if item.question and not item.action]
+    if unread:
         typer.echo(
             f"Questions without an answer, whose texts are not compared: {join_list(unread, 3)}"
         )

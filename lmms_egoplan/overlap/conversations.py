@@ -155,7 +155,8 @@ def answer_of(
     letter = _LETTER.fullmatch(text)
     if letter is None:
         return text
-    name, rest = (letter[1] or letter[3]).lower(), letter[2] or letter[4] or ""
+    name = (letter[1] or letter[3]).lower()
+    rest = letter[2] or letter[4] or ""
     known = {**options_in(question), **(options or {})}
     if name in known or rest:
         return known.get(name, rest)

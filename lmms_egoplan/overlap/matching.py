@@ -81,7 +81,8 @@ def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[st
     goals = Vocabulary(question.goal for question in questions)
     goals_by_action: dict[Stems, dict[Stems, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, question in enumerate(questions):
-        goal, action = _stems(question.goal), _stems(question.action)
+        goal = _stems(question.goal)
+        action = _stems(question.action)
         if goal and action:
             goals_by_action[action][goal].append(index)
     actions_by_words: dict[Stems, list[Stems]] = defaultdict(list)
@@ -130,7 +131,8 @@ def _stems(text: str) -> Stems:
 
 def _is_in(goal: Stems, text: str, vocabulary: Vocabulary) -> bool:
     """Return True if a run of a text's words is the same as a goal."""
-    text_words, wanted = words(text), frozenset(goal)
+    text_words = words(text)
+    wanted = frozenset(goal)
     is_wanted = [not wanted.isdisjoint(vocabulary.stems_of(word)) for word in text_words]
     return any(
         all(is_wanted[start : start + len(goal)])

@@ -81,9 +81,11 @@ def span_of(video: str, row: Mapping[str, Any], where: str = "") -> tuple[float,
                     f"{where}, {first}: {start:g} to {stop:g} is no span of time; correct it"
                 )
             if last.endswith("frame"):
-                start, stop = start / fps, (stop + 1) / fps
+                start = start / fps
+                stop = (stop + 1) / fps
             elif start == stop:
-                start, stop = start - _MOMENT / 2, stop + _MOMENT / 2
+                start = start - _MOMENT / 2
+                stop = stop + _MOMENT / 2
             return round(max(start, 0), 3), round(stop, 3)
     for key, value in times.items():
         name = re.sub(r"\W+", "_", key)
@@ -119,7 +121,8 @@ def _has_clock(values: list[Any]) -> bool:
 def _seconds(value: Any, where: str) -> float:
     """Return a number of seconds or frames, from a number or a clock's time."""
     text = str(value).strip()
-    if clock := _CLOCK.fullmatch(text):
+    clock = _CLOCK.fullmatch(text)
+    if clock:
         hours, minutes, seconds = ((part or "0").replace(",", ".") for part in clock.groups())
         return 3600 * float(hours) + 60 * float(minutes) + float(seconds)
     try:
@@ -138,9 +141,8 @@ def read_training(path: Path) -> list[Item]:
         LmmsEgoplanError: The file cannot be read, is damaged, or a record has neither a video id
             nor a text to compare.
     """
-    if items := [
-        item for where, record in _records(path) for item in _items_of_record(record, where)
-    ]:
+    items = [item for where, record in _records(path) for item in _items_of_record(record, where)]
+    if items:
         return items
     raise LmmsEgoplanError(
         f"{path}: no video ids, and no questions with answers; {_KEYS['expected']}"
@@ -174,7 +176,8 @@ def _is_json_lines(text: str) -> bool:
 
 
 def _items_of_record(record: Any, where: str) -> list[Item]:
-    if items := [*items_of(record, where)]:
+    items = [*items_of(record, where)]
+    if items:
         return items
     raise LmmsEgoplanError(
         f"{where}: no video id, and no question with an answer; {_KEYS['expected']}"
@@ -219,8 +222,10 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
             yield from items_of(part, f"{where}, {number}", video, goal)
     elif isinstance(value, dict):
         row = {str(key).strip().lower(): part for key, part in value.items()}
-        exchanges, names = [*_exchanges(row, where)], _videos(row)
-        video, goal = names[0] if names else video, _text(row, "goal") or goal
+        exchanges = [*_exchanges(row, where)]
+        names = _videos(row)
+        video = names[0] if names else video
+        goal = _text(row, "goal") or goal
         nested: list[Item] = []
         for key in (key for key in row if key not in _TEXT_LISTS):
             of_part = canonical(key) if re.fullmatch(_KEYS["id"], key) else video
@@ -235,10 +240,8 @@ def items_of(value: Any, where: str, video: str = "", goal: str = "") -> Iterato
                     f"{where}, {key}: not read; expected a list of objects with question and answer"
                 )
             nested += parts
-        span, inner = (
-            span_of(video, row, where) if video else None,
-            [item.span for item in nested if item.span],
-        )
+        span = span_of(video, row, where) if video else None
+        inner = [item.span for item in nested if item.span]
         # A question shows its past actions, too. The parts of other videos say more than the
         # video's own times.
         is_question = "current_observation_frame" in row
@@ -309,11 +312,12 @@ def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
     keys = (*_KEYS["action"], *(["a"] if "q" in row else []))
     key = next((key for key in keys if not _is_missing(row.get(key)) and row[key] != []), None)
     if key is None:
-        if unread := [
+        unread = [
             key
             for key in row
             if re.fullmatch(_KEYS["answer_key"], key) and not _is_missing(row[key])
-        ]:
+        ]
+        if unread:
             raise LmmsEgoplanError(
                 f"{where}, {unread[0]}: not read; write the answer's text under the key answer"
             )
@@ -353,7 +357,8 @@ def _options(row: Mapping[str, Any]) -> dict[str, str]:
 def _exchanges(row: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
     """Yield the answers of a record's turns, each with all texts before it."""
     question = _question(row)
-    options, earlier = _options(row) or options_in(question), [question] if question else []
+    options = _options(row) or options_in(question)
+    earlier = [question] if question else []
     for key in _KEYS["turns"]:
         if isinstance(row.get(key), str | dict) and key not in (
             *_KEYS["question"],
@@ -363,7 +368,8 @@ def _exchanges(row: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
         for number, turn in enumerate(_list(row.get(key)), 1):
             speaks, text = turns_of(turn, f"{where}, {key}, {number}", _KEYS)
             if speaks == "asks":
-                question, options = text, options_in(text) or options
+                question = text
+                options = options_in(text) or options
             elif speaks == "answers" and question:
                 yield (
                     "\n".join(earlier),

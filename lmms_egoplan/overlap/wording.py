@@ -25,7 +25,10 @@ _BASE_FORMS = {form: base for base, forms in _TEXTS["forms"].items() for form in
 _STEM = SnowballStemmer("english").stem
 _INFLECTED = re.compile(r"([a-z]*?[aeiouy][a-z]*?)(?:ing|ed|(?:(?<=[osxz])|(?<=[cs]h))es|(?<!s)s)")
 
-SHORTEST_SWAPPED, SHORTEST_DOUBLED, SHORTEST_LENGTHENED, SHORTEST_REPLACED = 4, 5, 6, 7
+SHORTEST_SWAPPED = 4
+SHORTEST_DOUBLED = 5
+SHORTEST_LENGTHENED = 6
+SHORTEST_REPLACED = 7
 """The fewest letters of words that a misspelling may separate: two swapped letters, a doubled letter, another letter
 more (all of the longer word), or another letter.
 
@@ -160,7 +163,8 @@ def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
     >>> is_moved(("put", "cup", "on", "plate"), ("put", "plate", "on", "cup"))
     False
     """
-    first, second = tuple(first), tuple(second)
+    first = tuple(first)
+    second = tuple(second)
     if len(first) != len(second) or sorted(first) != sorted(second):
         return False
     if first == second:

@@ -223,17 +223,16 @@ def video(
         )
     if steps and ask_when_unsure:
         taken = [step for episode in episodes for step in episode.steps]
-        asked, helped = (
-            sum(x.asked for x in taken),
-            sum(x.executed.action == x.outcome.done for x in taken),
-        )
+        asked = sum(x.asked for x in taken)
+        helped = sum(x.executed.action == x.outcome.done for x in taken)
         typer.echo(
             f"Asked in {asked} of {steps} steps. With the answers: {helped} right "
             f"({helped / steps:.3f})"
         )
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
-    if failed := [episode for episode in episodes if episode.problem]:
+    failed = [episode for episode in episodes if episode.problem]
+    if failed:
         raise LmmsEgoplanError(
             f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their "
             "earlier steps count. "
@@ -274,10 +273,8 @@ class _Guide:
         from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
-        self._facts, gap = (
-            {"model": model if peft is None else f"{model} with {peft}", "method": method},
-            -1.0,
-        )
+        self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
+        gap = -1.0
         if ask is not None or calibration:
             if not (calibration and ask and 0 < ask < 1 and method == "rank"):
                 raise LmmsEgoplanError(

@@ -13,10 +13,13 @@ from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.planner.planner import Episode, Step
 
-_FILM_FPS, _FILM_WIDTH = 8, 640
+_FILM_FPS = 8
+_FILM_WIDTH = 640
 # Number of video frames for the view before an action, and for the last view.
 _STILL_FRAMES = 8
-_CAPTION_HEIGHT, _LINE_HEIGHT, _MARGIN = 40, 14, 6
+_CAPTION_HEIGHT = 40
+_LINE_HEIGHT = 14
+_MARGIN = 6
 _JPEG_QUALITY = 90
 
 
@@ -85,10 +88,8 @@ def _film(episode: Episode, view_size: tuple[int, int]) -> Iterator[Image.Image]
     width = min(view_size[0], _FILM_WIDTH)
     size = width, round(view_size[1] * width / view_size[0])
     for step in episode.steps:
-        action, outcome = (
-            f"{step.number}. {step.executed.action or step.executed.text}",
-            step.outcome,
-        )
+        action = f"{step.number}. {step.executed.action or step.executed.text}"
+        outcome = step.outcome
         for _ in range(_STILL_FRAMES):
             yield _captioned(step.view, size, action, "" if outcome.clip else outcome.message)
         for frame in outcome.clip:

@@ -25,12 +25,17 @@ GOALS: dict[str, list[str]] = _KITCHEN["goals"]
 """For each goal, the elements of the environment that must be in their goal states."""
 
 # The camera: the point it looks at and its distance (metres), and its angles (degrees).
-_LOOKS_AT, _DISTANCE, _AZIMUTH, _ELEVATION = (-0.1, 0.6, 2.0), 2.2, 90.0, -20.0
-_WIDTH, _HEIGHT = 320, 240
+_LOOKS_AT = (-0.1, 0.6, 2.0)
+_DISTANCE = 2.2
+_AZIMUTH = 90.0
+_ELEVATION = -20.0
+_WIDTH = 320
+_HEIGHT = 240
 # A coarser shadow map and less antialiasing than the simulator's defaults (4096, 8), for speed.
 _QUALITY = {"shadowsize": 1024, "offsamples": 4}
 # Number of frames of a motion after the view before it, and their rate.
-_MOTION_FRAMES, _FPS = 7, 8.0
+_MOTION_FRAMES = 7
+_FPS = 8.0
 # Tolerance for an element's joints (radians or metres). Springs move them slightly.
 _CLOSE = 0.1
 
@@ -58,12 +63,14 @@ class Kitchen:
         self, elements: Sequence[str], seed: int = 0, motion_frames: int = _MOTION_FRAMES
     ) -> None:
         mujoco, kitchen_env = _simulator()
-        if unknown := set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS):
+        unknown = set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS)
+        if unknown:
             raise LmmsEgoplanError(
                 f"the kitchen has no {', '.join(sorted(unknown))}; use "
                 f"{', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
             )
-        self._mujoco, self._motion_frames = mujoco, motion_frames
+        self._mujoco = mujoco
+        self._motion_frames = motion_frames
         try:
             self._environment = kitchen_env.KitchenEnv(
                 list(elements), remove_task_when_completed=False
@@ -73,7 +80,8 @@ class Kitchen:
             raise LmmsEgoplanError(
                 f"{_KITCHEN['install']} ({type(error).__name__}: {error})"
             ) from error
-        self._model, self._data = self._environment.model, self._environment.data
+        self._model = self._environment.model
+        self._data = self._environment.data
         self._joints = kitchen_env.OBS_ELEMENT_INDICES
         start = {
             element: self._data.qpos[joints].copy() for element, joints in self._joints.items()
@@ -85,11 +93,9 @@ class Kitchen:
         self.unreached = set(elements)
         self._camera = mujoco.MjvCamera()
         self._camera.lookat[:] = _LOOKS_AT
-        self._camera.distance, self._camera.azimuth, self._camera.elevation = (
-            _DISTANCE,
-            _AZIMUTH,
-            _ELEVATION,
-        )
+        self._camera.distance = _DISTANCE
+        self._camera.azimuth = _AZIMUTH
+        self._camera.elevation = _ELEVATION
         for name, value in _QUALITY.items():
             setattr(self._model.vis.quality, name, value)
         try:
@@ -120,7 +126,8 @@ class Kitchen:
         if action not in ACTIONS:
             return Outcome(changed=False, message="unknown action", clip=Clip())
         element, to = ACTIONS[action].values()
-        joints, goal = self._joints[element], self._states[to][element]
+        joints = self._joints[element]
+        goal = self._states[to][element]
         start = self._data.qpos[joints].copy()
         if self._is_at(element, to):
             return Outcome(changed=False, message="already done", clip=Clip())

@@ -78,8 +78,12 @@ Method = Literal["generate", "rank"]
 """How a model chooses actions: it writes freely, or ranks the environment's actions by their likelihood."""
 
 # The ways in which an episode can end.
-DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
-ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model failed", "interrupted"
+DONE = "done"
+BUDGET = "out of steps"
+STUCK = "nothing left to try"
+ENVIRONMENT_FAILED = "environment failed"
+MODEL_FAILED = "model failed"
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -218,10 +222,8 @@ def run_episode(
         episode.end = episode.end if episode.is_success else ended.end
         episode.problem = str(ended)
     except KeyboardInterrupt as interrupt:
-        episode.end, episode.interrupt = (
-            episode.end if episode.is_success else INTERRUPTED,
-            interrupt,
-        )
+        episode.end = episode.end if episode.is_success else INTERRUPTED
+        episode.interrupt = interrupt
     return episode
 
 
@@ -234,10 +236,12 @@ def _steps(
         with _ending(ENVIRONMENT_FAILED):
             if world.done():
                 break
-            view, actions = world.observe(), world.actions()
+            view = world.observe()
+            actions = world.actions()
         started = time.monotonic()
         visuals = [*map(_thinned, past[-NUM_CLIPS:]), view]
-        question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
+        question = QUESTION.format(goal=episode.goal)
+        step_name = f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
             proposals = proposer.propose(question, visuals, actions, step_name)
         untried = [item for item in proposals if (item.action or item.text) not in failed_actions]

@@ -95,7 +95,8 @@ class Proposer:
         method: Method = "generate",
         gap: float = -1,
     ) -> None:
-        self._beams, self._gap = beams, gap
+        self._beams = beams
+        self._gap = gap
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == "rank" else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)

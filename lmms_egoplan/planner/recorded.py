@@ -63,8 +63,11 @@ class RecordedVideo:
         first: int,
         last: int,
     ) -> None:
-        self.name, self.goal = name, goal
-        self._narrated, self._frames, self._fps = narrated, frames, fps
+        self.name = name
+        self.goal = goal
+        self._narrated = narrated
+        self._frames = frames
+        self._fps = fps
         self._views = [
             *(max(first, action.start - frames_before(fps)) for action in narrated),
             last,
@@ -179,11 +182,10 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         progress = progress_of(row)
         actions = zip(row["past_actions"], progress.past, strict=True)
         past = [NarratedAction(action["narration_text"], *segment) for action, segment in actions]
-        first, last = (
-            (FIRST_FRAME[source] if row.get("clip_frames") is None else 0),
-            progress.observation,
-        )
-        read, fps = partial(EGOPLAN.read_frames, row), float(progress.fps)
+        first = FIRST_FRAME[source] if row.get("clip_frames") is None else 0
+        last = progress.observation
+        read = partial(EGOPLAN.read_frames, row)
+        fps = float(progress.fps)
         if len(past) > 1:
             videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
     if not videos:
@@ -217,7 +219,9 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
             )
             for step in steps
         ]
-        goal, read, last = video.goal_description, partial(_read_at, path), narrated[-1].stop
+        goal = video.goal_description
+        read = partial(_read_at, path)
+        last = narrated[-1].stop
         videos.append(RecordedVideo(video.video_uid, goal, narrated, read, EGO4D_FPS, 0, last))
     if not videos:
         raise LmmsEgoplanError(

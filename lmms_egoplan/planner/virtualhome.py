@@ -71,12 +71,14 @@ class VirtualHome:
     name = "VirtualHome"
 
     def __init__(self, url: str, until: Sequence[tuple[str, str]], camera: int) -> None:
-        self._url, self._camera = url, camera
+        self._url = url
+        self._camera = camera
         self._until = [(name.casefold(), state.upper()) for name, state in until]
         self._client = httpx.Client(timeout=_TIMEOUT_S)
-        if unknown := {name for name, _ in self._until} - {
+        unknown = {name for name, _ in self._until} - {
             node.class_name.casefold() for node in self._graph().nodes
-        }:
+        }
+        if unknown:
             raise LmmsEgoplanError(
                 f"VirtualHome at {url}: this apartment has no "
                 f"{', '.join(sorted(unknown))}; change --until"
@@ -183,7 +185,8 @@ def _scripts(graph: _Graph) -> dict[str, list[str]]:
     """
     scripts: dict[str, list[str]] = {}
     for node in graph.nodes:
-        name, target = node.class_name, f"<{node.class_name}> ({node.id})"
+        name = node.class_name
+        target = f"<{node.class_name}> ({node.id})"
         for verb, act in (
             pair for kind in node.properties for pair in _VERBS.get(kind, {}).items()
         ):

@@ -114,12 +114,14 @@ def check_media(
         process::processes
     ]  # The loader treats the sequence as a Dataset.
     # Use a separate generator, because the loader would change the random numbers of the weights.
-    check, generator = partial(_media_problem, encoder), torch.Generator()
+    check = partial(_media_problem, encoder)
+    generator = torch.Generator()
     loader: DataLoader[str | None] = DataLoader(
         share, None, num_workers=workers, collate_fn=check, generator=generator
     )
     tracked = track(share, "Checking images and videos")
-    if problems := [problem for _, problem in zip(tracked, loader, strict=True) if problem]:
+    problems = [problem for _, problem in zip(tracked, loader, strict=True) if problem]
+    if problems:
         raise LmmsEgoplanError(
             f"{len(problems)} of {len(share)} sets of images and videos cannot be "
             f"read:\n{listing(problems)}"

@@ -78,7 +78,8 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
             "MiniGPT-4's"
         )
     root = media or path.parent
-    samples, problems = [], []
+    samples = []
+    problems = []
     for index, record in enumerate(content):
         layout = next(
             (

@@ -56,10 +56,8 @@ class AnswerEncoder:
         self._ranked = encoder()
         self._written = encoder(score_eos=True)
         self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
-        self.reserved_text, self.token_counts = (
-            self._ranked.reserved_text,
-            self._ranked.token_counts,
-        )
+        self.reserved_text = self._ranked.reserved_text
+        self.token_counts = self._ranked.token_counts
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
         """Encode the question with its answer, followed by its negative if one was drawn and
@@ -84,7 +82,8 @@ class AnswerEncoder:
         return drawn.messages(self._media)
 
     def _fitting(self, question: EncodedQuestion, drawn: Drawn) -> EncodedQuestion:
-        context, answer = question.prefix_length, question.longest_candidate
+        context = question.prefix_length
+        answer = question.longest_candidate
         if self.positions is not None and context + answer > self.positions:
             raise ContextTooLongError(
                 f"{drawn.sample.name}: turns and visuals: the context of {context} tokens (with "

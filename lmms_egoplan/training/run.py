@@ -108,7 +108,8 @@ def tune(
             model_name, dtype=precision, attn_implementation=settings.attn_implementation
         )
         base.to(arguments.device)
-        encoders, joining = find_parts(base).encoders, find_parts(base).joining
+        encoders = find_parts(base).encoders
+        joining = find_parts(base).joining
         is_seq2seq = encoder_decoder_of(base) is not None
         limit = getattr(base.config.get_text_config(decoder=True), "max_position_embeddings", None)
         positions = None if is_seq2seq else limit

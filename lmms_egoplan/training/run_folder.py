@@ -50,11 +50,12 @@ class RunFolder:
         if stored is None:
             write_whole(path / SETTINGS, json.dumps(settings, indent=1) + "\n")
             return
-        if names := [
+        names = [
             name
             for name in {**stored, **settings}
             if name not in free and stored.get(name) != settings.get(name)
-        ]:
+        ]
+        if names:
             differing = "; ".join(
                 line
                 for name in names

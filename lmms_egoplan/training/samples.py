@@ -133,9 +133,10 @@ class Mix:
                 or "none given"
             )
             raise LmmsEgoplanError(f"the mix is empty: proportions: {listed}; samples: {counts}")
-        if unnamed := [
+        unnamed = [
             name for name in self.parts if proportions is not None and name not in proportions
-        ]:
+        ]
+        if unnamed:
             raise LmmsEgoplanError(
                 f"proportions: {unnamed[0]}: missing share; set 0 to disable this part"
             )

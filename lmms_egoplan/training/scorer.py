@@ -87,7 +87,8 @@ class AnswerPasses:
         """
         masks = decoder.MaskKinds(self._text_config)
         limits = decoder.RotaryLimits(self._text_config)
-        context, total = question.prefix_length, question.prefix_length + sum(row_lengths)
+        context = question.prefix_length
+        total = question.prefix_length + sum(row_lengths)
 
         def isolate(module: torch.nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
             states = keywords.get("inputs_embeds")
@@ -135,7 +136,8 @@ def _stacked(model_mask: Any, causal: torch.Tensor, packed: torch.Tensor) -> tor
     The context rows come from the model's mask `model_mask` if it has this shape, otherwise from
     `causal`.
     """
-    context, lowest = causal.shape[-1], torch.finfo(packed.dtype).min
+    context = causal.shape[-1]
+    lowest = torch.finfo(packed.dtype).min
     if isinstance(model_mask, torch.Tensor) and model_mask.ndim == 4:
         mask = model_mask[:, :1, :context, :context]
         causal = (

@@ -93,8 +93,9 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
         for name in self.trainer:
             if name in ARGUMENTS["fixed"]:
                 raise problem(f"trainer.{name}: the run sets this itself; remove it")
-            if setting := ARGUMENTS["set_by"].get(
+            setting = ARGUMENTS["set_by"].get(
                 name, name if name in type(self).model_fields else None
-            ):
+            )
+            if setting:
                 raise problem(f"trainer.{name}: set {setting} instead")
         return self

@@ -53,7 +53,8 @@ class AnswerTrainer(Trainer):
         self.model_accepts_loss_kwargs = (
             True  # Trainer then does not divide the loss by the number of parts.
         )
-        self._save_parts, self._load_parts = save, load
+        self._save_parts = save
+        self._load_parts = load
         self._samples = 0
         self._group = contrastive_group
         self._are_groups_divided = args.per_device_train_batch_size % contrastive_group != 0
@@ -76,7 +77,8 @@ class AnswerTrainer(Trainer):
                 raise LmmsEgoplanError(question)
         samples = sum(len(batch["questions"]) for batch in batches)
         self._samples = int(self._sum_all(torch.tensor(samples, dtype=torch.float64)).item())
-        self._violations, self._micro_batch = None, 0
+        self._violations = None
+        self._micro_batch = 0
         self._updates += 1
         if len(batches) > 1 and self._are_groups_divided:
             parts = [

@@ -95,7 +95,8 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
     activities: list[Activity] = []
     rejections: list[Rejection] = []
     for path in paths:
-        name, number = path.parent.name, int(path.stem.removeprefix("problem"))
+        name = path.parent.name
+        number = int(path.stem.removeprefix("problem"))
         where = f"{name}/{path.name}"
         if number and not _text_path(path).is_file():
             rejections.append(Rejection("problem", NOT_COUNTERFACTUAL, where))
@@ -129,7 +130,8 @@ def read_examples(folder: Path) -> list[Example]:
         if _text_path(path).is_file():
             text = read_text(_text_path(path)).partition(_INSTRUCTION_BEGINS)[0].strip()
             if is_text(text):
-                number, bddl = int(path.stem.removeprefix("problem")), read_text(path).strip()
+                number = int(path.stem.removeprefix("problem"))
+                bddl = read_text(path).strip()
                 examples.append(
                     Example(path.parent.name, number, bddl, text, _is_complete(bddl, text))
                 )

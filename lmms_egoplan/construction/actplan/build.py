@@ -34,7 +34,8 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import clean_text
 
 # Output files.
-INSTANCES, REJECTIONS = "instances.jsonl", "rejections.jsonl"
+INSTANCES = "instances.jsonl"
+REJECTIONS = "rejections.jsonl"
 NO_ACTIVITY = "tour of an activity without a description"
 
 
@@ -98,7 +99,8 @@ def build_instances(
     choices = read_choices(views) if views else {}
     gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
-    if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
+    unknown = sorted(choices.keys() - {str(tour.id) for tour in tours})
+    if unknown:
         raise LmmsEgoplanError(
             f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour"
         )
@@ -109,7 +111,8 @@ def build_instances(
         if circumstances is not None:
             changed, unchanged = change(activities, accepted, settings)
             changed_texts, undescribed = describe(changed, pairs, settings)
-            activities, texts = [*activities, *changed], texts | changed_texts
+            activities = [*activities, *changed]
+            texts = texts | changed_texts
             rejections += [*refused, *unchanged, *undescribed]
         described = {activity.key: activity for activity in activities if activity.key in texts}
         usable_tours = [

@@ -75,7 +75,8 @@ def propose(
         for activity in normal
     }
     circumstances: list[Circumstance] = []
-    schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
+    schema = SCHEMAS["circumstances"]
+    read = partial(read_as, _Proposal)
     proposals, rejections = ask_json(
         "circumstance", prompts, settings, "circumstances", schema=schema, read=read
     )
@@ -90,7 +91,8 @@ def propose(
                 )
                 continue
             seen.add(text.casefold())
-            id_, task = f"{name}/{number}", texts[f"{name}/0"]
+            id_ = f"{name}/{number}"
+            task = texts[f"{name}/0"]
             circumstance = Circumstance(
                 id=id_, activity=name, task=task, procedure=procedure, circumstance=text
             )
@@ -184,7 +186,8 @@ def _read(
     reply: dict[str, Any], where: str, name: str, normal: Problem
 ) -> tuple[Problem, str] | Rejection:
     """Read a reply's problem and category, or return why it cannot be used."""
-    bddl, category = reply.get("problem"), reply.get("category")
+    bddl = reply.get("problem")
+    category = reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
         return Rejection("change", NO_PROBLEM, where, quoted(reply))
     try:
@@ -193,7 +196,8 @@ def _read(
         return Rejection("change", BAD_BDDL, where, str(error))
     atoms = (atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part))
     is_known = all(atom.op in PREDICATES for atom in atoms)
-    if flaws := flaws_in(problem):
+    flaws = flaws_in(problem)
+    if flaws:
         return Rejection(
             "change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(flaws)
         )

@@ -19,7 +19,8 @@ _WORDS = {group: frozenset(words) for group, words in _DATA["words"].items()}
 _NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
 # End of a sentence, and the most words of a sentence; anything longer is a list of words. The
 # release's longest sentence has 71 words.
-_END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
+_END = re.compile(r"[.!?;](?=\s|$)|\n")
+_LONGEST = 80
 # Most words between a noun and its article or numeral.
 _BEFORE = 16
 

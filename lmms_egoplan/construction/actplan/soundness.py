@@ -56,7 +56,8 @@ def problems_in(problem: Problem) -> list[str]:
         for obj in problem.objects
         if obj.name.rpartition("_")[0] != obj.type or not obj.name.rpartition("_")[2].isdecimal()
     ]
-    names, types = {obj.name for obj in problem.objects}, {obj.type for obj in problem.objects}
+    names = {obj.name for obj in problem.objects}
+    types = {obj.type for obj in problem.objects}
     for fact in problem.init:
         problems += _check(fact, names, types)
         problems += [
@@ -90,7 +91,8 @@ def flaws_in(problem: Problem) -> list[str]:
     ... )
     ['goal: (inside ?jar.n.01_1 ?jar.n.01_1): jar.n.01_1 would be in, on, under or next to itself']
     """
-    if flaws := problems_in(problem):
+    flaws = problems_in(problem)
+    if flaws:
         return flaws
     goal = grounded(problem)
     flaws = [f"initial facts: {clash}" for clash in _clashes(problem.init)]
@@ -120,8 +122,10 @@ def unreached(problem: Problem) -> list[str]:
             *(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments)
         )
     )
-    world, seen = executor.world, {frozenset(executor.world.facts)}
-    best, queue = executor.goal_reached(world), deque([world])
+    world = executor.world
+    seen = {frozenset(executor.world.facts)}
+    best = executor.goal_reached(world)
+    queue = deque([world])
     while best < len(problem.conditions) and queue and len(seen) < _MOST_WORLDS:
         start = queue.popleft()
         for after in islice(
@@ -130,8 +134,11 @@ def unreached(problem: Problem) -> list[str]:
             if after.facts not in seen:
                 seen.add(frozenset(after.facts))
                 queue.append(after)
-                if (value := executor.goal_reached(after)) > best:
-                    world, best, queue = after, value, deque([after])
+                value = executor.goal_reached(after)
+                if value > best:
+                    world = after
+                    best = value
+                    queue = deque([after])
                     break
     return [
         str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)

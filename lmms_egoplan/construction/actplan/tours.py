@@ -24,14 +24,17 @@ LAYOUT: str = module_yaml(__file__)
 _IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
 # The paper chooses views by hand (sec. 3.2); the numbers below are the project's.
 # Seconds between sampled frames, and most frames of a video. Longer videos are sampled less often.
-_FRAME_INTERVAL, _MOST_FRAMES = 1.0, 60
+_FRAME_INTERVAL = 1.0
+_MOST_FRAMES = 60
 # Sharpness is measured on images with this longer side. It must reach this fraction of the tour's
 # median.
-_LONGER_SIDE, _SHARP = 640, 0.5
+_LONGER_SIDE = 640
+_SHARP = 0.5
 # Two views are alike if their colour thumbnails differ by less than this on average, on a scale
 # from 0 to 1. The views of a released instance differ by 0.12 to 0.16. Of 60 random images from
 # EgoThink, no two differ by less than 0.10.
-_THUMBNAIL, _ALIKE = (16, 16), 0.05
+_THUMBNAIL = (16, 16)
+_ALIKE = 0.05
 
 NO_TOUR = "neither a video nor a folder of images"
 STRAY = "file or folder whose path names no instance"
@@ -169,7 +172,8 @@ def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
     """
     if not tour.is_video:
         file_names = {path.name for path in _image_paths(tour.path)}
-        if missing := [view for view in views if view not in file_names]:
+        missing = [view for view in views if view not in file_names]
+        if missing:
             raise LmmsEgoplanError(f"{tour.path}: contains no image {missing[0]}")
         candidates, rejections = _images(tour, set(views))
         if rejections:

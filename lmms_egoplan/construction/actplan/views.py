@@ -29,7 +29,8 @@ from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import is_text, quoted
 
 # Sec. 3.2: "Generally, 2 to 5 images are selected to cover the main contents".
-FEWEST_VIEWS, MOST_VIEWS = 2, 5
+FEWEST_VIEWS = 2
+MOST_VIEWS = 5
 # Most candidates of a tour that a language model sees, one per request; the project's number.
 _MOST_CANDIDATES = 12
 # Number of tours whose candidates are in memory together.
@@ -116,7 +117,8 @@ def read_choices(path: Path) -> dict[str, list[str]]:
         choices = {name: [str(view) for view in views] for name, views in content.items()}
     else:
         for number, row in enumerate(csv.DictReader(io.StringIO(read_text(path, "views"))), 2):
-            name, view = row.get("id"), row.get("view")
+            name = row.get("id")
+            view = row.get("view")
             if not is_text(name) or not is_text(view):
                 raise LmmsEgoplanError(
                     f"{path}, line {number}: expected the columns id and view, found {quoted(row)}"
@@ -154,11 +156,9 @@ def choose_views(
     for start in range(0, len(toured), _TOURS_PER_BATCH):
         waiting: list[_Waiting] = []
         for tour, activity in toured[start : start + _TOURS_PER_BATCH]:
-            folder, objects, by_hand = (
-                out / str(tour.id),
-                object_names(activity.problem),
-                choices.get(str(tour.id)),
-            )
+            folder = out / str(tour.id)
+            objects = object_names(activity.problem)
+            by_hand = choices.get(str(tour.id))
             mark = _mark(tour, by_hand, objects, settings)
             record = _read_record(folder, mark)
             if record is None or (record.rejections and settings.asking.retry_rejected):

@@ -148,7 +148,8 @@ def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
         ValueError: The reply has another form.
     """
     proposal = dict(read_fields(_Proposal, reply))
-    if empty := [name for name, texts in proposal.items() if not texts]:
+    empty = [name for name, texts in proposal.items() if not texts]
+    if empty:
         raise ValueError(f"{', '.join(empty)}: expected at least one text")
     return proposal
 
@@ -178,7 +179,8 @@ def _accept_or_reject(
     step_id: str, usable: Candidates, steps: dict[str, Candidates], rejections: list[Rejection]
 ) -> None:
     """Add a step to `steps` if each field has candidates, otherwise to the rejections."""
-    if missing := [name for name, texts in usable.items() if not texts]:
+    missing = [name for name, texts in usable.items() if not texts]
+    if missing:
         rejections.append(Rejection("step", NONE_LEFT, step_id, ", ".join(missing)))
     else:
         steps[step_id] = usable

@@ -108,7 +108,8 @@ def build(
     write(steps, rejections, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
     typer.echo(f"Rejected, see {rejections_path(out)}: {reasons or 'nothing'}")
-    if without_place := sum(step["environment"] is None for step in steps):
+    without_place = sum(step["environment"] is None for step in steps)
+    if without_place:
         typer.echo(
             f"Steps without scenario and environment, to be named by annotators: {without_place}"
         )

@@ -314,9 +314,8 @@ def read_goalstep(path: Path) -> list[Video]:
         video, flaws = check_record(Video, raw)
         if video is not None:
             videos.append(video)
-            if (
-                first_number := first_use.setdefault(step_prefix(video.video_uid), number)
-            ) != number:
+            first_number = first_use.setdefault(step_prefix(video.video_uid), number)
+            if first_number != number:
                 uid = quoted(video.video_uid)
                 flaws.append(
                     f"video_uid: {uid} has the same step ids as video {first_number}; rename one"

@@ -98,7 +98,8 @@ def read_narrations(
             )
             for pass_name, narrations in later_passes
         ]
-        if timed := ego4d.timed_narrations(f"{where}, {name}", first_pass, rejections):
+        timed = ego4d.timed_narrations(f"{where}, {name}", first_pass, rejections)
+        if timed:
             videos[uid] = NarratedVideo(
                 _numbered(timed, rejections), tuple(ego4d.summaries(raws[uid]))
             )
@@ -127,7 +128,9 @@ def _numbered(
             else ""
         )
         if plain and (seconds, plain.casefold()) in times_and_texts:
-            problem, detail, plain = REPEATED, quoted(text), ""
+            problem = REPEATED
+            detail = quoted(text)
+            plain = ""
         times_and_texts.add((seconds, plain.casefold()))
         if problem:
             rejections.append(Rejection("narration", problem, location, detail))
@@ -207,7 +210,8 @@ def _step(
     """Make the step of a narration, starting no later than `latest`, or return the reason for its
     rejection.
     """
-    narration, seconds = narrations[index], narrations[index].seconds
+    narration = narrations[index]
+    seconds = narrations[index].seconds
     enclosing_leaves = [
         leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time
     ]

@@ -22,7 +22,8 @@ from lmms_egoplan.validation import Checked, Expected
 
 # Number of frames for a video without summaries, and maximum number of texts that describe a video.
 # Chosen here: the paper has no numbers.
-_FRAMES, _TEXTS = 4, 40
+_FRAMES = 4
+_TEXTS = 40
 _MOST_WORDS = 6
 
 

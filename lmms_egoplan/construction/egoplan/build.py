@@ -36,14 +36,13 @@ from lmms_egoplan.text import clean_text, csv_text
 
 Source = Literal["epic-kitchens", "ego4d"]
 
-EVALUATION, INSTRUCTION = "EgoPlan_validation.json", "EgoPlan_IT.json"
+EVALUATION = "EgoPlan_validation.json"
+INSTRUCTION = "EgoPlan_IT.json"
 RECOGNITION = "EgoPlan_IT_action_recognition.json"
-NARRATIONS, GOALS, REJECTIONS, SUMMARY = (
-    "narrations.csv",
-    "goals.json",
-    "rejections.jsonl",
-    "summary.json",
-)
+NARRATIONS = "narrations.csv"
+GOALS = "goals.json"
+REJECTIONS = "rejections.jsonl"
+SUMMARY = "summary.json"
 
 
 @dataclass(frozen=True)

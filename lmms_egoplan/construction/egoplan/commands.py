@@ -71,10 +71,8 @@ def build(
     - Ego4D's narrations: https://ego4d-data.org
     """
     asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
-    file, kinds = (
-        Narrations(narrations, source, mean_gap, epic_video_info),
-        drop.replace(",", " ").split(),
-    )
+    file = Narrations(narrations, source, mean_gap, epic_video_info)
+    kinds = drop.replace(",", " ").split()
     built = build_questions(
         file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking
     )

@@ -19,7 +19,8 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import quoted
 
 # Goals of moderate complexity (sec. 3.2).
-FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
+FEWEST_ACTIONS = 4
+MOST_ACTIONS = 20
 # The paper sets no limit. A longer text is a report of events, not a goal.
 MOST_CHARACTERS = 300
 _TEXTS: dict[str, Any] = module_yaml(__file__)
@@ -29,7 +30,9 @@ PROMPT: str = _TEXTS["prompt"]
 # A row of Figure 10's table of narrations.
 _ROW = "{start}         |      {stop}         |      {narration}"
 
-OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
+OVERALL = "overall_goal"
+SUBGOAL = "subgoal"
+SECONDARY = "secondary_subgoal"
 
 UNKNOWN_VIDEO = "goals of a video that is not in the narrations"
 NO_GOALS = "video without goals in the file"
@@ -224,7 +227,8 @@ def _spans(parent: Any, level: str, prefix: str, times: set[int]) -> Iterator[_S
         if not isinstance(clip, dict):
             yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {quoted(clip)}")
             continue
-        span, outer = _times(clip, times), _times(parent, times) if level == SECONDARY else None
+        span = _times(clip, times)
+        outer = _times(parent, times) if level == SECONDARY else None
         detail = f"{quoted(clip.get('start_timestamp'))} to {quoted(clip.get('stop_timestamp'))}"
         if span is None:
             yield Rejection("goal", INVENTED_TIME, where, detail)
@@ -240,7 +244,8 @@ def _spans(parent: Any, level: str, prefix: str, times: set[int]) -> Iterator[_S
 
 def _times(clip: Any, narrated_times: set[int]) -> tuple[int, int] | None:
     """Return a clip's start and stop; None if they are not copied from the narrations."""
-    start, stop = hundredths(clip.get("start_timestamp")), hundredths(clip.get("stop_timestamp"))
+    start = hundredths(clip.get("start_timestamp"))
+    stop = hundredths(clip.get("stop_timestamp"))
     if start is None or stop is None or not narrated_times.issuperset((start, stop)):
         return None
     return start, stop

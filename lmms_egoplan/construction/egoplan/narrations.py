@@ -116,12 +116,14 @@ def read_epic_kitchens(
     """
     lines = read_csv(path, "narrations", strict=True)
     _, columns = next(lines, (0, []))
-    if missing_columns := [column for column in _COLUMNS if column not in columns]:
+    missing_columns = [column for column in _COLUMNS if column not in columns]
+    if missing_columns:
         raise LmmsEgoplanError(
             f"{path}: no column {', '.join(missing_columns)}; use the layout of "
             "EPIC_100_validation.csv"
         )
-    if duplicates := [column for column, count in Counter(columns).items() if count > 1]:
+    duplicates = [column for column, count in Counter(columns).items() if count > 1]
+    if duplicates:
         raise LmmsEgoplanError(
             f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one"
         )
@@ -130,7 +132,8 @@ def read_epic_kitchens(
     rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, cells in lines:
-        where, row = f"{path}, line {number}", dict(zip_longest(columns, cells))
+        where = f"{path}, line {number}"
+        row = dict(zip_longest(columns, cells))
         start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
         problem, detail = _epic_problem(row, start, stop)
         if problem or start is None or stop is None:
@@ -144,7 +147,8 @@ def read_epic_kitchens(
         if row.get("verb") and row.get("noun"):
             # In "liquid:washing:up", the head noun is first.
             head, *modifiers = cell_text(row["noun"]).split(":")
-            verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*modifiers, head])
+            verb = cell_text(row["verb"]).split("-")[0]
+            thing = " ".join([*modifiers, head])
         frames = int(row["start_frame"]), int(row["stop_frame"])
         rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
         scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
@@ -185,7 +189,8 @@ def _misfit(
     not.
     """
     for end in ("start", "stop"):
-        frame, time = getattr(action, f"{end}_frame"), getattr(action, end)
+        frame = getattr(action, f"{end}_frame")
+        time = getattr(action, end)
         if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
             return f"{end}_frame: {frame}, expected {time * fps // 100} at {timestamp(time)}"
     return record_problem(video_id, action.stop_frame, official, "stop_frame") if official else None

@@ -92,7 +92,8 @@ def _questions(
     for action in goal.actions:
         texts.setdefault(normalised(action.text), action.text)
     for number, action in enumerate(goal.actions):
-        earlier, key = goal.actions[:number], normalised(action.text)
+        earlier = goal.actions[:number]
+        key = normalised(action.text)
         nearby = (
             other.text
             for other in video.actions

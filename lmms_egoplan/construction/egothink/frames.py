@@ -24,25 +24,31 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text
 
-FRAMES, REJECTIONS, IMAGE = "frames.jsonl", "rejections.jsonl", "frames/{video}_{frame:06}.jpg"
-EVERY, MIN_SHARPNESS = 30, 50.0
+FRAMES = "frames.jsonl"
+REJECTIONS = "rejections.jsonl"
+IMAGE = "frames/{video}_{frame:06}.jpg"
+EVERY = 30
+MIN_SHARPNESS = 50.0
 # Sec. 3.2. The two frames of a video are at least a third of its length from each other.
-_PER_VIDEO, _DISTANCE = 2, 1 / 3
+_PER_VIDEO = 2
+_DISTANCE = 1 / 3
 # Frames are measured with this longer side, as in the release. Of its 700 images, 98 % are sharper
 # than `MIN_SHARPNESS`, and all but one have at least this mean and standard deviation of grey
 # values, from 0 to 255.
-_LONGER_SIDE, _BRIGHTNESS, _CONTRAST, _QUALITY = 512, 30, 20, 95
+_LONGER_SIDE = 512
+_BRIGHTNESS = 30
+_CONTRAST = 20
+_QUALITY = 95
 # Two frames are alike if at most this many of their 64 bits differ; see `difference_hash`. So are
 # 28 of the 244,650 pairs of released images, 18 of them copies.
 _ALIKE = 10
 
-DARK, BLURRED, ALIKE = (
-    "dark or blank frame",
-    "blurred frame",
-    "frame like one that is already chosen",
-)
+DARK = "dark or blank frame"
+BLURRED = "blurred frame"
+ALIKE = "frame like one that is already chosen"
 SURPLUS = "frame too close to a sharper one, or of a video that has two"
-BAD_VIDEO, BAD_FRAME = "video that cannot be read", "damaged frame"
+BAD_VIDEO = "video that cannot be read"
+BAD_FRAME = "damaged frame"
 
 Frame = dict[str, Any]
 """A line of ``frames.jsonl``: ``image`` (relative to the folder of the file), ``video`` (relative to the videos'
@@ -178,7 +184,8 @@ def _sample(
         stored = json.loads(stored_path.read_bytes())
         if stored["mark"] == mark:
             return stored["frames"], stored["rejections"]
-    frames, rejections = [], []
+    frames = []
+    rejections = []
     try:
         times = frame_times(files[0]) if is_video(files[0]) else [None] * len(files)
         for number, image in read_pictures(files, range(0, len(times), every)):
@@ -187,7 +194,8 @@ def _sample(
             else:
                 frames.append(_measure(name, number, times[number], image))
     except FrameError as error:
-        frames, rejections = [], [vars(Rejection("video", BAD_VIDEO, name, str(error)))]
+        frames = []
+        rejections = [vars(Rejection("video", BAD_VIDEO, name, str(error)))]
     write_whole(stored_path, json.dumps({"mark": mark, "frames": frames, "rejections": rejections}))
     return frames, rejections
 

@@ -16,7 +16,8 @@ from lmms_egoplan.construction.folders import read_export, replacing
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
-LAYOUT, STATISTICS = "egothink", "statistics.json"
+LAYOUT = "egothink"
+STATISTICS = "statistics.json"
 
 
 def read_questions(labels: Path, frames: Path) -> list[tuple[WrittenQuestion, bytes]]:
@@ -90,7 +91,8 @@ def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
     """
     dimensions = []
     for dimension in DIMENSIONS:
-        if part := [question for question in questions if question.dimension == dimension.name]:
+        part = [question for question in questions if question.dimension == dimension.name]
+        if part:
             counts = compare_with_table_4(
                 dimension,
                 [(question.question, question.answer) for question in part],

@@ -61,9 +61,10 @@ class _OnFrames(PreparedTask):
 
     def _check_fixed(self, metadata: Mapping[str, Any], names: Sequence[str], why: str) -> None:
         fixed = read_task_file(Path(metadata["config_source"]))["metadata"]
-        if changed := [
+        changed = [
             f"{name}={metadata[name]}" for name in names if metadata.get(name) != fixed.get(name)
-        ]:
+        ]
+        if changed:
             raise LmmsEgoplanError(f"{self.config.task}: --metadata {','.join(changed)}: {why}")
 
     def prepare_scoring(self) -> None:

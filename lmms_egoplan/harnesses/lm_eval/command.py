@@ -58,7 +58,8 @@ def lm_eval(context: typer.Context) -> None:
         if name not in model_registry:
             model_registry.register(name, target=target)
     sys.argv = ["lm-eval", *context.args]
-    evaluate, failures = harness.simple_evaluate, []
+    evaluate = harness.simple_evaluate
+    failures = []
 
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
         load_scorers({str(task).partition("_")[0] for task in kwargs.get("tasks", ())})

@@ -181,7 +181,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         """
         if self._next_batch is not None:
             return on_device(self._next_batch, self.model)
-        processor, bos = self.processor, self.tokenizer.bos_token
+        processor = self.processor
+        bos = self.tokenizer.bos_token
         if bos and strings[0].startswith(
             bos
         ):  # from the template; the tokenizer would prepend another
@@ -280,8 +281,10 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             strings = [requests[index].args[0] for index in batch]
             with self._processors.borrow() as processor:
                 encoder = copy(self)
-                encoder.processor, encoder.tokenizer = processor, processor.tokenizer
-                encoder._device, encoder._next_batch = torch.device("cpu"), None
+                encoder.processor = processor
+                encoder.tokenizer = processor.tokenizer
+                encoder._device = torch.device("cpu")
+                encoder._next_batch = None
                 encoding = encoder.tok_batch_multimodal_encode(
                     strings, images, left_truncate_len=self.max_length - new_tokens
                 )

@@ -100,10 +100,8 @@ class RankingModel(harness.TemplateLM):
             raise LmmsEgoplanError(self._template_problem)
         messages = deepcopy(chat_history)  # the parent modifies them
         # If it interleaves, an empty turn has no items, and some templates read the first item.
-        interleave, self.interleave = (
-            self.interleave,
-            self.interleave and all(turn["content"] for turn in messages),
-        )
+        interleave = self.interleave
+        self.interleave = self.interleave and all(turn["content"] for turn in messages)
         text = super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
         self.interleave = interleave
         return ChatPrompt(text, messages) if add_generation_prompt else text
@@ -139,7 +137,8 @@ class RankingModel(harness.TemplateLM):
             candidate_of=lambda request: request.args[1],
         )
         for ranker, run in itertools.groupby(requests, key=self._ranker_of):
-            part, first = [*run], len(answers)
+            part = [*run]
+            first = len(answers)
             ranked = rank(part, ranker, reader, workers=self._workers, ledger=self._ledger)
             with closing(ranked):
                 for index, score in ranked:

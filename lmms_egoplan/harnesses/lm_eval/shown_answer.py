@@ -6,7 +6,8 @@ from typing import Any
 
 from lmms_egoplan.text import clean_text
 
-IMAGES, VIDEO = "images", "video"
+IMAGES = "images"
+VIDEO = "video"
 
 
 class ShownAnswer(str):

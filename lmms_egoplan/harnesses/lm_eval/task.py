@@ -78,7 +78,8 @@ class PreparedTask(ConfigurableTask):
         metadata = self.config.metadata = self.settled(self.config.metadata or {})
         settings, counts = self.shown_names(metadata)
         names = (*settings, *counts)
-        if missing := [name for name in names if name not in metadata]:
+        missing = [name for name in names if name not in metadata]
+        if missing:
             raise LmmsEgoplanError(
                 f"{self.config.task}: metadata lacks {', '.join(missing)}; add it in the YAML file"
             )
@@ -370,7 +371,8 @@ class TogetherScoredTask(PreparedTask):
         if not self._scores:
             return super().apply_filters()
         answers = [Answered.of(instance) for instance in self.instances]
-        if without_text := sum(instance.resps[0] is None for instance in self.instances):
+        without_text = sum(instance.resps[0] is None for instance in self.instances)
+        if without_text:
             logger.warning(
                 f"{self.task_name}: {without_text} of {len(answers)} replies have no "
                 "text; they count as empty"

@@ -108,7 +108,8 @@ class VLLMVLMRanker(RankingModel, _Parent):
         ranker = EngineRanker(
             engine, self.processor, method=method, in_flight=int(in_flight), note=note
         )
-        self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
+        self._rankers = {True: ranker}
+        self._takes_video = ranker.takes_video
         self._generator: VLLMGenerator | None = None
         if base_url is None:
             batch_size = int(self.batch_size) if str(self.batch_size).isdecimal() else 1
@@ -129,9 +130,10 @@ class VLLMVLMRanker(RankingModel, _Parent):
 
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
         """Set the parent's attributes for prompts and images, for a server."""
-        if unsupported := sorted(
+        unsupported = sorted(
             arguments.keys() - _PROMPT_SETTINGS - {"revision", "trust_remote_code"} - WITHOUT_EFFECT
-        ):
+        )
+        if unsupported:
             raise RankingError(
                 f"{NAME}: with base_url, remove {', '.join(unsupported)}, which the server sets"
             )

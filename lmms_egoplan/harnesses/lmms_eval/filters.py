@@ -86,7 +86,8 @@ class RequestFilter(Filter):
         unknown.
         """
         flags = [_truncated(request) for request in self.requests]
-        if unknown := flags.count(None):
+        unknown = flags.count(None)
+        if unknown:
             logger.warning(
                 f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token "
                 "count; the fraction of "

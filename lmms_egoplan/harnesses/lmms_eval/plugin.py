@@ -30,7 +30,8 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
-_TASKS_MODULE, _COMMAND_MODULE = "lmms_eval.tasks", "lmms_eval.__main__"
+_TASKS_MODULE = "lmms_eval.tasks"
+_COMMAND_MODULE = "lmms_eval.__main__"
 _PACKAGE_BACKENDS: set[str] = set()
 
 
@@ -42,7 +43,8 @@ def register() -> Iterable[Any]:
     harness imports it. Incompatible changes in a newer harness never raise, since other tasks and
     models must continue to work.
     """
-    if tasks := sys.modules.get(_TASKS_MODULE):
+    tasks = sys.modules.get(_TASKS_MODULE)
+    if tasks:
         _change_task_manager(tasks)
     elif importlib.util.find_spec(_TASKS_MODULE) is None:
         _warn_that_tasks_are_not_registered(f"it has no {_TASKS_MODULE}")
@@ -61,7 +63,8 @@ def register() -> Iterable[Any]:
         ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}")
         for name, kind in classes.items()
     ]
-    if command := sys.modules.get(_COMMAND_MODULE):
+    command = sys.modules.get(_COMMAND_MODULE)
+    if command:
         _PACKAGE_BACKENDS.update(manifest.model_id for manifest in manifests)
         command.__class__ = _Command
     return manifests
@@ -84,7 +87,9 @@ class _Command(ModuleType):
 
 def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> None:
     evaluate_one = command.cli_evaluate_single
-    models, errors, audits = set(), [], []
+    models = set()
+    errors = []
+    audits = []
 
     def noting_failures(arguments: Any) -> Any:
         models.add(arguments.model)
@@ -110,7 +115,8 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
             process_group.wait_and_leave()
         except LmmsEgoplanError as error:
             errors.append(str(error))
-    if failures := errors + audits:
+    failures = errors + audits
+    if failures:
         sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
 
 
@@ -185,7 +191,8 @@ def _ask_subsets() -> None:
     from lmms_eval import utils
     from lmms_eval.api.task import ConfigurableTask
 
-    download, create = ConfigurableTask.download, utils.create_iterator
+    download = ConfigurableTask.download
+    create = utils.create_iterator
 
     @functools.wraps(download)  # with its attribute `retry`, which `filters` sets
     def download_and_mark(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -118,7 +118,8 @@ class RankingBackend(lmms):
         if kind == "loglikelihood":
             groups = itertools.groupby(requests, key=_question_of)
             self._by_question = {question: [*group] for question, group in groups}
-        shown_of, indices = self._shown_of(), range(len(requests))
+        shown_of = self._shown_of()
+        indices = range(len(requests))
         blocks = (
             by_question(indices, lambda index: shown_of(requests[index]))
             if kind in self._ordered
@@ -153,10 +154,8 @@ class RankingBackend(lmms):
         to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
         if request.request_type != "generate_until" or task is None or not callable(to_messages):
             return None
-        settings, parameters = (
-            task.lmms_eval_specific_kwargs,
-            inspect.signature(to_messages).parameters,
-        )
+        settings = task.lmms_eval_specific_kwargs
+        parameters = inspect.signature(to_messages).parameters
         # The harness passes the settings under this name, but some tasks name their second
         # parameter differently.
         has_name = "lmms_eval_specific_kwargs" in parameters or any(
@@ -207,7 +206,8 @@ class RankingBackend(lmms):
         context, _, doc_to_visual, *_ = request.args
         doc, question_id = _document(request, self.task_dict)
         try:
-            if not (messages := self._task_messages(request, doc)):
+            messages = self._task_messages(request, doc)
+            if not messages:
                 visuals = doc_to_visual(doc) if doc_to_visual else None
                 messages = self._media.messages(context, visuals or [])
         except (OSError, ValueError) as error:

@@ -26,7 +26,8 @@ from lmms_eval.utils import simple_parse_args_string
 
 from lmms_egoplan.harnesses import record
 
-_RUN_ID, _BACKENDS = "LMMS_CACHE_RUN_ID", ("hf_vlm", "vllm_ranker")
+_RUN_ID = "LMMS_CACHE_RUN_ID"
+_BACKENDS = ("hf_vlm", "vllm_ranker")
 
 
 class CachedBackend(Protocol):
@@ -109,7 +110,8 @@ def bind_caches() -> None:
         counts = response.token_counts.to_dict() if getattr(response, "token_counts", None) else {}
         return [response.text, counts] if counts else extract(response)
 
-    log, store = ResponseCache._log_to_audit, ResponseCache._store
+    log = ResponseCache._log_to_audit
+    store = ResponseCache._store
 
     @functools.wraps(log)
     def log_with_record(
@@ -156,7 +158,8 @@ def bind_caches() -> None:
         )
 
     ResponseCache.create = classmethod(create_bound)
-    ResponseCache._log_to_audit, ResponseCache._store = log_with_record, store_with_record
+    ResponseCache._log_to_audit = log_with_record
+    ResponseCache._store = store_with_record
     ResponseCache._extract_cacheable = staticmethod(extract_with_counts)
     ResponseCache.execute = execute_in_order
 

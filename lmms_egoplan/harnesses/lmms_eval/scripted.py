@@ -14,7 +14,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
 # Mean losses, in nats, of the continuation that equals the reply, and of all others.
-_CHOSEN, _OTHER = 0.5, 2.0
+_CHOSEN = 0.5
+_OTHER = 2.0
 _IDS = ("id", "sample_id", "step_id")
 
 

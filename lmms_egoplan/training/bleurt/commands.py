@@ -64,7 +64,8 @@ def _summary(scores: dict[str, Any]) -> str:
         f"MCC {'n/a' if values['mcc'] is None else format(values['mcc'], '.3f')})"
         for model, values in scores["val"].items()
     ]
-    epochs, train = scores["settings"]["epochs"], scores["train"]["accuracy"]
+    epochs = scores["settings"]["epochs"]
+    train = scores["train"]["accuracy"]
     return (
         f"Best epoch {scores['best_epoch']} of {epochs}. Train {train:.1%}. Val: {', '.join(parts)}"
     )

@@ -126,7 +126,8 @@ class _Plans:
         if kind == "positive":
             gold, candidate = self._positive(generator)
         elif kind == "wrong":
-            gold, candidate = generator.choice(self._golds), generator.choice(self._wrong)
+            gold = generator.choice(self._golds)
+            candidate = generator.choice(self._wrong)
         else:
             gold, candidate = self._shuffled(generator)
         return PlanPair(gold, candidate, kind == "positive", kind)

@@ -183,7 +183,8 @@ def train_bleurt(
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     seconds = round(time.monotonic() - start, 1)
     # The best epoch has the highest accuracy on val; among equals, it is the first.
-    arguments, best = trainer.args, trainer.state.best_global_step
+    arguments = trainer.args
+    best = trainer.state.best_global_step
     model, tokenizer = bleurt.load_model(folder.checkpoint(best))
     scores = {
         "settings": {
@@ -214,9 +215,11 @@ def _read(
     plans: Path, activities: Path, recipe: Recipe
 ) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:
     """Read the training instances and the labelled pairs of val, and count both."""
-    instances, splits = read_labelled_plans(plans), read_activities(activities)
+    instances = read_labelled_plans(plans)
+    splits = read_activities(activities)
     train, val = (bleurt.in_split(instances, splits, split) for split in ("train", "val"))
-    pairs, labelled = TrainingPairs(train, recipe), bleurt.labelled_pairs(val)
+    pairs = TrainingPairs(train, recipe)
+    labelled = bleurt.labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
             raise LmmsEgoplanError(
@@ -236,7 +239,8 @@ def _scores(
     classifier: bleurt.PlanClassifier, train: list[bleurt.PlanPair], val: list[bleurt.PlanPair]
 ) -> dict[str, Any]:
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in train + val])
-    on_train, on_val = verdicts[: len(train)], verdicts[len(train) :]
+    on_train = verdicts[: len(train)]
+    on_val = verdicts[len(train) :]
     return {
         "train": asdict(bleurt.score_verdicts([pair.correct for pair in train], on_train)),
         "val": {
@@ -283,7 +287,8 @@ class _Pairs:
         self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[bleurt.PlanPair]
     ) -> None:
         self.pairs = pairs
-        self._tokenizer, self._max_length = tokenizer, max_length
+        self._tokenizer = tokenizer
+        self._max_length = max_length
 
     def __len__(self) -> int:
         return len(self.pairs)

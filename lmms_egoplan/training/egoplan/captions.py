@@ -24,7 +24,8 @@ PROGRESS_QUESTION = (
 )
 NOTHING = "nothing"
 
-_SIDE, _PATCH = 64, 16
+_SIDE = 64
+_PATCH = 16
 _VISION = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3}
 # Roughly the number of words, in addition to 256 bytes.
 _VOCABULARY = 1024

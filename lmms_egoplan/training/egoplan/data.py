@@ -109,7 +109,8 @@ def find_frames(
 
     def find(group: Sequence[RecognitionRecord]) -> dict[Id, Footage | str]:
         source = group[0].video_source
-        if (root := roots[source]) is None:
+        root = roots[source]
+        if root is None:
             raise LmmsEgoplanError(
                 f"missing folder of {source}; set it (download: {VIDEO_URLS[source]})"
             )

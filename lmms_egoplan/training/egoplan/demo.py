@@ -21,8 +21,11 @@ from lmms_egoplan.training.egoplan.worlds import procedures
 
 _DEMO = module_yaml(__file__)
 FOLDER = "egoplan"
-TASK, BLIND = "egoplan_val", "egoplan_val_blind"
-BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
+TASK = "egoplan_val"
+BLIND = "egoplan_val_blind"
+BEFORE = "before tuning"
+TUNED = "tuned"
+WITHOUT_VIDEO = "tuned, without the video"
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE = "base"

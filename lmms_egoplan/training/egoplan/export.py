@@ -17,7 +17,8 @@ from lmms_egoplan.text import clean_text
 from lmms_egoplan.training.egoplan.data import find_frames, plan_samples, read_instructions
 from lmms_egoplan.training.samples import Sample, draw
 
-PAIRS, IMAGES = "preferences.jsonl", "images"
+PAIRS = "preferences.jsonl"
+IMAGES = "images"
 _IDENTITY = "export.json"
 Trainer = Literal["trl", "ms-swift"]
 _VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": FRAMES_PER_CLIP}

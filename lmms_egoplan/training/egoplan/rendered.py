@@ -29,9 +29,12 @@ from lmms_egoplan.training.egoplan.worlds import (
     vary,
 )
 
-TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
+TUNING_DATA = "EgoPlan_IT.json"
+CAPTIONS = "captions.json"
+ANNOTATIONS = "EgoPlan_validation.json"
 # Number of worlds per goal. In EgoPlan-Val, about 3 of 11 questions are Ego4D's.
-_TUNED, _ASKED = 10, {EPIC_KITCHENS: 4, EGO4D: 2}
+_TUNED = 10
+_ASKED = {EPIC_KITCHENS: 4, EGO4D: 2}
 _CAPTIONS = 60
 
 

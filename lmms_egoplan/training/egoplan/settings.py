@@ -13,7 +13,8 @@ from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.training.settings import Positive, Share, TuningSettings
 from lmms_egoplan.validation import read_as
 
-PLAN, RECOGNITION = "egoplan", "recognition"
+PLAN = "egoplan"
+RECOGNITION = "recognition"
 
 
 class EgoPlanTuning(TuningSettings, frozen=True):

@@ -21,11 +21,14 @@ from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 FPS = 10
 OBSERVATION_LEAD = FPS // 2
 """Frames between an observation and the next action: 0.5 s (arXiv 2312.06722, sec. 3.3)."""
-STEP_FRAMES, PAUSE_FRAMES = 14, 8
+STEP_FRAMES = 14
+PAUSE_FRAMES = 8
 
 _GOALS = 6
 # Maximum shift of each end of a colour channel (of 255), and maximum cropped fraction of a side.
-_RECOLOURED, _OTHER_ROOM, _CROPPED = 40, 90, 0.12
+_RECOLOURED = 40
+_OTHER_ROOM = 90
+_CROPPED = 0.12
 
 
 class Procedure(NamedTuple):
@@ -71,7 +74,8 @@ class World(NamedTuple):
 @cache
 def procedures() -> dict[Procedure, tuple[Path, Path]]:
     """Read the demo's first procedures, each with its video and a video of another room."""
-    root, other_room = DATA / "egoplan", DATA / "egoplan-bench2" / "ego4d"
+    root = DATA / "egoplan"
+    other_room = DATA / "egoplan-bench2" / "ego4d"
     last = {
         record.video_id: record
         for record in read_annotations(root / f"{LIST_KEYS['val']}.json", "val")
@@ -96,7 +100,8 @@ def vary(procedure: Procedure, generator: random.Random, *, is_other_room: bool 
     video = procedures()[procedure][is_other_room]
     colours: list[int] = []
     for _ in range(3):
-        darkest, brightest = generator.uniform(0, most), 255 - generator.uniform(0, most)
+        darkest = generator.uniform(0, most)
+        brightest = 255 - generator.uniform(0, most)
         colours += [round(darkest + (brightest - darkest) * value / 255) for value in range(256)]
     width, height = _frames(video)[0].size
     left, right = (width * generator.uniform(0, _CROPPED / 2) for _ in range(2))
