@@ -71,8 +71,9 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
 
 
 def stored_names(folder: Path) -> set[str] | None:
-    """Return the names of an adapter's tensors; None if they are in another file, which only peft
-    reads.
+    """Return the names of an adapter's tensors.
+
+    None if they are in another file, which only peft reads.
 
     Raises:
         LmmsEgoplanError: The file is damaged or missing.
@@ -92,7 +93,10 @@ def stored_names(folder: Path) -> set[str] | None:
 
 
 def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> None:
-    """Raise if an adapter's file lacks tensors or contains unexpected ones. Peft would ignore this."""
+    """Raise if an adapter's file lacks tensors or contains unexpected ones.
+
+    Peft would ignore this.
+    """
     from peft import get_peft_model_state_dict
 
     if stored is None:
@@ -116,9 +120,7 @@ class _Identity(Checked):
 
 
 def identity(model: PreTrainedModel) -> dict[str, Any]:
-    """Return the identity of a base model: its name, its type, and some values of its frozen
-    parameters.
-    """
+    """Return a base model's name, its type, and some values of its frozen parameters."""
     frozen = {
         name: p
         for name, p in model.named_parameters()

@@ -1,5 +1,6 @@
-"""Look up a harness's backends and their arguments in source files, without importing a model
-class.
+"""Look up a harness's backends and their arguments in source files.
+
+No model class is imported.
 """
 
 import ast
@@ -149,7 +150,10 @@ def _tree(module: str) -> ast.Module:
 
 
 def _class(module: str, name: str) -> ast.ClassDef | None:
-    """Return a class's definition; None if the module or the class does not exist under this name."""
+    """Return a class's definition.
+
+    None if the module or the class does not exist under this name.
+    """
     with suppress(OSError):
         return next(
             (
@@ -194,8 +198,9 @@ def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
 
 
 def _ranks(module: str, class_name: str) -> bool:
-    """Return whether the method ``loglikelihood`` of a class or its parents does more than raise an
-    error.
+    """Return whether a class has a method ``loglikelihood`` that works.
+
+    The method may be a parent's. It does not work if all it does is raise an error.
     """
     node = _class(module, class_name)
     method = node and _method(node, "loglikelihood")
@@ -205,8 +210,9 @@ def _ranks(module: str, class_name: str) -> bool:
 
 
 def _parents(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Yield module and name of the parent classes that are in the same module, this package or a
-    harness.
+    """Yield module and name of the parent classes whose sources are known.
+
+    These are in the same module, this package or a harness.
     """
     imports = [line for line in ast.walk(_tree(module)) if isinstance(line, ast.ImportFrom)]
     imported = {

@@ -52,7 +52,7 @@ def check_arguments(
 
 
 def check_vllm_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any]) -> None:
-    """Check the names of ``--model_args`` like `check_arguments`, and also accept vLLM's arguments."""
+    """Check the names of ``--model_args`` like `check_arguments`, but accept vLLM's, too."""
     require_vllm(model)
     from vllm import LLM, EngineArgs
 
@@ -141,8 +141,9 @@ def _line(error: Exception) -> str:
 
 
 def weights_version(pretrained: str, commit: str | None) -> str:
-    """Return a text that changes with the weights or any other file of the checkpoint, without
-    reading them.
+    """Return a text that changes with any file of the checkpoint.
+
+    The weights are not read.
 
     Args:
         pretrained: Folder of the checkpoint, or its name on the hub.
@@ -160,8 +161,9 @@ def weights_version(pretrained: str, commit: str | None) -> str:
 
 
 def folder_version(value: Any) -> str | None:
-    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value is not
-    a folder.
+    """Return a digest of a folder, such as a checkpoint's or an adapter's.
+
+    None if the value is not a folder.
     """
     if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
         return None
@@ -178,8 +180,9 @@ def folder_version(value: Any) -> str | None:
 
 
 def _files(folder: Path) -> list[list[str]]:
-    """Return the name and version of each file in a folder tree, by name; empty if the folder is
-    missing.
+    """Return the name and version of each file in a folder tree, by name.
+
+    Empty if the folder is missing.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]

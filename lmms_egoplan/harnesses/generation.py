@@ -55,8 +55,9 @@ class Answer(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """One answer of a beam search: its text, the sum of its log-probabilities in nats, and its
-    number of tokens.
+    """One answer of a beam search.
+
+    Its text, the sum of its log-probabilities in nats, and its number of tokens.
     """
 
     text: str
@@ -85,8 +86,9 @@ class EncodedBatch(NamedTuple):
 
 
 def _shape(request: Instance, question: Question) -> str:
-    """Return a key that is equal for questions of one batch: generation arguments and types of
-    media, in order.
+    """Return a key that is equal for questions of one batch.
+
+    It consists of the generation arguments and the types of media, in order.
 
     Videos must also have equal lengths and frame rates.
     """
@@ -298,8 +300,9 @@ class AnswerGenerator:
         return output
 
     def replies(self, output: torch.Tensor, prompt: torch.Tensor) -> list[tuple[str, int]]:
-        """Return the text and the number of tokens, without the end of text, of each row that
-        ``generate`` returns.
+        """Return the text and the number of tokens of each row that ``generate`` returns.
+
+        The end of text does not count.
 
         Args:
             output: The rows, with or without the prompts, of shape (questions, tokens).
@@ -344,8 +347,9 @@ def _media_bytes(question: Question) -> int:
 
 
 def num_new_tokens(arguments: Mapping[str, Any]) -> int:
-    """Return the maximum number of new tokens: the task's, or `DEFAULT_NEW_TOKENS` if it states
-    none.
+    """Return the maximum number of new tokens.
+
+    It is the task's, or `DEFAULT_NEW_TOKENS` if the task states none.
     """
     return int(arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS)))
 

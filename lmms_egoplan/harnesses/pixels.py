@@ -1,5 +1,6 @@
-"""Limit the pixels of images and of video frames that a processor passes on, and state the limits
-in effect.
+"""Limit the pixels of images and video frames that a processor passes on.
+
+State the limits in effect.
 
 Processors of transformers count in different units under the same names. The limits of this module
 have one unit: the pixels, height times width, of one image or of one frame of a video, after the
@@ -256,8 +257,9 @@ def _with_edges(part: Any, shortest: int, longest: int) -> Any:
 
 
 def _uncapped(part: Any) -> Any:
-    """Return a copy of a processor without the limit that ``cap_pixels_per_frame`` adds to its
-    size.
+    """Return a copy of a processor without the limit of ``cap_pixels_per_frame``.
+
+    That setting adds the limit to the processor's size.
     """
     part = copy(part)
     if hasattr(part, "cap_pixels_per_frame"):
@@ -275,7 +277,10 @@ def _factor(part: Any) -> int:
 
 
 def _check(model: str, limits: Mapping[str, int | None], part: Any, times: int) -> None:
-    """Raise if a limit is below the size of a token, or if the least pixels exceed the most ones."""
+    """Raise if a limit is below the size of a token, or if the limits contradict each other.
+
+    They do if the least pixels exceed the most ones.
+    """
     token = _factor(part) ** 2
     for name, value in limits.items():
         if value is not None and value < token:
@@ -330,8 +335,9 @@ def _has_edges(part: Any) -> bool:
 
 
 def _pixels(part: Any, kind: str, side: int) -> int | None:
-    """Return the pixels of a square picture of this side after a processor has resized it; None if
-    it fails.
+    """Return the pixels of a square picture of this side after a processor has resized it.
+
+    None if it fails.
     """
     picture = Image.new("RGB", (side, side))
     try:
@@ -368,8 +374,9 @@ def _limits(part: Any, kind: str, times: int) -> dict[str, int]:
 
 
 def _is_capped(part: Any, times: int) -> bool:
-    """Return whether ``max_video_tokens`` limits frames, from what the processor does, since
-    versions differ.
+    """Return whether ``max_video_tokens`` limits frames.
+
+    The processor is tried, since versions differ.
     """
     if not isinstance(getattr(part, "max_video_tokens", None), int):
         return False

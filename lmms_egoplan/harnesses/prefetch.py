@@ -44,8 +44,9 @@ Encoded = TypeVar("Encoded", bound=Any)
 
 
 def num_workers(count: int | str | None = None) -> int:
-    """Return the number of threads that load and encode; by default, this process's cores, at most
-    `MOST_WORKERS`.
+    """Return the number of threads that load and encode.
+
+    By default, these are this process's cores, at most `MOST_WORKERS`.
 
     The cores are limited by CPU affinity and container quotas, and shared with the other processes
     that the launcher started on this machine.
@@ -116,8 +117,9 @@ def prefetch(
     limit: float | None = None,
     ahead: int | None = None,
 ) -> Generator[Any, None, None]:
-    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items, prepared in
-    advance.
+    """Yield ``(item, load(item))`` in order, prepared in advance.
+
+    With `encode`, yield encoded batches of consecutive items.
 
     Everything runs in `workers` threads. An exception of an item or a batch is raised when that
     item is reached.
@@ -436,7 +438,8 @@ class _Workers:
         return sum(job.reserved for job in self._jobs)
 
     def _expected(self, pixels: float) -> float:
-        """Estimate the memory for loading and encoding an item, from the size of its pixels in
-        bytes.
+        """Estimate the memory for loading and encoding an item.
+
+        The estimate comes from the size of its pixels, in bytes.
         """
         return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

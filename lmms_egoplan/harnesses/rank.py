@@ -1,4 +1,7 @@
-"""Rank the candidates of a harness's requests: load questions in advance, and record failed paths."""
+"""Rank the candidates of a harness's requests.
+
+Load questions in advance, and record failed paths.
+"""
 
 import itertools
 from collections import deque
@@ -52,8 +55,9 @@ def rank(
     workers: int,
     ledger: PathLedger | None,
 ) -> Generator[tuple[int, CandidateScore], None, None]:
-    """Yield the index of each request and the score of its candidate, in the order of
-    `by_question`.
+    """Yield the index of each request and the score of its candidate.
+
+    The order is that of `by_question`.
 
     Consecutive requests of one question are ranked together, with its candidates whose responses
     are cached: a candidate's loss may depend on the others in half precision. Questions that show

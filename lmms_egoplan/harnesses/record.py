@@ -1,5 +1,6 @@
-"""Record the processor's settings, its limits on pixels, tokens and images of each question, and
-the judge's protocol.
+"""Record settings of the processor, limits and counts of each question, and the judge.
+
+Limits concern pixels, tokens and images. The judge's protocol is recorded.
 
 See ``docs/report-json.md`` and ``docs/judges.md``.
 """
@@ -42,7 +43,10 @@ def note(request: Any, **counts: Any) -> None:
 
 
 def known(task: Any, document: Any) -> dict[str, int]:
-    """Return the counts of a question that are known so far, to store them with a cached response."""
+    """Return the counts of a question that are known so far.
+
+    They are stored with a cached response.
+    """
     return {
         name: count
         for name, count in _counts.get((task, document), {}).items()
@@ -51,8 +55,9 @@ def known(task: Any, document: Any) -> dict[str, int]:
 
 
 def settings_of(processor: Any, model: Any) -> dict[str, Any]:
-    """Return the settings of a loaded processor and of its model, and the versions of packages, as
-    plain JSON values.
+    """Return settings of a loaded processor and its model, and versions of packages.
+
+    All are plain JSON values.
 
     Args:
         processor: A transformers processor.
@@ -177,8 +182,9 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
 
 
 def _add_designs(results: Mapping[str, Any]) -> None:
-    """Mark the tasks of a compact run: the design in the metadata, with samples or without, and the
-    right counts.
+    """Mark the tasks of a compact run.
+
+    Add the design to the metadata, with samples or without, and correct the counts.
 
     The harness's standard errors are removed from them. They treat the questions as a sample of
     endlessly many, but the score estimates that over the prepared ones.
@@ -200,8 +206,9 @@ def _add_designs(results: Mapping[str, Any]) -> None:
 
 
 def _add_other_limits(results: Mapping[str, Any], pixels: Any) -> None:
-    """Add the limits on pixels to the unknown fields of a preset that states others than those in
-    effect.
+    """Add the limits on pixels to the unknown fields of a preset that states others.
+
+    The limits in effect differ from the preset's.
     """
     for task, values in results["results"].items():
         stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))

@@ -1,5 +1,6 @@
-"""Check that a harness or vLLM is installed, and that a model accepts its arguments, before it is
-loaded.
+"""Check that a harness or vLLM is installed, and that a model accepts its arguments.
+
+The model is not loaded for this.
 """
 
 import difflib

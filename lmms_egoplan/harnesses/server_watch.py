@@ -81,8 +81,9 @@ class ServerWatch:
             )
 
     async def _problem(self) -> str | None:
-        """Return why the server does not answer; None if it does, even with an error or that it is
-        too busy.
+        """Return why the server does not answer.
+
+        None if it does, even with an error or that it is too busy.
         """
         try:
             await asyncio.wait_for(self._check(), _ANSWERS_IN_S)

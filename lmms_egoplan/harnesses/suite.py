@@ -1,5 +1,6 @@
-"""Define the suite: the groups of both harnesses that run all prepared benchmarks and skip the
-others.
+"""Define the suite of each harness: a group that runs all prepared benchmarks.
+
+It skips the others.
 
 A group's YAML refers to `MEMBERS` or `THINKING_MEMBERS`, which are computed when the group is
 loaded, not listed.
@@ -25,8 +26,9 @@ def __getattr__(name: str) -> dict[str, Any]:
 
 @cache
 def _absence(benchmark: Benchmark) -> str | None:
-    """Return, and log once, why the suite skips a benchmark; None if all required splits are
-    prepared.
+    """Return, and log once, why the suite skips a benchmark.
+
+    None if all required splits are prepared.
     """
     try:
         absence = benchmark.absence()

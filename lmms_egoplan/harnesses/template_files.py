@@ -1,5 +1,6 @@
-"""Read a checkpoint's chat template from its files, and render it without loading transformers or
-torch.
+"""Read a checkpoint's chat template from its files, and render it.
+
+Neither transformers nor torch is loaded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +96,10 @@ def stored_template(checkpoint: str, revision: str = "main") -> StoredTemplate |
 
 
 def _default(content: Any) -> Any:
-    """Return the template that is used if none is named. Files may have several templates, by name."""
+    """Return the template that is used if none is named.
+
+    Files may have several templates, by name.
+    """
     if isinstance(content, list):
         content = {member(entry, "name"): member(entry, "template") for entry in content}
     return content.get("default") if isinstance(content, Mapping) else content

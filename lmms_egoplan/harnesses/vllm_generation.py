@@ -1,4 +1,7 @@
-"""Generate replies with vLLM in this process: the messages of `hf_vlm`, many questions at a time."""
+"""Generate replies with vLLM in this process, many questions at a time.
+
+The messages are those of `hf_vlm`.
+"""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -36,8 +39,9 @@ _GREEDY = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 
 
 class VLLMGenerator:
-    """Generate replies, greedily unless sampling is requested, with each request's own limit on new
-    tokens.
+    """Generate replies, greedily unless sampling is requested.
+
+    Each request has its own limit on new tokens.
 
     Args:
         name: The model's name in the harness.

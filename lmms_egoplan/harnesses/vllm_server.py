@@ -229,7 +229,10 @@ class ServedEngine:
         raise AssertionError
 
     async def _post(self, body: dict[str, Any]) -> str:
-        """Send a request; if the server was lost meanwhile, wait for it and send the request again."""
+        """Send a request to the server.
+
+        If the server was lost meanwhile, wait for it and send the request again.
+        """
         while True:
             await self._watch.reachable()
             losses = self._watch.losses
@@ -264,8 +267,9 @@ class ServedEngine:
         return matching[0].id, matching[0].max_model_len
 
     async def _probed(self, tokens: Sequence[int]) -> tuple[bool, int | None]:
-        """Return whether the server forces tokens, and the maximum that it generates, if lower than
-        requested.
+        """Return whether the server forces tokens, and the maximum that it generates.
+
+        The maximum is None if it generates as many as requested.
         """
         try:
             return await self._read(

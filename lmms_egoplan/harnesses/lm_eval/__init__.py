@@ -1,3 +1,4 @@
-"""The adapter to lm-eval, and the only modules that import it: base classes of tasks, images, and
-model classes.
+"""Adapt tasks, images and models to lm-eval.
+
+Only these modules import lm-eval.
 """

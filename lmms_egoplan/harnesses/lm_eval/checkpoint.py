@@ -1,5 +1,6 @@
-"""Read the type of the checkpoint that lm-eval names in a task's metadata, and count a candidate's
-tokens.
+"""Read the type of the checkpoint in a task's metadata, and count a candidate's tokens.
+
+lm-eval names the checkpoint there.
 
 Token counts are needed because lm-eval's model classes return only the sum of a candidate's
 log-probabilities.
@@ -75,8 +76,9 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
 
 
 def model_type(metadata: Mapping[str, Any]) -> str | None:
-    """Return the checkpoint's type from its transformers configuration; None if that cannot be
-    read.
+    """Return the checkpoint's type from its transformers configuration.
+
+    None if that cannot be read.
 
     Args:
         metadata: As for `token_counter`; the model is ``pretrained``.

@@ -1,5 +1,6 @@
-"""Read images on use, because lm-eval collects the images of all requests before the first one
-runs.
+"""Read images on use.
+
+lm-eval collects the images of all requests before the first one runs.
 """
 
 import functools

@@ -1,5 +1,6 @@
-"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after
-images.
+"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal``, which also ranks after images.
+
+It returns likelihoods of continuations after images.
 """
 
 import json
@@ -43,8 +44,9 @@ BATCHES_STORED = 16
 
 
 class ReplyEnd(NamedTuple):
-    """The number of tokens of a reply, None if unknown, and whether the limit on new tokens ended
-    it.
+    """How a reply ended: its number of tokens, and whether the limit on new tokens ended it.
+
+    The number is None if unknown.
     """
 
     num_tokens: int | None
@@ -138,8 +140,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         )
 
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
-        """Generate answers like the parent class, also for clips, and for requests with and without
-        images.
+        """Generate answers like the parent class, also for clips.
+
+        Requests with and without images may be mixed.
 
         With ``--use_cache``, answers are stored as they arrive. They are `ShownAnswer`s.
         """
@@ -211,8 +214,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     def _model_generate(
         self, context: torch.Tensor, max_length: int, stop: list[str], **settings: Any
     ) -> torch.Tensor:
-        """Generate like the parent class, and note how the replies to the prompts without images
-        end.
+        """Generate like the parent class, and note how the replies end.
+
+        Only those to prompts without images come here.
         """
         output = super()._model_generate(context, max_length, stop, **settings)
         for prompt, end in zip(
@@ -305,8 +309,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                     yield index, _ended(requests[index], answer, IMAGES, end)
 
     def _parts(self, count: int) -> list[range]:
-        """Return the indices of requests to batch together: all, or a few batches at a time with
-        ``--use_cache``.
+        """Return the indices of requests to batch together.
+
+        These are all requests, or a few batches at a time with ``--use_cache``.
         """
         step = (
             max(1, count)

@@ -1,5 +1,6 @@
-"""Base class of this package's lm-eval models: likelihoods of continuations after images, and their
-cache.
+"""Share code of this package's lm-eval models.
+
+They compute and cache likelihoods of continuations after images.
 """
 
 import functools
@@ -36,8 +37,9 @@ _LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
 
 
 class ChatPrompt(str):
-    """A rendered chat prompt with its original messages, which have ``{"type":
-    "image"}`` for each image.
+    """A rendered chat prompt with its original messages.
+
+    The messages have ``{"type": "image"}`` for each image.
 
     The messages are needed to render a candidate as the assistant's turn. Appending it to the
     prompt is not always correct: LLaVA-1.5's prompt ends with ``ASSISTANT:``, and its template adds
@@ -107,8 +109,9 @@ class RankingModel(harness.TemplateLM):
         return ChatPrompt(text, messages) if add_generation_prompt else text
 
     def set_cache_hook(self, cache_hook: harness.CacheHook) -> None:
-        """With ``--use_cache``, bind the keys to this model, and exclude paths that failed in
-        earlier runs.
+        """Bind the keys of ``--use_cache`` to this model.
+
+        Exclude paths that failed in earlier runs.
         """
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is not None:
@@ -119,8 +122,9 @@ class RankingModel(harness.TemplateLM):
             _bind_cache(self._ledger.exclude_failed(self._identity, *exclude))
 
     def loglikelihood(self, requests: list[Instance], **_: Any) -> list[tuple[float, bool]]:
-        """Return the sum of each continuation's log-probabilities, nats, and whether greedy
-        decoding produces it.
+        """Return each continuation's log-probability and whether greedy decoding produces it.
+
+        The log-probability is the sum over the tokens, nats.
 
         Consecutive requests of one question share one pass over its images and text.
 
@@ -185,8 +189,9 @@ class RankingModel(harness.TemplateLM):
         return is_clip and isinstance(context, ChatPrompt) and self._takes_video
 
     def _load(self, request: Instance) -> Question:
-        """Return a request's messages with images, resized as in the parent class, and its ID.
-        Thread-safe.
+        """Return a request's messages with images, and its ID. Thread-safe.
+
+        Images are resized as in the parent class.
         """
         context = request.args[0]
         question_id = f"{request.task_name}/{request.doc_id}"
@@ -213,8 +218,9 @@ class RankingModel(harness.TemplateLM):
         ), question_id
 
     def _plain_message(self, context: str) -> Message:
-        """Convert a prompt without a chat template to a message: all images, then the text, as in a
-        ranker.
+        """Convert a prompt without a chat template to a message.
+
+        As in a ranker, all images come first, then the text.
         """
         match = _LEADING_IMAGES.match(context)
         images = match[0] if match else ""
@@ -243,9 +249,7 @@ def shown_of(request: Instance) -> Any:
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
-    """Replace the first image placeholders in messages with media, and remove the other
-    placeholders.
-    """
+    """Replace the first image placeholders in messages with media, and remove the others."""
     remaining = iter(media)
 
     def items(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -284,8 +288,9 @@ harness.CachingLM.__getattr__ = _cached_attribute
 
 
 def _bind_cache(identity: str) -> None:
-    """Add the evaluated model's identity to the keys of ``--use_cache``, which otherwise depend
-    only on the request.
+    """Add the evaluated model's identity to the keys of ``--use_cache``.
+
+    Otherwise, these depend only on the request.
     """
 
     @functools.wraps(_hash_args)

@@ -48,8 +48,9 @@ def media_of(answer: Any) -> str:
 
 
 def truncated_of(answer: Any) -> bool | None:
-    """Return whether the limit on new tokens ended a response; None if unknown, as for lm-eval's
-    own classes.
+    """Return whether the limit on new tokens ended a response.
+
+    None if unknown, as for lm-eval's own classes.
     """
     return answer.truncated if isinstance(answer, ShownAnswer) else None
 

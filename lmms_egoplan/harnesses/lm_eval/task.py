@@ -1,5 +1,6 @@
-"""Base classes of this package's lm-eval tasks: prepared data, matching requests, and joint scoring
-of answers.
+"""Share code of this package's lm-eval tasks.
+
+They prepare data, build matching requests, and score all answers together.
 """
 
 import math
@@ -31,7 +32,10 @@ from lmms_egoplan.storage import PreparedData
 
 
 def _plain_text(lm: Any, arguments: Mapping[str, Any]) -> str | None:
-    """Return the mark of a run without a chat template, which the harness applies only if asked to."""
+    """Return the mark of a run without a chat template.
+
+    The harness applies a template only if asked to.
+    """
     attributes = vars(
         getattr(lm, "lm", lm)
     )  # inside lm-eval's cache; properties could load something
@@ -130,8 +134,9 @@ class PreparedTask(ConfigurableTask):
         """Load and test the scorers before the model runs. Not called for ``--predict_only``."""
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """Build requests like lm-eval, and rebuild them if its request cache has different data or
-        settings.
+        """Build requests like lm-eval.
+
+        Rebuild them if its request cache has different data or settings.
 
         lm-eval's cache depends only on the task's name, not on the data, ``--metadata``,
         ``--gen_kwargs``, ``--samples`` or the version of the task.
@@ -158,8 +163,9 @@ class PreparedTask(ConfigurableTask):
             )
 
     def _asked(self, doc: dict[str, Any], instruction: str | None) -> str:
-        """Return a document's prompt before the chat template, in which lmms-eval logs every
-        prompt.
+        """Return a document's prompt before the chat template.
+
+        lmms-eval logs every prompt in this form.
         """
         return str(self.fewshot_context(doc, 0, system_instruction=instruction))
 
@@ -188,8 +194,9 @@ class PreparedTask(ConfigurableTask):
         }
 
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
-        """Return whether the requests match the evaluated documents, and the first matches a newly
-        built request.
+        """Return whether the requests match the evaluated documents.
+
+        The first one must also match a newly built request.
         """
         names = ("rank", "limit", "world_size", "samples")
         documents = dict(
@@ -361,8 +368,9 @@ class TogetherScoredTask(PreparedTask):
         """Return the input of ``process_results`` for each answer."""
 
     def apply_filters(self) -> None:
-        """Score all answers instead of filtering each; clean them first so that the harness can log
-        them.
+        """Score all answers instead of filtering each.
+
+        Clean them first, so that the harness can log them.
         """
         for instance in self.instances:
             instance.resps = [

@@ -1,5 +1,6 @@
-"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after
-images.
+"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm``, which also ranks after images.
+
+It returns likelihoods of continuations after images.
 """
 
 import json
@@ -47,7 +48,8 @@ _PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZE
 
 
 class VLLMVLMRanker(RankingModel, _Parent):
-    """vLLM with the arguments of lm-eval's ``vllm-vlm``:
+    """vLLM with the arguments of lm-eval's ``vllm-vlm``.
+
     `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
     It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``min_pixels``,

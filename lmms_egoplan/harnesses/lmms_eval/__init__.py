@@ -1,3 +1,4 @@
-"""The adapter to lmms-eval, and the only modules that import it: the plugin, model classes and
-filters.
+"""Adapt tasks, models and filters to lmms-eval.
+
+Only these modules import lmms-eval.
 """

@@ -42,8 +42,9 @@ def load_model(backend: str, arguments: Mapping[str, str]) -> Any:
 
 
 def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, Any, bool | None]]:
-    """Yield each request's position, its reply, and whether the token limit ended it, rankings
-    last.
+    """Yield each request's position, its reply, and whether the token limit ended it.
+
+    Rankings come last.
 
     Yields:
         The reply as generated. For choices, a tuple with the mean loss in nats and the number of

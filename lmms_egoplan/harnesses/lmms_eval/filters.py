@@ -82,8 +82,9 @@ class RequestFilter(Filter):
         ]
 
     def truncated(self) -> list[bool | None]:
-        """Return for each request whether the limit on new tokens ended its answer; warn if that is
-        unknown.
+        """Return for each request whether the limit on new tokens ended its answer.
+
+        Warn if that is unknown.
         """
         flags = [_truncated(request) for request in self.requests]
         unknown = flags.count(None)
@@ -104,8 +105,9 @@ class RequestFilter(Filter):
         return loaded_model(str(self._task().model_name))
 
     def asks_in_messages(self) -> bool:
-        """Return whether the backend gets the task's chat messages, like the harness's chat
-        backends.
+        """Return whether the backend gets the task's chat messages.
+
+        The harness's chat backends do.
         """
         return callable(self._task().config.doc_to_messages) and not any(
             inspect.ismethod(value) and value.__name__ == "doc_to_visual"
@@ -144,8 +146,9 @@ class JudgedFilter(RequestFilter):
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE, self.PROBE_FORM)
 
     def judge(self) -> JudgeSettings | None:
-        """Return the configured judge, with this process's share of the concurrency; None with
-        ``--predict_only``.
+        """Return the configured judge, with this process's share of the concurrency.
+
+        None with ``--predict_only``.
         """
         settings = judge_settings(self.DEFAULT_JUDGE)
         if settings is None or getattr(self._task().args, "predict_only", False):
@@ -157,8 +160,9 @@ class Unchanged(RequestFilter):
     """A filter that does not change replies, except to make them writable for the log."""
 
     def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[GeneratedReply]:
-        """Return the first reply to each request; also log the visual settings and the maximum
-        length of a reply.
+        """Return the first reply to each request.
+
+        Also log the visual settings and the maximum length of a reply.
         """
         if self.requests:
             settings = ", ".join(

@@ -1,5 +1,6 @@
-"""``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including
-likelihoods.
+"""``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval.
+
+It also computes likelihoods.
 """
 
 import atexit

@@ -1,5 +1,6 @@
-"""``--model llava`` if the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is not
-installed.
+"""``--model llava`` if the LLaVA-NeXT package is not installed.
+
+lmms-eval's own ``llava`` needs that package.
 """
 
 from typing import Any

@@ -34,15 +34,17 @@ def remember(model: LoadedModel) -> None:
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
-    """Return the model loaded by this backend; None without one, and for the harness's own
-    backends.
+    """Return the model loaded by this backend.
+
+    None without one, and for the harness's own backends.
     """
     return _loaded if _loaded is not None and _loaded.backend == backend else None
 
 
 def check_marks(settings: Mapping[str, Any]) -> None:
-    """Check that the backend shows marks among images if a task's visual settings have
-    ``clip_marks``.
+    """Check that the backend shows marks among images.
+
+    A task needs them if its visual settings have ``clip_marks``.
 
     Raises:
         LmmsEgoplanError: Another backend runs, which would omit the marks or open them as files.

@@ -1,5 +1,6 @@
-"""Register this package's models and tasks with lmms-eval; the only module that changes its
-registries.
+"""Register this package's models and tasks with lmms-eval.
+
+Only this module changes the harness's registries.
 
 lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` at startup. A harness
 with the group ``lmms_eval.tasks`` finds the tasks there (`task_folder`). Otherwise, they are added
@@ -36,8 +37,9 @@ _PACKAGE_BACKENDS: set[str] = set()
 
 
 def register() -> Iterable[Any]:
-    """Register the tasks; return manifests of the models, including ``llava`` if upstream's cannot
-    run.
+    """Register the tasks, and return the manifests of the models.
+
+    They include ``llava`` if upstream's cannot run.
 
     ``lmms_eval.tasks`` loads torch, so it is not imported here: the tasks are added when the
     harness imports it. Incompatible changes in a newer harness never raise, since other tasks and
@@ -71,8 +73,9 @@ def register() -> Iterable[Any]:
 
 
 class _Command(ModuleType):
-    """The module of the harness's command, changed to exit with 1 after a failed run of this
-    package's backends.
+    """The module of the harness's command, changed to exit with 1 after a failed run.
+
+    This applies to runs of this package's backends.
 
     Plugins are registered while the module is still executing, so its function cannot be replaced
     yet. A property of the module's class takes precedence over attributes that the module defines
@@ -122,8 +125,9 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
 
 @contextmanager
 def _one_index() -> Iterator[None]:
-    """Share the index of tasks among all evaluations of a command: building it reads thousands of
-    files.
+    """Share the index of tasks among all evaluations of a command.
+
+    Building it reads thousands of files.
     """
     manager: Any = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
     read: Any = getattr(manager, "initialize_tasks", None)
@@ -151,8 +155,9 @@ def task_folder() -> Path:
 
 
 class _TasksFinder(MetaPathFinder):
-    """Find ``lmms_eval.tasks`` with the other finders, and run `_change_task_manager` after the
-    import.
+    """Find ``lmms_eval.tasks`` with the other finders, and change it after the import.
+
+    `_change_task_manager` does this.
     """
 
     def find_spec(

@@ -1,5 +1,6 @@
-"""Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed
-responses.
+"""Share code of this package's lmms-eval backends.
+
+They compute likelihoods after images and clips, and stream responses.
 """
 
 import functools
@@ -86,8 +87,9 @@ class RankingBackend(lmms):
     _by_question: Mapping[tuple[Any, ...], Sequence[Instance]] = MappingProxyType({})
 
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy
-        flag.
+        """Return each continuation's mean token loss and greedy flag.
+
+        As in lmms-eval, a lower loss is better.
 
         The requests of one question are ranked together. White space around a continuation is
         removed, since the chat template separates an answer from its question. Every response is a
@@ -103,8 +105,9 @@ class RankingBackend(lmms):
         return StreamedResponses(self._rank_all(requests), len(requests))
 
     def open_cache(self, folder: Path) -> str:
-        """Return the identity that binds cached responses to this model; exclude paths that failed
-        in earlier runs.
+        """Return the identity that binds cached responses to this model.
+
+        Exclude paths that failed in earlier runs.
         """
         self._ledger = PathLedger(folder, self._ledger_identity)
         return self._ledger.exclude_failed(self._identity, self._ranker.exclude)

@@ -1,5 +1,6 @@
-"""Bind lmms-eval's ``--use_cache`` to the weights, and let it store what a run reports about each
-response.
+"""Bind lmms-eval's ``--use_cache`` to the weights.
+
+Let it store what a run reports about each response, too.
 
 The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create`
 therefore gets the identity of the backend's model, including failed computation paths, as an
@@ -169,8 +170,9 @@ def _with_record(task: str, document: Any, response: Any) -> dict[str, Any]:
 
 
 def _restored(request: Any, response: Any) -> Any:
-    """Return a response as the harness knows it; note the counts of its question if it comes from
-    the cache.
+    """Return a response as the harness knows it.
+
+    Note the counts of its question if it comes from the cache.
     """
     if not isinstance(response, dict):
         return response

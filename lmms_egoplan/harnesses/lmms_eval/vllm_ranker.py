@@ -1,5 +1,6 @@
-"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after
-images and clips.
+"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend, which also ranks.
+
+It returns likelihoods of continuations after images and clips.
 """
 
 import json
@@ -48,7 +49,8 @@ _REPLACED = {
 
 
 class VLLMRanker(RankingBackend, VLLM):
-    """vLLM with the arguments of the harness's ``vllm``:
+    """vLLM with the arguments of the harness's ``vllm``.
+
     `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
     Args:
@@ -154,8 +156,9 @@ class VLLMRanker(RankingBackend, VLLM):
         response_cache.bind(self)
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Generate an answer to each request, with the task's limit on new tokens and the messages
-        of `HFVLM`.
+        """Generate an answer to each request.
+
+        The task limits the new tokens, and the messages are those of `HFVLM`.
 
         Raises:
             ContextTooLongError: ``max_model_len`` leaves no room for a reply, or ends it before the
