@@ -7,24 +7,53 @@ import ast
 import importlib.util
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.command import RANKERS
-from lmms_egoplan.paths import module_yaml
 
-_OWN = module_yaml(__file__)
+
+@dataclass(frozen=True)
+class _OwnBackend:
+    """One of this package's backends.
+
+    Attributes:
+        path: Module and class.
+        further: Classes in the same module whose parameters are arguments, too.
+        is_open: Whether it accepts further arguments; None if its signature says it.
+    """
+
+    path: str
+    further: tuple[str, ...] = ()
+    is_open: bool | None = None
+
+
+_OWN = {
+    "lmms-eval": {
+        "hf_vlm": _OwnBackend(
+            "lmms_egoplan.harnesses.lmms_eval.hf_vlm:HFVLM", further=("Arguments",), is_open=False
+        ),
+        "vllm_ranker": _OwnBackend(
+            "lmms_egoplan.harnesses.lmms_eval.vllm_ranker:VLLMRanker", is_open=True
+        ),
+        "llava": _OwnBackend("lmms_egoplan.harnesses.lmms_eval.llava:Llava"),
+        "scripted": _OwnBackend("lmms_egoplan.harnesses.lmms_eval.scripted:Scripted"),
+    },
+    "lm-eval": {name: _OwnBackend(path, is_open=True) for name, path in RANKERS.items()},
+}
 # Parameters for the checkpoint or the model's name, in the order of preference.
 _MODEL_PARAMETERS = ("pretrained", "model", "model_version", "model_name")
 # The harnesses pass these to every backend.
 _COMMON = frozenset(("batch_size", "max_batch_size", "device"))
 
 
-class Backend(NamedTuple):
+@dataclass(frozen=True)
+class Backend:
     """A harness's backend.
 
     Attributes:
@@ -63,26 +92,37 @@ def find_backend(harness: str, name: str) -> Backend:
             "lmms_egoplan"
         }
         if plugins and harness == "lmms-eval":
-            flags = dict.fromkeys(("is_open", "ranks"), True) | dict.fromkeys(
-                ("is_own", "needs_vllm"), False
+            return Backend(
+                name,
+                "pretrained",
+                parameters=frozenset(),
+                is_open=True,
+                ranks=True,
+                is_own=False,
+                needs_vllm=False,
             )
-            return Backend(name, "pretrained", frozenset(), **flags)
         near = get_close_matches(name, paths, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"see the backends of {harness}"
         raise LmmsEgoplanError(f"--backend {name}: {harness} has no such backend; {hint}")
     module, _, class_name = paths[name].rpartition(":")
     names, is_open = _parameters(module, class_name)
-    entry = _OWN[harness].get(name, {})
-    for part in entry.get("further", ()):
-        names |= _parameters(module, part)[0]
+    own = _OWN[harness].get(name)
+    if own is None:
+        is_simple = harness == "lmms-eval" and ".simple." in module
+        ranks = is_simple and _ranks(module, class_name)
+    else:
+        ranks = True
+        for further in own.further:
+            names |= _parameters(module, further)[0]
+        if own.is_open is not None:
+            is_open = own.is_open
     return Backend(
         name,
         next((parameter for parameter in _MODEL_PARAMETERS if parameter in names), "pretrained"),
         frozenset(names | _COMMON),
-        entry.get("is_open", is_open),
-        ranks=bool(entry)
-        or (harness == "lmms-eval" and ".simple." in module and _ranks(module, class_name)),
-        is_own=bool(entry),
+        is_open,
+        ranks=ranks,
+        is_own=own is not None,
         needs_vllm="vllm" in name,
     )
 
@@ -101,9 +141,9 @@ def literal(module: str, variable: str) -> Any:
             and target.id == variable
             and isinstance(node, ast.Assign | ast.AnnAssign)
         ):
-            value = (
-                node.value.args[0] if isinstance(node.value, ast.Call) else node.value
-            )  # OrderedDict([...])
+            value = node.value
+            if isinstance(value, ast.Call):  # OrderedDict([...])
+                value = value.args[0]
             return ast.literal_eval(value)  # type: ignore[arg-type]
     raise LmmsEgoplanError(
         f"{module} has no {variable}; install a version of the package that this one supports"
@@ -114,24 +154,17 @@ def _class_paths(harness: str) -> dict[str, str]:
     """Return the class of each backend, as ``module:class``."""
     if harness == "lm-eval":
         return literal("lm_eval.models", "MODEL_MAPPING") | RANKERS
-    package_paths = {name: entry["path"] for name, entry in _OWN[harness].items()}
     kinds = {"simple": "AVAILABLE_SIMPLE_MODELS", "chat": "AVAILABLE_CHAT_TEMPLATE_MODELS"}
-    paths = {
-        name: f"lmms_eval.models.{kind}.{name}:{class_name}"
-        for kind, variable in kinds.items()
-        for name, class_name in literal("lmms_eval.models", variable).items()
-    }
-    aliases = literal("lmms_eval.models", "MODEL_ALIASES")
-    return (
-        paths
-        | {
-            alias: paths[name]
-            for name, names in aliases.items()
-            if name in paths
-            for alias in names
-        }
-        | package_paths
-    )
+    paths = {}
+    for kind, variable in kinds.items():
+        for name, class_name in literal("lmms_eval.models", variable).items():
+            paths[name] = f"lmms_eval.models.{kind}.{name}:{class_name}"
+    aliased: dict[str, str] = {}
+    for name, aliases in literal("lmms_eval.models", "MODEL_ALIASES").items():
+        if name in paths:
+            aliased |= dict.fromkeys(aliases, paths[name])
+    own = {name: backend.path for name, backend in _OWN[harness].items()}
+    return paths | aliased | own
 
 
 @cache
@@ -142,11 +175,8 @@ def _tree(module: str) -> ast.Module:
     if spec is None or spec.origin is None:
         raise LmmsEgoplanError(f"{package.replace('_', '-')} is not installed")
     path = Path(spec.origin).parent.joinpath(*parts)
-    return ast.parse(
-        (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(
-            encoding="utf-8"
-        )
-    )
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _class(module: str, name: str) -> ast.ClassDef | None:
@@ -155,22 +185,17 @@ def _class(module: str, name: str) -> ast.ClassDef | None:
     None if the module or the class does not exist under this name.
     """
     with suppress(OSError):
-        return next(
-            (
-                node
-                for node in _tree(module).body
-                if isinstance(node, ast.ClassDef) and node.name == name
-            ),
-            None,
-        )
+        for node in _tree(module).body:
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                return node
     return None
 
 
 def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    return next(
-        (line for line in node.body if isinstance(line, ast.FunctionDef) and line.name == name),
-        None,
-    )
+    for line in node.body:
+        if isinstance(line, ast.FunctionDef) and line.name == name:
+            return line
+    return None
 
 
 def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
@@ -182,18 +207,23 @@ def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
     if node is None:
         return set(), True
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-        return {
-            ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)
-        }, False
+        fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+        return {ast.unparse(field.target) for field in fields}, False
     init = _method(node, "__init__")
-    names = (
-        {argument.arg for argument in (*init.args.args, *init.args.kwonlyargs)} if init else set()
-    )
-    is_open = init is not None and init.args.kwarg is not None
-    for parent in _parents(module, node) if init is None or is_open else ():
-        inherited, is_parent_open = _parameters(*parent)
-        names |= inherited
-        is_open |= is_parent_open
+    if init is None:
+        names = set()
+        is_open = False
+        passes_on = True
+    else:
+        arguments = [*init.args.args, *init.args.kwonlyargs]
+        names = {argument.arg for argument in arguments}
+        is_open = init.args.kwarg is not None
+        passes_on = is_open
+    if passes_on:
+        for parent in _parents(module, node):
+            inherited, is_parent_open = _parameters(*parent)
+            names |= inherited
+            is_open |= is_parent_open
     return names - {"self"}, is_open
 
 
@@ -203,9 +233,11 @@ def _ranks(module: str, class_name: str) -> bool:
     The method may be a parent's. It does not work if all it does is raise an error.
     """
     node = _class(module, class_name)
-    method = node and _method(node, "loglikelihood")
-    if node is None or method is None:
-        return node is not None and any(_ranks(*parent) for parent in _parents(module, node))
+    if node is None:
+        return False
+    method = _method(node, "loglikelihood")
+    if method is None:
+        return any(_ranks(*parent) for parent in _parents(module, node))
     return not any(isinstance(line, ast.Raise | ast.Assert) for line in method.body[:2])
 
 
@@ -214,12 +246,11 @@ def _parents(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
     These are in the same module, this package or a harness.
     """
-    imports = [line for line in ast.walk(_tree(module)) if isinstance(line, ast.ImportFrom)]
-    imported = {
-        alias.asname or alias.name: (line.module or "", alias.name)
-        for line in imports
-        for alias in line.names
-    }
+    imported = {}
+    for line in ast.walk(_tree(module)):
+        if isinstance(line, ast.ImportFrom):
+            for alias in line.names:
+                imported[alias.asname or alias.name] = (line.module or "", alias.name)
     for base in map(ast.unparse, node.bases):
         parent = (module, base) if _class(module, base) else imported.get(base, ("", base))
         if parent[0].partition(".")[0] in ("lmms_egoplan", "lmms_eval", "lm_eval"):

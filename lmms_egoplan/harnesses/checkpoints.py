@@ -165,13 +165,15 @@ def folder_version(value: Any) -> str | None:
 
     None if the value is not a folder.
     """
-    if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
+    if not isinstance(value, str | Path):
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
         return None
     entries = _files(folder)
     try:
-        base = decode((folder / "adapter_config.json").read_text(encoding="utf-8"))[
-            "base_model_name_or_path"
-        ]
+        settings = (folder / "adapter_config.json").read_text(encoding="utf-8")
+        base = decode(settings)["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
         base = None
     if base is not None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from itertools import cycle
+from itertools import chain, cycle
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -174,10 +174,7 @@ class AnswerGenerator:
             conversations, question_ids = zip(*questions, strict=True)
             with self._encoders.borrow() as encoder:
                 inputs = ready(encoder.generation_inputs(conversations), self._model)
-            has_video = [
-                any(item["type"] == "video" for message in messages for item in message["content"])
-                for messages in conversations
-            ]
+            has_video = [_has_video(messages) for messages in conversations]
             return EncodedBatch(inputs, {**defaults, **arguments}, question_ids, has_video)
 
         def load_at(index: int) -> tuple[Any, str]:
@@ -344,6 +341,11 @@ class AnswerGenerator:
 
 def _media_bytes(question: Question) -> int:
     return sum(num_bytes(message["content"]) for message in question[0])
+
+
+def _has_video(messages: Sequence[Message]) -> bool:
+    items = chain.from_iterable(message["content"] for message in messages)
+    return any(item["type"] == "video" for item in items)
 
 
 def num_new_tokens(arguments: Mapping[str, Any]) -> int:

@@ -36,7 +36,7 @@ _PROBED_FRAMES = 4
 IMAGE_ARGUMENTS = ("min_pixels", "max_pixels")
 _ARGUMENTS = {"image": IMAGE_ARGUMENTS, "video": ("video_min_pixels", "video_max_pixels")}
 PIXEL_ARGUMENTS = tuple(chain.from_iterable(_ARGUMENTS.values()))
-"""Arguments of the backends: the least and the most pixels of an image, and of each frame of a video.
+"""Arguments of the backends: the least and the most pixels of an image and of a video's frame.
 
 A frame that is shown as an image is an image.
 """
@@ -150,7 +150,8 @@ def in_effect(processor: Any) -> dict[str, Any]:
 def in_words(pixels: Mapping[str, Any]) -> str:
     """Describe the limits in effect, as from `in_effect`.
 
-    >>> in_words({"image": {"min": 3136, "max": 1003520}, "video": {"min_video": 4096, "max_frame": 602112}})
+    >>> image = {"min": 3136, "max": 1003520}
+    >>> in_words({"image": image, "video": {"min_video": 4096, "max_frame": 602112}})
     '3,136 to 1,003,520 per image; at most 602,112 per frame of a video; at least 4,096 per video'
     """
     units = {
@@ -166,15 +167,17 @@ def in_words(pixels: Mapping[str, Any]) -> str:
             parts.append(f"{limits} for {kind}s")
             continue
         for least, most, unit in units[kind]:
-            known = [limits.get(least), limits.get(most)]
-            text = (
-                "at least {:,}"
-                if known[1] is None
-                else "at most {1:,}"
-                if known[0] is None
-                else "{:,} to {:,}"
-            )
-            parts += [] if known == [None, None] else [f"{text.format(*known)} per {unit}"]
+            lower = limits.get(least)
+            upper = limits.get(most)
+            if lower is None and upper is None:
+                continue
+            if upper is None:
+                span = f"at least {lower:,}"
+            elif lower is None:
+                span = f"at most {upper:,}"
+            else:
+                span = f"{lower:,} to {upper:,}"
+            parts.append(f"{span} per {unit}")
     return "; ".join(parts)
 
 
@@ -230,7 +233,10 @@ class _LimitedFrames:
                 "size": dict(zip(_EDGES, size, strict=True)),
             }
             parts.append(super().__call__([frames], **call))  # type: ignore[misc]
-        return BatchFeature({name: _joined([part[name] for part in parts]) for name in parts[0]})
+        joined = {}
+        for name in parts[0]:
+            joined[name] = _joined([part[name] for part in parts])
+        return BatchFeature(joined)
 
 
 def _joined(values: list[Any]) -> Any:

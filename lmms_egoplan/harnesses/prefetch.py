@@ -7,7 +7,7 @@ caller stops or is interrupted.
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -142,66 +142,130 @@ def prefetch(
     ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
     limit = math.inf if size is None else limit or BYTES_AHEAD // processes_here()
 
-    def load_pair(item: Any) -> tuple[Item, Loaded]:
-        return item, load(item)
-
-    def pair_size(pair: tuple[Item, Loaded]) -> int:
-        return 0 if size is None else size(pair[1])
-
-    source = iter(items)
-    loading: deque[_Job] = deque()
-    batch: list[_Job] = []
-    ready: deque[_Job] = deque()  # encoded, or being encoded
-    is_exhausted = False
-
     with closing(_Workers(workers, limit)) as pool:
-
-        def close_batch() -> None:
-            if batching is None:
-                ready.extend(batch)
-            elif batch:
-                call = partial(batching.encode, [job.result for job in batch])
-                ready.append(pool.submit(_Job(call, batching.encode_size, batch)))
-                for job in batch:
-                    job.result = None  # a worker that paused may still refer to the job
-            batch.clear()
-
-        while not is_exhausted or loading or batch or ready:
+        pipeline = _Pipeline(pool, iter(items), load, size, batching, batch_size, ahead)
+        while not pipeline.is_finished():
             pool.changed.clear()
-            while loading and loading[0].is_done:
-                job = loading.popleft()
-                if job.error is not None:
-                    is_exhausted = True
-                    loading.clear()
-                    close_batch()
-                    ready.append(job)
-                    break
-                if batching and batch and not batching.is_alike(batch[0].result, job.result):
-                    close_batch()
-                job.is_kept = True
-                batch.append(job)
-                if len(batch) == batch_size:
-                    close_batch()
+            pipeline.collect()
             pool.repeat()
-            while not is_exhausted:
-                waiting = len(loading) + len(batch) + sum(job.num_items for job in ready)
-                # If nothing else is in memory, load the batch even if it exceeds the limit.
-                is_stuck = bool(batch) and not loading and not ready
-                if not is_stuck and (waiting > ahead or not pool.has_room()):
-                    break
-                is_exhausted = (item := next(source, source)) is source
-                if is_exhausted:
-                    break
-                job = _Job(partial(load_pair, item), pair_size)
-                job.is_read = batching is not None
-                job.is_forced = is_stuck
-                loading.append(pool.submit(job))
-            if is_exhausted and not loading:
-                close_batch()
-            if ready and ready[0].is_done:
-                yield pool.take(ready.popleft())
-            elif loading or ready:
+            pipeline.load_ahead()
+            if pipeline.has_result():
+                yield pipeline.take()
+            elif pipeline.is_working():
                 pool.changed.wait()
+
+
+class _Pipeline(Generic[Item, Loaded]):
+    """The items of `prefetch` on their way: being loaded, then in a batch, then ready.
+
+    Args:
+        pool: The workers.
+        source: The items that are not loaded yet.
+        load: See `prefetch`.
+        size: See `prefetch`.
+        batching: See `prefetch`.
+        batch_size: Maximum number of items in a batch.
+        ahead: Maximum number of items beyond the current item or batch.
+    """
+
+    def __init__(
+        self,
+        pool: "_Workers",
+        source: Iterator[Item],
+        load: Callable[[Item], Loaded],
+        size: Callable[[Loaded], int] | None,
+        batching: Batching[Item, Loaded, Any] | None,
+        batch_size: int,
+        ahead: int,
+    ) -> None:
+        self._pool = pool
+        self._source = source
+        self._load = load
+        self._size = size
+        self._batching = batching
+        self._batch_size = batch_size
+        self._ahead = ahead
+        self._is_exhausted = False
+        self._loading: deque[_Job] = deque()
+        self._batch: list[_Job] = []
+        self._ready: deque[_Job] = deque()  # encoded, or being encoded
+
+    def is_finished(self) -> bool:
+        """Return whether all results have been taken."""
+        return self._is_exhausted and not (self._loading or self._batch or self._ready)
+
+    def has_result(self) -> bool:
+        """Return whether the next result is there."""
+        return bool(self._ready) and self._ready[0].is_done
+
+    def is_working(self) -> bool:
+        """Return whether a worker's result is awaited."""
+        return bool(self._loading or self._ready)
+
+    def take(self) -> Any:
+        """Return the next result, or raise its error."""
+        return self._pool.take(self._ready.popleft())
+
+    def collect(self) -> None:
+        """Move loaded items to batches, up to the first error."""
+        while self._loading and self._loading[0].is_done:
+            job = self._loading.popleft()
+            if job.error is not None:
+                self._is_exhausted = True
+                self._loading.clear()
+                self._close_batch()
+                self._ready.append(job)
+                return
+            if self._batch and self._starts_batch(job):
+                self._close_batch()
+            job.is_kept = True
+            self._batch.append(job)
+            if len(self._batch) == self._batch_size:
+                self._close_batch()
+
+    def load_ahead(self) -> None:
+        """Start to load items while there is room. Close the last batch."""
+        while not self._is_exhausted:
+            waiting = len(self._loading) + len(self._batch)
+            waiting += sum(job.num_items for job in self._ready)
+            # If nothing else is in memory, load the batch even if it exceeds the limit.
+            is_stuck = bool(self._batch) and not self._loading and not self._ready
+            if not is_stuck and (waiting > self._ahead or not self._pool.has_room()):
+                break
+            try:
+                item = next(self._source)
+            except StopIteration:
+                self._is_exhausted = True
+                break
+            job = _Job(partial(self._load_pair, item), self._pair_size)
+            job.is_read = self._batching is not None
+            job.is_forced = is_stuck
+            self._loading.append(self._pool.submit(job))
+        if self._is_exhausted and not self._loading:
+            self._close_batch()
+
+    def _load_pair(self, item: Item) -> tuple[Item, Loaded]:
+        return item, self._load(item)
+
+    def _pair_size(self, pair: tuple[Item, Loaded]) -> int:
+        return 0 if self._size is None else self._size(pair[1])
+
+    def _starts_batch(self, job: "_Job") -> bool:
+        """Return whether a loaded item may not join the open batch."""
+        if self._batching is None:
+            return False
+        return not self._batching.is_alike(self._batch[0].result, job.result)
+
+    def _close_batch(self) -> None:
+        if self._batching is None:
+            self._ready.extend(self._batch)
+        elif self._batch:
+            call = partial(self._batching.encode, [job.result for job in self._batch])
+            job = _Job(call, self._batching.encode_size, self._batch)
+            self._ready.append(self._pool.submit(job))
+            for job in self._batch:
+                job.result = None  # a worker that paused may still refer to the job
+        self._batch.clear()
 
 
 def prefetch_conditions(

@@ -114,7 +114,8 @@ def rank(
         try:
             for scores in scored:
                 equal, question_id, lengths = pending.popleft()
-                if ledger is not None and (use := scores[0].use) is not None:
+                use = scores[0].use
+                if ledger is not None and use is not None:
                     ledger.note(use, question_id)
                 for group in equal:
                     record.note(requests[group[0]], tokens=lengths[0])

@@ -89,7 +89,9 @@ def plain_text(*, is_applied: bool, exists: bool) -> str | None:
         is_applied: Whether the chat template renders the questions.
         exists: Whether the model or its family has one.
     """
-    return None if is_applied else NOT_APPLIED if exists else NO_TEMPLATE
+    if is_applied:
+        return None
+    return NOT_APPLIED if exists else NO_TEMPLATE
 
 
 def recorded(
@@ -177,7 +179,8 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
         preset = member(results, "configs", task, "metadata", "asked_as") or ""
         if preset or judged:
             version = version_under(judged.get("judge_protocol"), results["versions"][task], preset)
-            results["versions"][task], config = version, results["configs"][task]
+            results["versions"][task] = version
+            config = results["configs"][task]
             config["metadata"] = {**config["metadata"], "version": version, **judged}
 
 
@@ -245,12 +248,11 @@ def _packages() -> dict[str, str]:
 
 def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
     """Return the counts of the questions of all processes."""
-    counts = {
-        question: {
-            name: count() if callable(count) else count for name, count in of_question.items()
-        }
-        for question, of_question in _counts.items()
-    }
+    counts: dict[tuple[Any, Any], dict[str, int]] = {}
+    for question, of_question in _counts.items():
+        counts[question] = {}
+        for name, count in of_question.items():
+            counts[question][name] = count() if callable(count) else count
     parts: list[Any] = [counts]
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         parts *= dist.get_world_size()

@@ -86,11 +86,11 @@ def stored_template(checkpoint: str, revision: str = "main") -> StoredTemplate |
         if path is None:
             continue
         content = read_text(path) if name == _JINJA else member(read_json(path), "chat_template")
-        if isinstance(text := _default(content), str):
+        text = _default(content)
+        if isinstance(text, str):
             tokenizer = _path(checkpoint, _TOKENIZER, revision)
-            tokens = dict.fromkeys(_TOKENS, "") | dict(
-                _special_tokens(read_json(tokenizer) if tokenizer else {})
-            )
+            settings = read_json(tokenizer) if tokenizer else {}
+            tokens = dict.fromkeys(_TOKENS, "") | dict(_special_tokens(settings))
             return StoredTemplate(name, text, tokens)
     return None
 

@@ -8,13 +8,24 @@ import typer
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.audits import failed_audits
 
 RANKERS = {
     "hf-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker",
     "vllm-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.vllm_ranker:VLLMVLMRanker",
 }
+
+_BEFORE_ITS_OWN_HELP = """\
+lmms-egoplan lm-eval is lm-eval's own command with two more model classes:
+hf-vlm-ranker, a Hugging Face model that can score continuations after images,
+and vllm-vlm-ranker, the same on vLLM.
+
+Example: lmms-egoplan lm-eval --model hf-vlm-ranker --tasks {task} \\
+  --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template \\
+  --include_path $(lmms-egoplan tasks-path --harness lm-eval)
+
+All arguments go to lm-eval unchanged. Its own help:
+"""
 
 
 def _check_chat(model: str, pretrained: str = "", **arguments: Any) -> None:
@@ -48,7 +59,7 @@ def lm_eval(context: typer.Context) -> None:
     --apply_chat_template`
     """
     if not context.args or {"-h", "--help"}.intersection(context.args):
-        typer.echo(module_yaml(__file__)["before_its_own_help"].format(task=BENCHMARKS[0].tasks[0]))
+        typer.echo(_BEFORE_ITS_OWN_HELP.format(task=BENCHMARKS[0].tasks[0]))
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
     import lm_eval as harness
     from lm_eval.__main__ import cli_evaluate

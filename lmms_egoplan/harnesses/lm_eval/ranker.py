@@ -153,13 +153,13 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                 indices = [
                     index for index, request_kind in enumerate(kinds) if request_kind == kind
                 ]
-                generate = (
-                    self._answer_clips
-                    if kind[1]
-                    else self._answer_images
-                    if kind[0]
-                    else self._answer_texts
-                )
+                has_media, has_clip = kind
+                if has_clip:
+                    generate = self._answer_clips
+                elif has_media:
+                    generate = self._answer_images
+                else:
+                    generate = self._answer_texts
                 with closing(generate([requests[index] for index in indices])) as generated:
                     for position, answer in generated:
                         answers[indices[position]] = answer
@@ -241,19 +241,19 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         After a stop string, tokens follow until the whole batch has ended.
         """
         limit = max_length - prompt.shape[1]
-        return [
-            ReplyEnd(None, truncated=False)
-            if any(text and text in reply for text in stop)
-            else ReplyEnd(num_tokens, truncated=num_tokens >= limit)
-            for reply, num_tokens in self._generator.replies(output, prompt)
-        ]
+        ends = []
+        for reply, num_tokens in self._generator.replies(output, prompt):
+            if any(text and text in reply for text in stop):
+                ends.append(ReplyEnd(None, truncated=False))
+            else:
+                ends.append(ReplyEnd(num_tokens, truncated=num_tokens >= limit))
+        return ends
 
     def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Yield the index of each request and its answer, as they arrive."""
         for part in self._parts(len(requests)):
-            groups: dict[
-                str, list[int]
-            ] = {}  # of equal generation arguments, as in the parent's batches
+            # Groups of equal generation arguments, as in the parent's batches
+            groups: dict[str, list[int]] = {}
             for index in part:
                 groups.setdefault(repr(requests[index].args[1]), []).append(index)
             for group in groups.values():
@@ -269,18 +269,18 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
 
     def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with images in the parent's batches, which are encoded in advance."""
-        batches = [
-            [part[index] for index in batch]
-            for part in self._parts(len(requests))
-            for batch in self._batches([requests[index].args for index in part])
-        ]
+        batches = []
+        for part in self._parts(len(requests)):
+            for batch in self._batches([requests[index].args for index in part]):
+                batches.append([part[index] for index in batch])
 
         def encode(batch: list[int]) -> dict[str, Any]:
             size = (self.image_width, self.image_height, self.image_max_side)
-            images = [
-                [resize_image(image, *size) for image in load_images(requests[index])]
-                for index in batch
-            ]
+            images = []
+            for index in batch:
+                images.append(
+                    [resize_image(image, *size) for image in load_images(requests[index])]
+                )
             new_tokens = requests[batch[0]].args[1].get("max_gen_toks", self.max_gen_toks)
             strings = [requests[index].args[0] for index in batch]
             with self._processors.borrow() as processor:
@@ -332,10 +332,10 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             group_by="gen_kwargs",
             group_fn=lambda row: row[1],
         )
-        return [
-            [row[2] for row in batch]
-            for batch in collator.get_batched(n=int(self.batch_size), batch_fn=None)
-        ]
+        batches = []
+        for batch in collator.get_batched(n=int(self.batch_size), batch_fn=None):
+            batches.append([index for _, _, index in batch])
+        return batches
 
     def _answer_clips(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with clips."""

@@ -229,8 +229,12 @@ def without_reasoning(text: str) -> str:
     tag is then removed. A block without an end tag is kept.
     """
     for begin, end in _REASONING_TAGS:
-        while (start := text.find(begin)) >= 0 and (stop := text.find(end, start)) >= 0:
+        start = text.find(begin)
+        stop = text.find(end, start)
+        while start >= 0 and stop >= 0:
             text = text[:start] + text[stop + len(end) :]
+            start = text.find(begin)
+            stop = text.find(end, start)
         if begin not in text:
             text = text.rpartition(end)[2]
     return text.strip()

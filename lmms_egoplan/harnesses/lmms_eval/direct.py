@@ -1,8 +1,9 @@
 """Ask a model through a backend of lmms-eval, without a task of the harness."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_eval.api.instance import Instance, unwrap_generation_output
 from lmms_eval.models import get_model
@@ -16,7 +17,8 @@ from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 _FAILED = "[LMMS_EVAL_"
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """One request to a model.
 
     Attributes:
@@ -54,39 +56,48 @@ def replies_to(model: Any, requests: Sequence[Request]) -> Iterator[tuple[int, A
     model.task_dict["sensitivity"] = {
         "sample": [{"sample_id": request.sample_id} for request in requests]
     }
-    if isinstance(client := getattr(model, "client", None), AsyncOpenAI):
+    client = getattr(model, "client", None)
+    if isinstance(client, AsyncOpenAI):
         # Its open connections belong to the event loop of the previous call.
         model.client = client.copy(http_client=DefaultAsyncHttpxClient())
-    for ask, is_ranking in ((model.generate_until, False), (model.loglikelihood, True)):
-        asked = [
-            (number, request)
-            for number, request in enumerate(requests)
-            if bool(request.choices) == is_ranking
-        ]
-        instances = [
-            _instance(model, *pair, choice) for pair in asked for choice in pair[1].choices or ("",)
-        ]
-        answers = (
-            unwrap_generation_output(answer) for answer in (ask(instances) if instances else ())
-        )
-        for number, request in asked:
-            texts, counts = zip(*islice(answers, len(request.choices) or 1), strict=True)
-            if is_ranking:
-                yield (
-                    number,
-                    tuple(
-                        (score.loss, score.num_tokens) for score in map(parse_loglikelihood, texts)
-                    ),
-                    None,
-                )
-            elif texts[0].startswith(_FAILED):
-                yield number, LmmsEgoplanError(f"sample_id {request.sample_id}: {texts[0]}"), None
-            else:
-                tokens = None if counts[0] is None else counts[0].output_tokens
-                is_truncated = (
-                    None if tokens is None else tokens >= request.arguments["max_new_tokens"]
-                )
-                yield number, texts[0], is_truncated
+    generating = [
+        (number, request) for number, request in enumerate(requests) if not request.choices
+    ]
+    ranking = [(number, request) for number, request in enumerate(requests) if request.choices]
+    for number, request, answers in _answers(model, model.generate_until, generating):
+        yield number, *_reply(request, *answers[0])
+    for number, _, answers in _answers(model, model.loglikelihood, ranking):
+        scores = [parse_loglikelihood(text) for text, _ in answers]
+        yield number, tuple((score.loss, score.num_tokens) for score in scores), None
+
+
+def _answers(
+    model: Any,
+    ask: Callable[[list[Instance]], Sequence[Any]],
+    requests: Sequence[tuple[int, Request]],
+) -> Iterator[tuple[int, Request, list[tuple[str, Any]]]]:
+    """Yield each request's position, the request, and texts and counts of tokens of its answers.
+
+    A request to rank choices has one answer per choice.
+    """
+    if not requests:
+        return
+    instances = []
+    for number, request in requests:
+        for choice in request.choices or ("",):
+            instances.append(_instance(model, number, request, choice))
+    answers = map(unwrap_generation_output, ask(instances))
+    for number, request in requests:
+        yield number, request, list(islice(answers, len(request.choices) or 1))
+
+
+def _reply(request: Request, text: str, counts: Any) -> tuple[Any, bool | None]:
+    """Return a reply, or the error if the server sent none, and whether the limit ended it."""
+    if text.startswith(_FAILED):
+        return LmmsEgoplanError(f"sample_id {request.sample_id}: {text}"), None
+    if counts is None or counts.output_tokens is None:
+        return text, None
+    return text, counts.output_tokens >= request.arguments["max_new_tokens"]
 
 
 def _instance(model: Any, number: int, request: Request, choice: str) -> Instance:
@@ -96,12 +107,11 @@ def _instance(model: Any, number: int, request: Request, choice: str) -> Instanc
         for item in request.visuals
     ]
     messages = [{"role": "user", "content": [*media, {"type": "text", "text": request.text}]}]
-    is_chat = not (request.choices or model.is_simple)
-    middle = (
-        (lambda _: messages, arguments)
-        if is_chat
-        else (choice or arguments, lambda _: [*request.visuals])
-    )
+    middle: tuple[Any, Any]
+    if request.choices or model.is_simple:
+        middle = (choice or arguments, lambda _: [*request.visuals])
+    else:
+        middle = (lambda _: messages, arguments)
     kind: Any = "loglikelihood" if request.choices else "generate_until"
     metadata = {"task": "sensitivity", "doc_id": number, "repeats": 1}
     return Instance(

@@ -292,7 +292,9 @@ def _package_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
         entry = manager.task_index.get(name, {})
         if entry.get("type") == "tag":
             yield from _package_files(manager, entry["task"])
-        elif LMMS_EVAL_TASKS in (path := Path(entry.get("yaml_path") or "")).parents:
+            continue
+        path = Path(entry.get("yaml_path") or "")
+        if LMMS_EVAL_TASKS in path.parents:
             yield path
 
 

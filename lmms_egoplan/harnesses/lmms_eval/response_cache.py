@@ -79,7 +79,8 @@ def bind_caches() -> None:
     ) -> ResponseCache:
         backend = _backend() if _backend is not None else None
         if backend is not None:
-            folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - like the harness, keep symlinks
+            # Keep symlinks, like the harness.
+            folder = Path(os.path.abspath(cache_root))  # noqa: PTH100
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
             arguments = (
                 simple_parse_args_string(model_args)
