@@ -178,24 +178,30 @@ class ServedEngine:
     async def _answered(
         self, question: ChatQuestion, request: EngineRequest
     ) -> EngineResponse | RankingError:
-        name = f"question {question.question_id}"
-        failure = EngineError if request.takes_prompt_logprobs else NotForcedError
         try:
             return await self._ask(question, request)
         except UnreadableError as error:
             return error
-        except EngineError as error:
+        except Exception as error:  # otherwise `poll` would wait forever
+            return self._failure(question, request, error)
+
+    def _failure(
+        self, question: ChatQuestion, request: EngineRequest, error: Exception
+    ) -> RankingError:
+        """Return the error to report for a request that failed."""
+        name = f"question {question.question_id}"
+        failure = EngineError if request.takes_prompt_logprobs else NotForcedError
+        if isinstance(error, EngineError):
             return failure(str(error))
-        except RankingError as error:
+        if isinstance(error, RankingError):
             return error
-        except RefusedRequestError as error:
+        if isinstance(error, RefusedRequestError):
             return failure(f"{name}: the server rejects this question: {error}")
-        except EndpointError as error:
+        if isinstance(error, EndpointError):
             return EngineError(
                 f"{name}: {self._message(error)}. --use_cache keeps all scores so far"
             )
-        except Exception as error:  # otherwise `poll` would wait forever
-            return EngineError(f"{name}: {type(error).__name__}: {error}")
+        return EngineError(f"{name}: {type(error).__name__}: {error}")
 
     async def _ask(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse:
         """Send a request, with the images unless the server still has them in its cache."""
