@@ -33,8 +33,9 @@ def read_export(
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that atomically replaces `folder` at the end; if it stays empty,
-    `folder` is removed.
+    """Yield an empty folder that atomically replaces `folder` at the end.
+
+    If it stays empty, `folder` is removed.
 
     Unfinished folders of interrupted processes, in the same parent folder, are deleted.
     """

@@ -44,8 +44,9 @@ def read_pictures(
 
 
 def sharpness(image: Image.Image) -> float:
-    """Return the variance of the Laplacian of an image's grey values: low for blurred images, 0 for
-    uniform ones.
+    """Return the variance of the Laplacian of an image's grey values.
+
+    It is low for blurred images, and 0 for uniform ones.
     """
     grey = np.asarray(image.convert("L"), dtype=np.float64)
     if min(grey.shape) < 3:

@@ -1,6 +1,4 @@
-"""``lmms-egoplan audit BENCHMARK --training FILES``: find a benchmark's questions in a model's
-training data.
-"""
+"""``lmms-egoplan audit``: find a benchmark's questions in a model's training data."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""Read questions and answers of conversations, and the option that an answer names by its letter."""
+"""Read questions and answers of conversations.
+
+Find the option that an answer names by its letter.
+"""
 
 import re
 from collections.abc import Mapping
@@ -126,8 +129,9 @@ def without_mark(option: str) -> str:
 def answer_of(
     question: str, answer: str, where: str, options: Mapping[str, str] | None = None
 ) -> str:
-    r"""Return the text of an answer without thinking and tags: that of the option that it names, or
-    its own.
+    r"""Return the text of an answer without thinking and tags.
+
+    If it names an option, return the option's text.
 
     A letter without options gives "": nobody knows what it means.
 

@@ -65,8 +65,9 @@ def _degree(question: Item, item: Item) -> int:
 
 
 def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[str]:
-    """Return, for each question, the position of the first item with the same goal and action; ""
-    if there is none.
+    """Return for each question the position of the first item with its goal and action.
+
+    "" if there is none.
 
     Texts are compared as `overlap.wording` describes. Of an item's action, the first sentence may
     be the same. An item without a goal is the same if its question contains the goal, as a run of

@@ -328,8 +328,9 @@ def _answer(row: Mapping[str, Any], question: str, where: str) -> str:
 
 
 def _options(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that a record lists, by letter, or by number if the texts contain their
-    numbers.
+    """Return the options that a record lists, by letter.
+
+    If the texts contain their numbers, return them by number.
     """
     listed = next(
         (row[key] for key in _KEYS["options"] if isinstance(row.get(key), str | list | dict)), None

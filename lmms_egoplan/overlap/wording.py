@@ -1,5 +1,6 @@
-"""Compare the words of goals and actions: two texts are equal if they differ only in how the same
-words are written.
+"""Compare the words of goals and actions.
+
+Two texts are equal if they differ only in how the same words are written.
 
 All words count except those that ``wording.yaml`` lists as without content; "on", "off", "in" and
 "out" count, so that opposite actions differ. Words are equal up to inflection and a misspelling
@@ -140,8 +141,9 @@ class Vocabulary:
         return self._readings[word]
 
     def read(self, text_words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Yield each way to write words with the vocabulary's stems: usually one, none if a word
-        has no equal.
+        """Yield each way to write words with the vocabulary's stems.
+
+        There is usually one, and none if a word has no equal.
         """
         yield from islice(product(*map(self.stems_of, text_words)), _MOST_READINGS)
 
@@ -155,8 +157,9 @@ def _buckets(word: str) -> Iterator[tuple[str, ...]]:
 
 
 def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return True if two sequences are equal, or become so if one run of words moves to another
-    place.
+    """Return True if two sequences are equal but for one run of words.
+
+    The run may be at another place.
 
     >>> is_moved(("turn", "on", "stove"), ("turn", "stove", "on"))
     True

@@ -1,3 +1,4 @@
-"""Guide an agent step by step with a model that proposes the next action from goal, progress and
-current view.
+"""Guide an agent step by step with a model.
+
+The model proposes the next action from goal, progress and current view.
 """

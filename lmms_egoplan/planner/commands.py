@@ -1,5 +1,6 @@
-"""Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded
-video.
+"""Commands ``lmms-egoplan plan``: guide an agent with a model.
+
+The environment is a simulated kitchen, VirtualHome or a recorded video.
 """
 
 import sys

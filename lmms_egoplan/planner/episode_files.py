@@ -24,8 +24,9 @@ _JPEG_QUALITY = 90
 
 
 def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
-    """Write ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``; return
-    the page's path.
+    """Write an episode as page, record and video, and return the page's path.
+
+    The files are ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``.
 
     Args:
         out: Output folder, created if missing. Existing files with these names are replaced.

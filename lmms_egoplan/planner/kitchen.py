@@ -1,5 +1,6 @@
-"""Simulate a kitchen:
-Gymnasium-Robotics' Franka Kitchen, seen from head height over the robot's arm.
+"""Simulate a kitchen: Gymnasium-Robotics' Franka Kitchen.
+
+It is seen from head height over the robot's arm.
 
 The motion of an action is scripted: it moves the joint of a door, a knob or a switch, or the
 kettle. The arm does not move. The environment decides if a goal is reached.
@@ -148,8 +149,9 @@ class Kitchen:
         return {element: self._is_at(element, "done") for element in self._joints}
 
     def set(self, done: Collection[str]) -> None:
-        """Put these elements into their goal states without a motion, and all others into their
-        first states.
+        """Put these elements into their goal states, and all others into their first states.
+
+        There is no motion.
         """
         for element, joints in self._joints.items():
             self._move(joints, self._states["done" if element in done else "undone"][element])

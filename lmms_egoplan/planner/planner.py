@@ -54,8 +54,9 @@ class Environment(Protocol):
         """Return the current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
-        """Return the actions that are possible now, in words, without duplicates; None if any text
-        is allowed.
+        """Return the actions that are possible now, in words, without duplicates.
+
+        None if any text is allowed.
         """
 
     def execute(self, action: str) -> Outcome:
@@ -287,8 +288,9 @@ class _EndedError(Exception):
 
 @contextmanager
 def _ending(end: str) -> Iterator[None]:
-    """Convert any exception, including those of third-party environments and models, to an
-    `_EndedError`.
+    """Convert any exception to an `_EndedError`.
+
+    Third-party environments and models may raise any.
     """
     try:
         yield

@@ -104,8 +104,9 @@ class Proposer:
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        """Return at most `beams` different proposals, or all in the set if these are more; most
-        likely first.
+        """Return at most `beams` different proposals, most likely first.
+
+        If the set has more candidates than `beams`, return all.
 
         Args:
             question: The question.
@@ -145,8 +146,9 @@ class Proposer:
 
 
 def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
-    """Load a checkpoint and its processor, in the checkpoint's precision and eval mode, on this
-    process's GPU or CPU.
+    """Load a checkpoint in its own precision and eval mode, and its processor.
+
+    The device is this process's GPU or CPU.
 
     Args:
         name: Name or folder of the checkpoint.

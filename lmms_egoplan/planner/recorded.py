@@ -1,5 +1,6 @@
-"""Replay a narrated video as an environment: the planner proposes actions, and the video shows what
-happened.
+"""Replay a narrated video as an environment.
+
+The planner proposes actions, and the video shows what happened.
 """
 
 from bisect import bisect_right
@@ -83,20 +84,23 @@ class RecordedVideo:
         return len(self._narrated)
 
     def observe(self) -> Image.Image:
-        """Return the view half a second before the next action; after the last action, the
-        recording's end.
+        """Return the view half a second before the next action.
+
+        After the last action, return the recording's end.
         """
         return self._read([self._views[self._next]])[0]
 
     def actions(self) -> list[str]:
-        """Return all actions of the goal, sorted alphabetically, as their order would reveal the
-        next action.
+        """Return all actions of the goal, sorted alphabetically.
+
+        Their own order would reveal the next action.
         """
         return sorted(self._actions.values())
 
     def execute(self, action: str) -> Outcome:
-        """Show the action that really happened next, up to the next view, regardless of the
-        requested action.
+        """Show the action that really happened next, up to the next view.
+
+        The requested action has no effect.
         """
         real = self._narrated[self._next]
         self._next += 1
@@ -139,16 +143,18 @@ class RecordedVideo:
 
 
 def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
-    """Return the number of steps whose best proposal is the video's next action, and the number of
-    all steps.
+    """Return the numbers of correct steps and of all steps.
+
+    A step is correct if its best proposal is the video's next action.
     """
     steps = [step for episode in episodes for step in episode.steps]
     return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
 
 
 def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
-    """Return the number of steps that two guesses get right on average: among all actions, and
-    among those not done.
+    """Return the number of steps that two guesses get right on average.
+
+    One guesses among all actions, the other among those not done.
 
     The second guess is among the actions that the video has not shown in earlier steps, or among
     all actions once it has shown each of them. It knows the past actions and sees no image.
@@ -163,8 +169,9 @@ def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
 
 
 def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
-    """Build a video for each goal of EgoPlan's prepared validation split, from the question with
-    most past actions.
+    """Build a video for each goal of EgoPlan's prepared validation split.
+
+    It comes from the question with most past actions.
 
     The recording ends with that question's observation. The question's answer has no segment, and
     is not replayed.
@@ -194,8 +201,9 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
 
 
 def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[RecordedVideo]:
-    """Build a video for each of Goal-Step's annotations that is in the folder as
-    ``<video_uid>.mp4``.
+    """Build a video for each of Goal-Step's annotations with a video file.
+
+    The folder contains it as ``<video_uid>.mp4``.
 
     The goal is that of the video. The actions are its steps, without those marked as irrelevant.
 

@@ -48,8 +48,9 @@ class _Graph(Checked):
     edges: list[_Edge] = Field(default_factory=list)
 
     def facts(self) -> set[tuple[int, str, int | None]]:
-        """Return everything that actions can change: the objects' states, and what the character
-        holds or sits on.
+        """Return everything that actions can change.
+
+        These are the objects' states, and what the character holds or sits on.
         """
         edges = {(edge.from_id, edge.relation_type, edge.to_id) for edge in self.edges}
         states = {(node.id, state, None) for node in self.nodes for state in node.states}

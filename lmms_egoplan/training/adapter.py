@@ -1,4 +1,7 @@
-"""Create, store and merge adapters: peft's LoRA on the language model, and fully trained modules."""
+"""Create, store and merge adapters.
+
+An adapter is peft's LoRA on the language model, and modules that are trained fully.
+"""
 
 import json
 from collections import Counter
@@ -69,8 +72,9 @@ def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
 
 
 def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
-    """Return the names of the layers for LoRA. The default targets may have other names in the
-    model.
+    """Return the names of the layers for LoRA.
+
+    The default targets may have other names in the model.
     """
     layers = layer_names(model, parts)
     absent = [name for name in lora.targets if name not in layers]

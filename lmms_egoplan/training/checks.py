@@ -45,8 +45,9 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
-    """Encode the longest samples of each part, and up to 32 others that may exceed the model's
-    positions.
+    """Encode the longest samples of each part.
+
+    Also encode up to 32 others that may exceed the model's positions.
 
     A sample's length is estimated from the tokens of its texts and the largest number of tokens of
     an encoded image. Other images may be larger, so each sample is checked again when it is drawn.

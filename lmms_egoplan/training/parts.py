@@ -1,5 +1,6 @@
-"""Find the parts of a vision-language model: its encoders, its language model, and the modules that
-join them.
+"""Find the parts of a vision-language model.
+
+These are its encoders, its language model, and the modules that join them.
 """
 
 import re
@@ -43,8 +44,9 @@ class Parts(NamedTuple):
 
 
 def find_parts(model: PreTrainedModel) -> Parts:
-    """Find the parts of a transformers vision-language model, by the position of its decoder and by
-    module names.
+    """Find the parts of a transformers vision-language model.
+
+    They are found by the position of its decoder and by module names.
 
     An encoder has an encoder's name and contains layers. A module that has such a name but no
     layers embeds visual tokens and is a joining module.
@@ -136,8 +138,9 @@ def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleList]:
-    """Yield a decoder's lists of layers, except those of encoders and joining modules inside the
-    decoder.
+    """Yield a decoder's lists of layers.
+
+    Those of encoders and joining modules inside the decoder are excluded.
     """
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
@@ -147,8 +150,9 @@ def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleLi
 
 
 def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
-    """Return the last name components of the language model's linear layers, except its output
-    layer.
+    """Return the last name components of the language model's linear layers.
+
+    The output layer is excluded.
     """
     head = model.get_output_embeddings()
     roots = tuple(f"{root}." for root in parts.language)
@@ -181,8 +185,9 @@ def _joining_inside(module: nn.Module) -> Iterator[str]:
 
 
 def _units(module: nn.Module) -> list[str]:
-    """Return the names of a module's units, relative to it: the members of a list; otherwise the
-    module itself.
+    """Return the names of a module's units, relative to it.
+
+    They are the members of a list, or else the module itself.
     """
     return (
         [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]

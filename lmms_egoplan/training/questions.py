@@ -60,8 +60,9 @@ class AnswerEncoder:
         self.token_counts = self._ranked.token_counts
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
-        """Encode the question with its answer, followed by its negative if one was drawn and
-        `with_negative` is set.
+        """Encode the question with its answer.
+
+        Its negative follows if one was drawn and `with_negative` is set.
 
         Raises:
             LmmsEgoplanError: The media cannot be read, an answer cannot be separated from its

@@ -80,8 +80,9 @@ class RunFolder:
         return _read(self.path / _SCORES)
 
     def last_checkpoint(self) -> tuple[Path | None, float]:
-        """Return the newest complete checkpoint and its training time in seconds; delete incomplete
-        ones.
+        """Return the newest complete checkpoint and its training time in seconds.
+
+        Delete incomplete ones.
 
         An interruption may leave incomplete checkpoints. Without a complete one, returns None and
         0.
@@ -112,7 +113,10 @@ class RunFolder:
                 shutil.rmtree(other)
 
     def finish(self, scores: Mapping[str, Any]) -> None:
-        """Write the scores and delete the checkpoints. The folder already contains the best model."""
+        """Write the scores and delete the checkpoints.
+
+        The folder already contains the best model.
+        """
         write_whole(self.path / _SCORES, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(self.checkpoints)
 

@@ -185,8 +185,9 @@ class Mix:
 
     @lru_cache(maxsize=4)  # noqa: B019
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the part at each position of an epoch, and that part's number of earlier positions
-        in the epoch.
+        """Return the part at each position of an epoch.
+
+        Also return that part's number of earlier positions in the epoch.
         """
         counts = np.subtract(self._num_before(epoch + 1), self._num_before(epoch))
         part = np.random.default_rng([self._seed, 1, epoch]).permutation(

@@ -1,4 +1,7 @@
-"""Score the answers of a batch of questions with the trained module, in shared or separate passes."""
+"""Score the answers of a batch of questions with the trained module.
+
+The passes are shared or separate.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,8 +48,9 @@ class AnswerPasses:
         self._text_config = model.config.get_text_config(decoder=True)
 
     def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the log-probabilities of each candidate's scored tokens, in nats: float32 tensors,
-        shape (tokens,).
+        """Return the log-probabilities of each candidate's scored tokens, in nats.
+
+        They are float32 tensors, shape (tokens,).
         """
         return [
             token_logprobs(candidate, self._passes.full_logits(question, candidate))
@@ -130,8 +134,9 @@ class AnswerPasses:
 
 
 def _stacked(model_mask: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens): context rows, then
-    candidates.
+    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens).
+
+    Context rows come first, then those of the candidates.
 
     The context rows come from the model's mask `model_mask` if it has this shape, otherwise from
     `causal`.
@@ -154,8 +159,9 @@ Way = Literal["auto", "shared", "separate"]
 
 
 class AnswerScorer(nn.Module):
-    """A vision-language model as a module that maps questions to scores, so a launcher sees one
-    call per pass.
+    """A vision-language model as a module that maps questions to scores.
+
+    A launcher thus sees one call per pass.
 
     Args:
         model: The vision-language model; it may contain adapters.
@@ -189,8 +195,9 @@ class AnswerScorer(nn.Module):
         return self
 
     def check(self, processor: Any, *questions: EncodedQuestion) -> None:
-        """Compare shared passes with `CandidateRanker` on questions, and switch to separate passes
-        if they differ.
+        """Compare shared passes with `CandidateRanker` on questions.
+
+        Switch to separate passes if they differ.
 
         Args:
             processor: The model's processor.

@@ -16,7 +16,10 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Lora(BaseModel, extra="forbid", frozen=True):
-    """Low-rank adaptation of the language model. `targets` are layer names, anywhere in the model."""
+    """Low-rank adaptation of the language model.
+
+    `targets` are layer names, anywhere in the model.
+    """
 
     r: Positive = 16
     alpha: Positive = 32

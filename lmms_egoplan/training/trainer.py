@@ -1,5 +1,6 @@
-"""Run the updates with transformers' Trainer: loss of whole batches, held-out accuracy,
-checkpoints.
+"""Run the updates with transformers' Trainer.
+
+It computes the loss of whole batches and held-out accuracy, and writes checkpoints.
 """
 
 import math
@@ -24,8 +25,9 @@ from lmms_egoplan.training.settings import ARGUMENTS, TuningSettings
 
 
 class AnswerTrainer(Trainer):
-    """A Trainer for `AnswerScorer` that computes the loss of the whole batch, in any number of
-    passes.
+    """A Trainer for `AnswerScorer` that computes the loss of the whole batch.
+
+    The batch may take any number of passes.
 
     If a group of eq. 3 spans several passes, samples with negatives are first scored without
     gradients to count each group's violations. Dropout depends on the seed, the update, the pass
@@ -91,8 +93,9 @@ class AnswerTrainer(Trainer):
     def compute_loss(
         self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any
     ) -> torch.Tensor:
-        """Return this part's share of the batch loss, times the number of processes, whose
-        gradients are averaged.
+        """Return this part's share of the batch loss, times the number of processes.
+
+        The gradients of the processes are averaged.
 
         Raises:
             LmmsEgoplanError: The loss is not finite.
@@ -114,8 +117,9 @@ class AnswerTrainer(Trainer):
         return loss.loss * self.args.world_size
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the parts of the loss as means over updates, and the fraction of violated pairs if
-        there are pairs.
+        """Add the parts of the loss as means over updates.
+
+        If there are pairs, add the fraction of violated ones.
         """
         if "loss" in logs:
             nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()

@@ -1,3 +1,4 @@
-"""Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, with a model and
-people (sec. 3).
+"""Build instances in ActPlan-1K's format from BDDL activities and tours (sec. 3).
+
+A model and people do the work.
 """

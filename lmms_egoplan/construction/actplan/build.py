@@ -1,5 +1,6 @@
-"""Build instances from BDDL activities and tours, as far as people have answered (sec.
-3.2 and 3.3).
+"""Build instances from BDDL activities and tours (sec. 3.2 and 3.3).
+
+They are built as far as people have answered.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,8 +72,9 @@ def build_instances(
     views: Path | None,
     plans: Path | None,
 ) -> Built:
-    """Build everything that is possible so far, and write it; without `images` or `plans`, earlier
-    output is kept.
+    """Build everything that is possible so far, and write it.
+
+    Without `images` or `plans`, earlier output is kept.
 
     Replies of the language model are cached like those of a judge, and views are stored in `out`.
     Later runs repeat no answered request, whether they resume an interrupted run or add new answers
@@ -156,8 +158,9 @@ def build_instances(
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
-    """Yield the items of the page for gold plans: each instance with its images and the details of
-    its views.
+    """Yield the items of the page for gold plans.
+
+    Each is an instance with its images and the details of its views.
     """
     for instance in instances:
         yield {

@@ -1,5 +1,6 @@
-"""Create counterfactual activities: a language model proposes circumstances and changes the
-problems (sec. 3.3).
+"""Create counterfactual activities (sec. 3.3).
+
+A language model proposes circumstances and changes the problems.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,8 +56,9 @@ class _Verdict(Checked):
 def propose(
     activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings
 ) -> tuple[list[Circumstance], list[Rejection]]:
-    """Ask what might happen during normal activities that have a text and no counterfactual problem
-    (step 1).
+    """Ask what might happen during normal activities (step 1).
+
+    These have a text and no counterfactual problem.
 
     Returns:
         The proposed circumstances, and the rejections.
@@ -132,8 +134,9 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
 def change(
     activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings
 ) -> tuple[list[Activity], list[Rejection]]:
-    """Ask for the problems of accepted circumstances (step 3); the first valid problem of each
-    activity is used.
+    """Ask for the problems of accepted circumstances (step 3).
+
+    The first valid problem of each activity is used.
 
     Returns:
         The counterfactual activities, and the rejections.

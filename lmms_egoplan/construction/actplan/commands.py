@@ -1,6 +1,4 @@
-"""``lmms-egoplan data build actplan``: build instances from BDDL activities and tours, with a model
-and people.
-"""
+"""``lmms-egoplan data build actplan``: build instances from BDDL activities and tours."""
 
 from pathlib import Path
 from typing import Annotated

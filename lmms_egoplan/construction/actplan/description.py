@@ -1,5 +1,6 @@
-"""Check that an English description of an activity names every object and goal condition of its
-problem (sec. 3.2).
+"""Check an English description of an activity against its problem (sec. 3.2).
+
+It must name every object and goal condition.
 """
 
 import re
@@ -26,8 +27,9 @@ _BEFORE = 16
 
 
 class _Span(NamedTuple):
-    """The position of a type's name in a sentence: index of the first word, index after the last,
-    and its number.
+    """The position of a type's name in a sentence.
+
+    Index of the first word, index after the last, and its number.
     """
 
     start: int
@@ -102,9 +104,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
 
 
 def _involved(problem: Problem) -> set[str]:
-    """Return the types in the goal, or in an initial fact that is neither a room nor a relation to
-    the agent.
-    """
+    """Return the types in the goal, or in an initial fact about neither room nor agent."""
     types = problem.types
     facts = [
         atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"
@@ -124,8 +124,9 @@ def _involved(problem: Problem) -> set[str]:
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
-    """Yield each atom of the goal, True if the goal asks for it, and the number and total of its
-    objects by type.
+    """Yield each atom of the goal.
+
+    Also yield True if the goal asks for it, and the number and total of its objects by type.
 
     Atoms that differ only in their objects are counted together.
     """
@@ -170,8 +171,9 @@ def _missing(
     *,
     asked: bool,
 ) -> list[str]:
-    """List the parts of a condition that a sentence lacks: names of types, their numbers, and the
-    predicate.
+    """List the parts of a condition that a sentence lacks.
+
+    These are names of types, their numbers, and the predicate.
     """
     missing = []
     for kind, (number, total) in numbers.items():
@@ -192,8 +194,9 @@ def _missing(
 
 
 def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
-    """Return True if words state a predicate or, for a negated condition, its contrary or a
-    negation.
+    """Return True if words state a predicate.
+
+    For a negated condition, they may state its contrary or a negation.
     """
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
     hits = [
@@ -237,8 +240,9 @@ def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> 
 
 
 def _is_list(words: Sequence[str]) -> bool:
-    """Return True for a list of words instead of a sentence, judged by its length and the words
-    after articles.
+    """Return True for a list of words instead of a sentence.
+
+    Its length and the words after articles decide.
     """
     following = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
     return len(words) > _LONGEST or not following.isdisjoint(_WORDS["no_nouns"])
@@ -253,7 +257,10 @@ def _matches(pattern: str, word: str) -> bool:
 
 
 def _positions(kind: str, words: Sequence[str]) -> Iterator[_Span]:
-    """Yield the positions of a type's name, of its last word, or of all its words joined into one."""
+    """Yield the positions of a type's name in a sentence.
+
+    The name may also be its last word, or all its words joined into one.
+    """
     joined = lemma_of(kind).replace("_", "")
     for start in range(len(words)):
         for parts in names_of_type(kind):

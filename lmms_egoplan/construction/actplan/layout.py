@@ -1,4 +1,7 @@
-"""Write finished instances in the layout of the full release, which ``data prepare actplan`` reads."""
+"""Write finished instances in the layout of the full release.
+
+``data prepare actplan`` reads it.
+"""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,8 +31,9 @@ class _Plan(Checked):
 
 
 class GoldPlans(Checked):
-    """The gold plans that people wrote for an instance, with the description and images that they
-    saw.
+    """The gold plans that people wrote for an instance.
+
+    They come with the description and images that the people saw.
     """
 
     id: Text
@@ -75,8 +79,9 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
 def finished(
     instances: Sequence[Instance], plans: Mapping[str, GoldPlans]
 ) -> tuple[list[tuple[Instance, GoldPlans]], list[Rejection]]:
-    """Return the instances with gold plans for their current text and views, and the plans that
-    cannot be used.
+    """Return the instances with gold plans for their current text and views.
+
+    Also return the plans that cannot be used.
     """
     finished_instances: list[tuple[Instance, GoldPlans]] = []
     rejections: list[Rejection] = []

@@ -1,5 +1,6 @@
-"""Build the prompts for a language model; the paper prints no prompt as text, so the wording is the
-project's.
+"""Build the prompts for a language model.
+
+The paper prints no prompt as text, so the wording is the project's.
 """
 
 from typing import Any
@@ -41,7 +42,10 @@ def second_description_prompt(first: str, description: str, missing: list[str]) 
 
 
 def circumstances_prompt(activity: str, description: str) -> str:
-    """Ask for an activity's common procedure, and what might happen during it (step 1 of sec. 3.3)."""
+    """Ask for an activity's common procedure, and what might happen during it.
+
+    This is step 1 of sec. 3.3.
+    """
     words = activity.replace("_", " ")
     return _PROMPTS["circumstances"].format(
         activity=words, description=description, count=NUM_CIRCUMSTANCES

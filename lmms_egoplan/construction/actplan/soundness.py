@@ -1,5 +1,6 @@
-"""Check that an activity is feasible: no contradictions in start and goal, and a plan that reaches
-the goal.
+"""Check that an activity is feasible.
+
+Start and goal have no contradictions, and a plan reaches the goal.
 """
 
 from collections import Counter, deque
@@ -75,8 +76,9 @@ def problems_in(problem: Problem) -> list[str]:
 
 
 def flaws_in(problem: Problem) -> list[str]:
-    """List the flaws of a problem:
-    `problems_in`; if none, contradictions and a goal that holds at the start.
+    """List the flaws of a problem.
+
+    They are `problems_in`; if there are none, contradictions and a goal that holds at the start.
 
     Contradictions are sought among the initial facts, and among goal conditions that are facts or
     negated facts.
@@ -167,8 +169,9 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
 
 
 def _exclude_each_other(world: World, first: Fact, second: Fact) -> bool:
-    """Return True if an object cannot be in both places, because neither place is in or on the
-    other.
+    """Return True if an object cannot be in both places.
+
+    This is so if neither place is in or on the other.
     """
     predicates = {first[0], second[0]}
     if first[2] == second[2]:
@@ -199,8 +202,9 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
 
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
-    """List the flaws of a condition; `names` are the declared objects and the variables bound
-    around it.
+    """List the flaws of a condition.
+
+    `names` are the declared objects and the variables bound around it.
     """
     if formula.is_atom:
         return _check_atom(formula, names)

@@ -1,5 +1,6 @@
-"""Find candidates for an instance's views in touring videos and folders of images: sharp and
-different (sec. 3.2).
+"""Find candidates for an instance's views in tours (sec. 3.2).
+
+Tours are videos or folders of images. Candidates are sharp and different.
 """
 
 import re
@@ -114,15 +115,17 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
 
 
 def read_candidates(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
-    """Read a tour's images, or about one video frame per second, in order; unreadable ones are
-    rejections.
+    """Read a tour's images, or about one video frame per second, in order.
+
+    Unreadable ones are rejections.
     """
     return _frames(tour) if tour.is_video else _images(tour)
 
 
 def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Drop candidates that are blurred or similar to an earlier one; return the `most` sharpest, in
-    order.
+    """Drop candidates that are blurred or similar to an earlier one.
+
+    Return the `most` sharpest, in order.
     """
     if not candidates:
         return []
@@ -146,8 +149,9 @@ def distance(first: Image.Image, second: Image.Image) -> float:
 
 
 def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
-    """Return name and content of a view's file: the bytes of an image file, or a frame as PNG in
-    full size.
+    """Return name and content of a view's file.
+
+    The content is that of an image file, or a frame as PNG in full size.
 
     Args:
         tour: The view's tour.
@@ -237,8 +241,9 @@ def _image_paths(folder: Path) -> list[Path]:
 def _candidates(
     times: Sequence[float], frames: Sequence[int], images: Iterable[Image.Image]
 ) -> list[Candidate]:
-    """Return candidates named by frame number, with five digits as in the release, or more if the
-    video needs them.
+    """Return candidates named by frame number.
+
+    It has five digits as in the release, or more if the video needs them.
     """
     digits = max(5, len(str(len(times))))
     return [

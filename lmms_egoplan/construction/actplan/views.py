@@ -1,5 +1,6 @@
-"""Choose two to five views of each instance, by a vision-language model or by people, and store
-them (sec. 3.2).
+"""Choose two to five views of each instance, and store them (sec. 3.2).
+
+A vision-language model or people choose.
 """
 
 import csv
@@ -309,8 +310,9 @@ def _write_views(
 
 
 def _read_record(folder: Path, mark: str) -> _Record | None:
-    """Read the views of an earlier run; None if they do not exist or belong to another tour or
-    choice.
+    """Read the views of an earlier run.
+
+    None if they do not exist or belong to another tour or choice.
     """
     try:
         record = TypeAdapter(_Record).validate_json((folder / _RECORD).read_bytes())

@@ -1,5 +1,6 @@
-"""Propose candidates for a step's procedural intent and next step, and check their support before
-the cut (sec. 3.3).
+"""Propose candidates for a step's procedural intent and next step (sec. 3.3).
+
+Check their support before the cut.
 
 Candidates are proposed from the whole event, but kept only if the part before the cut supports
 them.
@@ -46,8 +47,9 @@ class _Support(Checked):
 def propose(
     steps: Sequence[Step], settings: JudgeSettings
 ) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask for candidates of each step; reject those that are not short phrases or repeat another
-    label (sec. 3.2).
+    """Ask for candidates of each step (sec. 3.2).
+
+    Reject those that are not short phrases or repeat another label.
 
     Returns:
         Candidates by step id, at least one for each field; and the rejections.

@@ -1,5 +1,6 @@
-"""Build records in EgoIntent's format from Ego4D Goal-Step's annotations: real steps and goals,
-unverified labels.
+"""Build records in EgoIntent's format from Ego4D Goal-Step's annotations.
+
+Steps and goals are real; the labels are unverified.
 
 Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural
 Activities") has a goal for each video, steps below it, and substeps below some steps. EgoIntent
@@ -199,8 +200,9 @@ def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
 
 
 def absence(absent: Sequence[str], total: int) -> str:
-    """Explain how many of the `total` videos are missing, with an example of a file name, and what
-    grouped videos are.
+    """Explain how many of the `total` videos are missing.
+
+    Give an example of a file name, and say what grouped videos are.
 
     Args:
         absent: Ids of the missing videos, at least one.

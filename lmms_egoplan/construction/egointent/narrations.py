@@ -207,8 +207,9 @@ def find_steps(
 def _step(
     video: Video, leaves: Sequence[Leaf], narrations: Sequence[Narration], index: int, latest: float
 ) -> Step | str:
-    """Make the step of a narration, starting no later than `latest`, or return the reason for its
-    rejection.
+    """Make the step of a narration, starting no later than `latest`.
+
+    Or return the reason for its rejection.
     """
     narration = narrations[index]
     seconds = narrations[index].seconds

@@ -51,8 +51,9 @@ def find_places(
     folder: Path,
     settings: JudgeSettings,
 ) -> tuple[dict[str, Place], list[Rejection]]:
-    """Ask where each video was taken: from its summaries, or else from frames, or else from its
-    narrations.
+    """Ask where each video was taken.
+
+    The sources are its summaries, or else frames, or else its narrations.
 
     Returns:
         The place of each video by uid, unknown without a usable reply; and the unusable replies.

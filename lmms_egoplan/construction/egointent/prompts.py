@@ -25,8 +25,9 @@ def ask(
     settings: JudgeSettings,
     title: str,
 ) -> tuple[dict[str, Any], list[Rejection]]:
-    """Call `ask_json` with the step's schema; the second prompt includes the problem of the first
-    reply.
+    """Call `ask_json` with the step's schema.
+
+    The second prompt includes the problem of the first reply.
     """
     schema = PROMPTS["schemas"][step]
     return ask_json(

@@ -1,5 +1,6 @@
-"""Identify the task goals of narrated videos with a language model, at three levels (sec.
-3.2, A.1).
+"""Identify the task goals of narrated videos, at three levels (sec. 3.2, A.1).
+
+A language model does this.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -67,8 +68,9 @@ class Goal:
     actions: tuple[Action, ...]
 
     def lists_actions(self) -> bool:
-        """Return True if the goal names at least three, and at least half, of its distinct actions
-        in their order.
+        """Return True if the goal lists its actions.
+
+        It then names at least three, and at least half, of its distinct actions in their order.
         """
         texts = dict.fromkeys(normalised(action.text) for action in self.actions)
         return named_in_order(self.text, texts) >= max(3, len(texts) / 2)

@@ -185,8 +185,9 @@ def read_epic_kitchens(
 def _misfit(
     action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]
 ) -> str | None:
-    """Describe how an action's frame numbers contradict its times or its video; None if they do
-    not.
+    """Describe how an action's frame numbers contradict its times or its video.
+
+    None if they do not.
     """
     for end in ("start", "stop"):
         frame = getattr(action, f"{end}_frame")
@@ -218,8 +219,9 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
 def read_ego4d(
     path: Path, mean_gap: float | None, drop: Collection[str] = ()
 ) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
-    """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by
-    video.
+    """Read the camera wearer's narrations in Ego4D's ``narration.json``, by video.
+
+    Each comes with its segment.
 
     A video may be narrated in several passes; the first pass with narrations is used. Narrations
     may be in any order.
@@ -287,7 +289,10 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
-    """Explain in one line why no narration of a file can be used, with an example for each reason."""
+    """Explain in one line why no narration of a file can be used.
+
+    Give an example for each reason.
+    """
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     reasons = (
         f"{name}: {n}, such as {first[name].where}, {first[name].detail}"
@@ -297,8 +302,9 @@ def _none_left(rejections: Sequence[Rejection]) -> str:
 
 
 def hundredths(timestamp: Any) -> int | None:
-    """Parse a text such as ``00:01:08.70`` into hundredths of a second; return None for anything
-    else.
+    """Parse a text such as ``00:01:08.70`` into hundredths of a second.
+
+    Return None for anything else.
     """
     parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
     return (

@@ -1,5 +1,6 @@
-"""Rewrite Ego4D's sentences as verb-object phrases with a language model, as in EPIC-KITCHENS (sec.
-3.1).
+"""Rewrite Ego4D's sentences as verb-object phrases, as in EPIC-KITCHENS (sec. 3.1).
+
+A language model does this.
 """
 
 from collections.abc import Mapping, Sequence

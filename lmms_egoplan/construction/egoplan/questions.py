@@ -1,5 +1,6 @@
-"""Build questions from task goals, one per action (sec.
-3.3), as evaluation and instruction data (sec. 5.1).
+"""Build questions from task goals, one per action (sec. 3.3).
+
+They become evaluation and instruction data (sec. 5.1).
 """
 
 import math
@@ -167,8 +168,9 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 
 
 def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Build records in EgoPlan-IT's layout, numbered from 1, with all possible wrong choices as
-    negatives.
+    """Build records in EgoPlan-IT's layout, numbered from 1.
+
+    All possible wrong choices are negatives.
     """
     return [
         _record(number, question, answer=question.answer)
@@ -180,8 +182,9 @@ def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 def recognition_records(
     questions: Sequence[Question],
 ) -> tuple[list[dict[str, Any]], list[Rejection]]:
-    """Build action-recognition samples on the questions' clips, with the questions' numbers (sec.
-    5.1).
+    """Build action-recognition samples on the questions' clips (sec. 5.1).
+
+    They have the questions' numbers.
 
     Questions without past actions have no clip and are rejected.
     """

@@ -1,5 +1,6 @@
-"""Compute statistics of built questions:
-Table 2 and its figures, `--drop` kinds, and accuracies without the video.
+"""Compute statistics of built questions.
+
+These are Table 2 and its figures, `--drop` kinds, and accuracies without the video.
 """
 
 from collections import Counter
@@ -28,8 +29,9 @@ def built_statistics(questions: Sequence[Question]) -> Statistics:
 
 
 def counts(questions: Sequence[Question]) -> dict[str, int]:
-    """Count the questions, or goals, of each kind except "unsure-actions", which are in no
-    question.
+    """Count the questions, or goals, of each kind.
+
+    "unsure-actions" are not counted: they are in no question.
     """
     moments = Counter(question.moment for question in questions)
     goals = {id(question.goal): question.goal for question in questions}.values()
@@ -47,8 +49,9 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
-    """Return accuracies of chance and of the baselines that do not see the video, see
-    `baseline_points`.
+    """Return accuracies of chance and of the baselines that do not see the video.
+
+    See `baseline_points`.
     """
     docs = [
         {

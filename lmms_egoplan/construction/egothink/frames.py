@@ -128,8 +128,9 @@ def find_videos(folder: Path, out: Path) -> dict[str, list[Path]]:
 def choose(
     videos: Sequence[Sequence[Frame]], min_sharpness: float
 ) -> tuple[list[Frame], list[Rejection]]:
-    """Choose at most two frames of each video, sharpest first, which are not alike any chosen frame
-    of any video.
+    """Choose at most two frames of each video, sharpest first.
+
+    No chosen frame is like any other one of any video.
 
     Args:
         videos: Sampled frames of each video, in order.
@@ -164,8 +165,9 @@ def choose(
 
 
 def difference_hash(image: Image.Image) -> str:
-    """Return 64 bits, in hexadecimal, that are similar for similar images: which of two neighbours
-    is brighter.
+    """Return 64 bits, in hexadecimal, that are similar for similar images.
+
+    Each bit says which of two neighbours is brighter.
     """
     grey = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX))
     return np.packbits(grey[:, 1:] > grey[:, :-1]).tobytes().hex()

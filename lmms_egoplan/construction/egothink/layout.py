@@ -1,5 +1,6 @@
-"""Write people's questions in the layout of EgoThink's release, and count them (sec.
-3.2, Table 4, Fig. 3).
+"""Write people's questions in the layout of EgoThink's release (sec. 3.2).
+
+Count them for Table 4 and Fig. 3.
 """
 
 import json
@@ -45,8 +46,9 @@ def read_questions(labels: Path, frames: Path) -> list[tuple[WrittenQuestion, by
 
 
 def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) -> None:
-    """Write ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on
-    atomically.
+    """Write all files of the layout atomically.
+
+    Files are ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
 
     Each record has the release's fields and those of the export. Dimensions without a question get
     no folder.
@@ -72,8 +74,9 @@ def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) 
 
 
 def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
-    """Count the rows of Table 4, and the scenes of Fig.
-    3. Concepts and scenes are compared without regard to case.
+    """Count the rows of Table 4, and the scenes of Fig. 3.
+
+    Concepts and scenes are compared without regard to case.
 
     Returns:
         ``dimensions``, with ``split`` (the name) and ``counts`` (see `compare_with_table_4`) of

@@ -251,7 +251,9 @@ def _scores(
 
 
 def paper_learning_rate(hidden_size: int) -> float:
-    """Return 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6
+    """Return the paper's learning rate for an encoder.
+
+    It is 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6
     (BLEURT-base).
     """
     return 5e-6 if hidden_size >= _LARGE else 1e-6
@@ -303,8 +305,9 @@ def _epochs(
     folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float
 ) -> transformers.TrainerCallback:
     class Epochs(transformers.TrainerCallback):
-        """Set the pairs of each epoch, derived from the number of updates, and mark checkpoints as
-        complete.
+        """Set the pairs of each epoch, and mark checkpoints as complete.
+
+        The epoch is derived from the number of updates.
         """
 
         def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
@@ -327,9 +330,7 @@ def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
 
 
 def _history(trainer: Trainer) -> list[dict[str, float]]:
-    """Merge the Trainer's separate log entries for training and evaluation into one entry per
-    epoch.
-    """
+    """Merge the Trainer's log entries for training and evaluation into one per epoch."""
     epochs: dict[int, dict[str, float]] = {}
     names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
     for entry in trainer.state.log_history:

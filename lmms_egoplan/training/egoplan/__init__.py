@@ -1,1 +1,4 @@
-"""Tune models on EgoPlan-IT: questions about Epic-Kitchens, with a contrastive loss (sec. 5, C.2)."""
+"""Tune models on EgoPlan-IT with a contrastive loss (sec. 5, C.2).
+
+EgoPlan-IT asks about videos of Epic-Kitchens.
+"""

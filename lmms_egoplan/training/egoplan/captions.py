@@ -64,8 +64,9 @@ def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
 def train_on_captions(
     folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int
 ) -> None:
-    """Write a checkpoint with about 300,000 parameters, all trained on captions of random worlds,
-    each seen once.
+    """Write a checkpoint with about 300,000 parameters, trained on captions.
+
+    All parameters are trained. The captions describe random worlds, each seen once.
 
     Args:
         folder: Folder of the checkpoint.

@@ -1,4 +1,4 @@
-"""``lmms-egoplan train egoplan``, ``train demo``, ``merge egoplan`` and ``data export egoplan-it``."""
+"""``train egoplan``, ``train demo``, ``merge egoplan`` and ``data export egoplan-it``."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,5 +1,6 @@
-"""Run ``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, measured by
-lmms-eval.
+"""Run ``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes.
+
+lmms-eval measures it.
 """
 
 import random
@@ -105,8 +106,9 @@ class LearningDemo:
 
 
 def run_learning_demo(out: Path, console: Console) -> None:
-    """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and
-    by chance.
+    """Train, tune and measure a tiny model, and print its accuracies.
+
+    They are those before and after, without video, and by chance.
 
     Raises:
         LmmsEgoplanError: As for `DemoFolder`; or a command failed, with the end of the log.

@@ -89,8 +89,9 @@ def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[s
 
 
 def _ms_swift(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """Create a row in ms-swift's standard format: messages ending with the chosen answer, and the
-    rejected answer.
+    """Create a row in ms-swift's standard format.
+
+    It consists of messages ending with the chosen answer, and of the rejected answer.
     """
     return {
         "messages": [

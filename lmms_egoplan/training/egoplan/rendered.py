@@ -1,5 +1,6 @@
-"""Render an EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the
-demo's videos.
+"""Render training data and questions from the demo's videos.
+
+These are an EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds.
 """
 
 import json
@@ -66,8 +67,9 @@ def write_tuning_data(root: Path, seed: int) -> None:
 
 
 def write_questions(root: Path, seed: int) -> None:
-    """Write 180 questions about 36 other worlds:
-    24 in the rooms of the tuning data, 12 of Ego4D in other rooms.
+    """Write 180 questions about 36 other worlds.
+
+    24 are in the rooms of the tuning data; 12, of Ego4D, are in other rooms.
     """
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []

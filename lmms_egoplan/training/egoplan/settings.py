@@ -60,8 +60,9 @@ class EgoPlanTuning(TuningSettings, frozen=True):
 
     @property
     def parts(self) -> list[str]:
-        """The parts of the mix:
-        ``egoplan``, ``recognition``, and the instruction files' names without suffix.
+        """Names of the parts of the mix.
+
+        These are ``egoplan``, ``recognition``, and the instruction files' names without suffix.
         """
         return [
             PLAN,
