@@ -21,9 +21,14 @@ from lmms_egoplan.planner.planner import Outcome
 
 _KITCHEN = module_yaml(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
-"""For each action, the element that moves, and its target: the goal state (``done``) or the first one (``undone``)."""
+"""For each action, the ``element`` that moves, and its target ``to``.
+
+The target is the goal state (``done``) or the first one (``undone``).
+"""
 GOALS: dict[str, list[str]] = _KITCHEN["goals"]
 """For each goal, the elements of the environment that must be in their goal states."""
+
+_INSTALL = 'the kitchen needs its simulator: pip install "lmms-egoplan[kitchen]"'
 
 # The camera: the point it looks at and its distance (metres), and its angles (degrees).
 _LOOKS_AT = (-0.1, 0.6, 2.0)
@@ -78,9 +83,7 @@ class Kitchen:
             )
             self._environment.reset(seed=seed)
         except Exception as error:  # Other versions of the simulator fail in many ways.
-            raise LmmsEgoplanError(
-                f"{_KITCHEN['install']} ({type(error).__name__}: {error})"
-            ) from error
+            raise LmmsEgoplanError(f"{_INSTALL} ({type(error).__name__}: {error})") from error
         self._model = self._environment.model
         self._data = self._environment.data
         self._joints = kitchen_env.OBS_ELEMENT_INDICES
@@ -184,7 +187,8 @@ def _simulator() -> tuple[Any, Any]:
         LmmsEgoplanError: They are not installed, or cannot load their renderer.
     """
     with suppress(ImportError):
-        import triton  # noqa: F401  # torch's compiler must load its LLVM before OSMesa does, or Python crashes
+        # torch's compiler must load its LLVM before OSMesa does, or Python crashes.
+        import triton  # noqa: F401
     try:
         from farama_notifications import notifications
 
@@ -194,7 +198,7 @@ def _simulator() -> tuple[Any, Any]:
         import mujoco
         from gymnasium_robotics.envs.franka_kitchen import kitchen_env
     except ModuleNotFoundError as error:
-        raise LmmsEgoplanError(f"{_KITCHEN['install']} ({error})") from error
+        raise LmmsEgoplanError(f"{_INSTALL} ({error})") from error
     except Exception as error:  # MUJOCO_GL is read on import.
         raise _cannot_draw(error) from error
     # `Renderer.close` is also called if the renderer could not be created, and needs these
@@ -204,6 +208,8 @@ def _simulator() -> tuple[Any, Any]:
 
 
 def _cannot_draw(error: Exception) -> LmmsEgoplanError:
+    problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return LmmsEgoplanError(
-        _KITCHEN["render"].format(problem=f"{type(error).__name__}: {' '.join(str(error).split())}")
+        f"the kitchen cannot be rendered ({problem}). Without a screen, set MUJOCO_GL=egl on a "
+        "GPU, or MUJOCO_GL=osmesa on a CPU (on Debian: apt-get install libosmesa6)"
     )

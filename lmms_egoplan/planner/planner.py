@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from PIL import Image
 
@@ -21,7 +21,8 @@ from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.sampling import evenly_spaced
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True)
+class Outcome:
     """The result of an action.
 
     Attributes:
@@ -76,7 +77,10 @@ logger = logging.getLogger(__name__)
 MAX_STEPS = 20
 
 Method = Literal["generate", "rank"]
-"""How a model chooses actions: it writes freely, or ranks the environment's actions by their likelihood."""
+"""How a model chooses actions.
+
+It writes freely, or ranks the environment's actions by their likelihood.
+"""
 
 # The ways in which an episode can end.
 DONE = "done"
@@ -250,17 +254,17 @@ def _steps(
             episode.end = STUCK
             return
         options = [item for item in untried if item.in_set]
-        executed = options[ask(options)] if (asked := len(options) > 1) else untried[0]
+        asked = len(options) > 1
+        executed = options[ask(options)] if asked else untried[0]
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
             outcome = world.execute(executed.action or executed.text)
         if outcome.changed:
             failed_actions.clear()
-            past = (
-                [*past, outcome.clip or Clip([view])]
-                if outcome.past is None
-                else list(outcome.past)
-            )
+            if outcome.past is None:
+                past = [*past, outcome.clip or Clip([view])]
+            else:
+                past = list(outcome.past)
         else:
             failed_actions.add(executed.action or executed.text)
         yield Step(

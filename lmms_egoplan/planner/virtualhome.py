@@ -17,12 +17,16 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.planner.planner import Outcome
 from lmms_egoplan.validation import Checked, read_as
 
-# The actions on an object by the property that allows them: words, and the script's action.
-_VERBS: dict[str, dict[str, str]] = module_yaml(__file__)
+# The actions on an object, by the property that allows them: words, and the script's action.
+_VERBS = {
+    "CAN_OPEN": {"open the {}": "open", "close the {}": "close"},
+    "HAS_SWITCH": {"turn on the {}": "switchon", "turn off the {}": "switchoff"},
+    "GRABBABLE": {"take the {}": "grab"},
+    "SITTABLE": {"sit on the {}": "sit"},
+}
 # The relations that these actions change. Others, such as CLOSE, change whenever the character
 # walks.
 _RELATIONS = ("HOLDS_RH", "HOLDS_LH", "SITTING")

@@ -15,7 +15,6 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.harnesses import adapter
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import naming
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
@@ -23,8 +22,24 @@ from lmms_egoplan.training.settings import Lora
 if TYPE_CHECKING:
     from peft import PeftModel
 
+# Names of a single layer for queries, keys and values.
+_JOINT_LAYERS = (
+    "qkv_proj",
+    "query_key_value",
+    "c_attn",
+    "Wqkv",
+    "W_pack",
+    "att_proj",
+    "in_proj",
+    "qkv",
+)
 # Other models' names for Llama's layers.
-_ALIASES: dict[str, list[str]] = module_yaml(__file__)
+_ALIASES = {
+    "q_proj": ("q", "query", "wq", *_JOINT_LAYERS),
+    "k_proj": ("k", "key", "wk", *_JOINT_LAYERS),
+    "v_proj": ("v", "value", "wv", *_JOINT_LAYERS),
+    "o_proj": ("out_proj", "o", "wo", "attn_out", "dense", "c_proj"),
+}
 
 
 def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
@@ -86,18 +101,17 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
     available = f"it has {', '.join(sorted(layers)) or 'no linear layers'}"
     if lora.targets != Lora().targets:
         raise LmmsEgoplanError(f"lora.targets: {problem}; {available}")
-    aliases = [
-        next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent
-    ]
-    names = dict.fromkeys(
-        [*(name for name in lora.targets if name in layers), *filter(None, aliases)]
-    )
+    names = [name for name in lora.targets if name in layers]
+    for name in absent:
+        alias = next((alias for alias in _ALIASES[name] if alias in layers), None)
+        if alias is not None and alias not in names:
+            names.append(alias)
     if not names:
         raise LmmsEgoplanError(
             f"lora.targets: {problem}; set its attention layers there: {available}"
         )
     notify(f"LoRA: {problem}; using {', '.join(names)} instead")
-    return list(names)
+    return names
 
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:

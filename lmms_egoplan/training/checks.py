@@ -6,6 +6,7 @@ Also choose questions to test shared passes.
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -31,16 +32,15 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
         LmmsEgoplanError: A question, answer or negative contains a media placeholder or a special
             token. Names the first 20.
     """
-    problems = [
-        (
-            f"{sample.name}, {field}: contains {reserved}, which this model does not read as "
-            f"plain text: {quoted(text)}"
-        )
-        for samples in parts
-        for sample in samples
-        for field, text in sample.texts()
-        if (reserved := encoder.reserved_text(text))
-    ]
+    problems = []
+    for sample in chain.from_iterable(parts):
+        for field, text in sample.texts():
+            reserved = encoder.reserved_text(text)
+            if reserved:
+                problems.append(
+                    f"{sample.name}, {field}: contains {reserved}, which this model does not read "
+                    f"as plain text: {quoted(text)}"
+                )
     refuse(problems, "", f"{len(problems)} texts cannot be learned:")
 
 

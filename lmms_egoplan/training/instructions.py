@@ -16,7 +16,7 @@ from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import Checked, Expected, Text, quoted, refuse
 
 DESCRIBE = "Describe this image in detail."
-"""Question for MiniGPT-4's captions, which have none: the first of the questions that MiniGPT-4 asks."""
+"""Question for MiniGPT-4's captions, which have none: the first one that MiniGPT-4 asks."""
 
 _PLACEHOLDER = re.compile("<image>|<video>")
 # LLaVA names COCO images by number only.

@@ -62,7 +62,8 @@ def batch_loss(
     >>> loss = batch_loss(batch)
     >>> loss.loss.item(), loss.nll.item(), loss.contrastive.item(), loss.violations
     (3.0, 2.0, 1.0, 2)
-    >>> batch_loss(batch[:3], group=2).contrastive.item()  # 0.5 in the first group, nothing in the second
+    >>> # 0.5 in the first group, nothing in the second
+    >>> batch_loss(batch[:3], group=2).contrastive.item()
     0.25
     """
     samples = samples or len(scores)

@@ -74,19 +74,11 @@ def find_parts(model: PreTrainedModel) -> Parts:
             elif _contains_encoder(child, pattern) and not (
                 child is decoder and pattern is _ONLY_ENCODER
             ):
-                sort(
-                    child,
-                    f"{path}.",
-                    is_language=is_language or child is decoder or not has_decoder,
-                )
-            elif (
-                has_decoder
-                and child is not decoder
-                and any(_ENCODER.search(n) for n, _ in child.named_children())
-            ):
-                sort(
-                    child, f"{path}.", is_language=is_language
-                )  # no encoder, but embedded patches (Fuyu)
+                is_inside = is_language or child is decoder or not has_decoder
+                sort(child, f"{path}.", is_language=is_inside)
+            elif has_decoder and child is not decoder and _has_encoder_name_inside(child):
+                # no encoder, but embedded patches (Fuyu)
+                sort(child, f"{path}.", is_language=is_language)
             elif has_decoder or any(inner is end for inner in child.modules() for end in ends):
                 language.append(path)
             elif _GENERATOR.search(name):
@@ -98,17 +90,23 @@ def find_parts(model: PreTrainedModel) -> Parts:
 
     sort(model, "", is_language=model is decoder)
     parts = Parts(tuple(encoders), tuple(joining), tuple(language))
+    _check_parts(model, parts, pattern)
+    return parts
+
+
+def _check_parts(model: PreTrainedModel, parts: Parts, pattern: re.Pattern[str]) -> None:
+    """Raise if a joining module lies in the decoder's layers, or if there is no language model."""
+    decoder = model.get_decoder()
     layers = {id(module) for stack in _stacks(decoder, pattern) for module in stack.modules()}
-    misplaced = [name for name in joining if id(model.get_submodule(name)) in layers]
-    if misplaced or not language:
+    misplaced = [name for name in parts.joining if id(model.get_submodule(name)) in layers]
+    if misplaced or not parts.language:
         raise LmmsEgoplanError(
             f"{model.config.model_type}: cannot identify its parts: "
             f"{', '.join(misplaced[:3]) or 'nothing'} "
             f"{'would be trained whole, but belongs to' if misplaced else 'is'} the language model "
-            f"(encoders: {', '.join(encoders) or 'none'}; language model: "
-            f"{', '.join(language) or 'none'}); this type of model cannot be tuned"
+            f"(encoders: {', '.join(parts.encoders) or 'none'}; language model: "
+            f"{', '.join(parts.language) or 'none'}); this type of model cannot be tuned"
         )
-    return parts
 
 
 def _ends(model: PreTrainedModel) -> list[nn.Module]:
@@ -118,6 +116,10 @@ def _ends(model: PreTrainedModel) -> list[nn.Module]:
         with suppress(NotImplementedError):
             ends.append(get())
     return [end for end in ends if end is not None]
+
+
+def _has_encoder_name_inside(module: nn.Module) -> bool:
+    return any(_ENCODER.search(name) for name, _ in module.named_children())
 
 
 def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:

@@ -14,6 +14,7 @@ from transformers import (
     AutoConfig,
     AutoModelForImageTextToText,
     AutoProcessor,
+    PreTrainedModel,
     TrainerCallback,
     set_seed,
 )
@@ -36,7 +37,10 @@ from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
 
 CHOICES = 4
-"""Maximum number of choices of a held-out question, as in the benchmark: the answer and its first negatives."""
+"""Maximum number of choices of a held-out question, as in the benchmark.
+
+The choices are the answer and its first negatives.
+"""
 
 # Settings that do not affect the weights.
 _FREE = ("workers", "check", "log_every", "save_every", "evaluate_every", "report_to")
@@ -88,19 +92,14 @@ def tune(
     # The index of this process is known only after the arguments are created.
     with only_process(out, "trains") if arguments.process_index == 0 else nullcontext():
         state = PartialState()
-        if not resume and (out / SETTINGS).exists():
-            raise LmmsEgoplanError(
-                f"{out}: already contains a run; resume it with --resume, or use another --out"
-            )
-        if resume and not (out / SETTINGS).exists():
-            raise LmmsEgoplanError(
-                f"{out}: nothing to resume here; drop --resume, or pass the run's folder"
-            )
+        _check_resume(out, resume=resume)
         state.wait_for_everyone()
         set_seed(settings.seed)
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
         processor = AutoProcessor.from_pretrained(model_name)
-        seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
+        seen = [mix.parts[name] for name in mix.shares]
+        if held_out:
+            seen.append(held_out)
         config = AutoConfig.from_pretrained(model_name)
         template = {"apply_chat_template": uses_template(config.to_dict(), processor)}
         check_texts(AnswerEncoder(processor, is_encoder_decoder=False, **template), seen)
@@ -108,18 +107,8 @@ def tune(
             model_name, dtype=precision, attn_implementation=settings.attn_implementation
         )
         base.to(arguments.device)
-        encoders = find_parts(base).encoders
-        joining = find_parts(base).joining
-        is_seq2seq = encoder_decoder_of(base) is not None
-        limit = getattr(base.config.get_text_config(decoder=True), "max_position_embeddings", None)
-        positions = None if is_seq2seq else limit
-        encoder = AnswerEncoder(
-            processor,
-            is_encoder_decoder=is_seq2seq,
-            positions=positions,
-            token_types=takes_token_types(base),
-            **template,
-        )
+        parts = find_parts(base)
+        encoder = _answer_encoder(base, processor, template)
         check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))
@@ -138,11 +127,9 @@ def tune(
         tuned = add_adapter(base, settings.lora)
         adapted = adapted_layers(tuned)
         if settings.lora:
-            notify(
-                f"LoRA on {sum(adapted.values())} layers: "
-                f"{', '.join(f'{n} {name}' for name, n in adapted.items())}"
-            )
-        scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
+            layers = ", ".join(f"{count} {name}" for name, count in adapted.items())
+            notify(f"LoRA on {sum(adapted.values())} layers: {layers}")
+        scorer = AnswerScorer(tuned.get_base_model(), parts.encoders, scorer.way)
         if settings.gradient_checkpointing:
             base.gradient_checkpointing_enable({"use_reentrant": False})
         start = time.monotonic() - seconds
@@ -160,19 +147,18 @@ def tune(
         )
         trainer.train(resume_from_checkpoint=str(last) if last else None)
         seconds = round(time.monotonic() - start, 1)
+        history = trainer.state.log_history
         if state.is_main_process:
             save_adapter(tuned, out)
             processor.save_pretrained(out)
-            write_whole(
-                out / "history.json", json.dumps(trainer.state.log_history, indent=1) + "\n"
-            )
+            write_whole(out / "history.json", json.dumps(history, indent=1) + "\n")
         state.wait_for_everyone()
         return {
             "steps": steps,
-            "history": trainer.state.log_history,
+            "history": history,
             "trainable": sum(p.numel() for p in tuned.parameters() if p.requires_grad),
             "parameters": sum(p.numel() for p in base.parameters()),
-            "joining": joining,
+            "joining": parts.joining,
             "adapted": adapted,
             "shares": mix.shares,
             "answer_passes": scorer.way,
@@ -181,6 +167,37 @@ def tune(
             "processes": arguments.world_size,
             "seconds": seconds,
         }
+
+
+def _check_resume(out: Path, *, resume: bool) -> None:
+    """Raise if the folder contains a run that is not resumed, or if there is nothing to resume."""
+    has_run = (out / SETTINGS).exists()
+    if has_run and not resume:
+        raise LmmsEgoplanError(
+            f"{out}: already contains a run; resume it with --resume, or use another --out"
+        )
+    if resume and not has_run:
+        raise LmmsEgoplanError(
+            f"{out}: nothing to resume here; drop --resume, or pass the run's folder"
+        )
+
+
+def _answer_encoder(
+    model: PreTrainedModel, processor: Any, template: Mapping[str, bool]
+) -> AnswerEncoder:
+    """Create the encoder of a model's questions and answers."""
+    is_encoder_decoder = encoder_decoder_of(model) is not None
+    positions = None
+    if not is_encoder_decoder:
+        text_config = model.config.get_text_config(decoder=True)
+        positions = getattr(text_config, "max_position_embeddings", None)
+    return AnswerEncoder(
+        processor,
+        is_encoder_decoder=is_encoder_decoder,
+        positions=positions,
+        token_types=takes_token_types(model),
+        **template,
+    )
 
 
 class _Checkpoints(TrainerCallback):

@@ -66,9 +66,11 @@ class RunFolder:
                 for name in names
                 if not name.endswith(_DIGEST)
             ]
-            same = ["the same files and encoder"] * (len(options) < len(names)) + [
-                " ".join(options)
-            ] * bool(options)
+            same = []
+            if len(options) < len(names):
+                same.append("the same files and encoder")
+            if options:
+                same.append(" ".join(options))
             raise LmmsEgoplanError(
                 f"{path}: contains a run with other settings ({differing}); use another --out, or "
                 "resume that run: "

@@ -5,6 +5,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,7 +18,8 @@ from lmms_egoplan.media.messages import MediaLoader
 Message = dict[str, Any]
 
 
-class Sample(NamedTuple):
+@dataclass(frozen=True)
+class Sample:
     """A dialogue.
 
     Attributes:

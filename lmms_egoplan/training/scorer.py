@@ -183,9 +183,10 @@ class AnswerScorer(nn.Module):
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
         """Return each candidate's mean log-probability per token (eq. 4) in nats, by question."""
-        return [
-            [logprobs.mean() for logprobs in self._logprobs(question)] for question in questions
-        ]
+        scores = []
+        for question in questions:
+            scores.append([logprobs.mean() for logprobs in self._logprobs(question)])
+        return scores
 
     def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
         """Set the mode. Frozen modules stay in evaluation mode."""

@@ -7,12 +7,46 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import problem
 
 Positive = Annotated[int, Field(ge=1)]
-ARGUMENTS = module_yaml(__file__)
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+# Arguments of transformers' TrainingArguments that a run sets itself, except those with the name of
+# a setting.
+RENAMED = {
+    "per_device_train_batch_size": "per_device_batch_size",
+    "dataloader_num_workers": "workers",
+    "logging_steps": "log_every",
+    "save_steps": "save_every",
+    "eval_steps": "evaluate_every",
+}
+"""Arguments that have the value of a setting with another name."""
+_SET_BY = {
+    **RENAMED,
+    "output_dir": "--out",
+    "max_steps": "steps",
+    "num_train_epochs": "epochs",
+    "gradient_accumulation_steps": "batch_size and per_device_batch_size",
+    "lr_scheduler_kwargs": "warmup_learning_rate and final_learning_rate",
+    "warmup_ratio": "warmup_steps",
+    "bf16": "precision",
+    "fp16": "precision",
+    "save_strategy": "save_every",
+    "eval_strategy": "held_out",
+    "data_seed": "seed",
+    "resume_from_checkpoint": "--resume",
+}
+# The same in every run.
+_FIXED = (
+    "lr_scheduler_type",
+    "dataloader_drop_last",
+    "eval_on_start",
+    "remove_unused_columns",
+    "average_tokens_across_devices",
+    "auto_find_batch_size",
+    "load_best_model_at_end",
+)
 
 
 class Lora(BaseModel, extra="forbid", frozen=True):
@@ -94,11 +128,11 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
                     "set both in the configuration (--config)"
                 )
         for name in self.trainer:
-            if name in ARGUMENTS["fixed"]:
+            if name in _FIXED:
                 raise problem(f"trainer.{name}: the run sets this itself; remove it")
-            setting = ARGUMENTS["set_by"].get(
-                name, name if name in type(self).model_fields else None
-            )
+            setting = _SET_BY.get(name)
+            if setting is None and name in type(self).model_fields:
+                setting = name
             if setting:
                 raise problem(f"trainer.{name}: set {setting} instead")
         return self

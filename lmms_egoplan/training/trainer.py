@@ -16,12 +16,11 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import naming
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
-from lmms_egoplan.training.settings import ARGUMENTS, TuningSettings
+from lmms_egoplan.training.settings import RENAMED, TuningSettings
 
 
 class AnswerTrainer(Trainer):
@@ -229,10 +228,19 @@ def training_arguments(
             argument is invalid.
     """
     values: dict[str, Any] = {
-        **module_yaml(__file__),
+        # Defaults of every run, which `trainer` overrides.
+        "lr_scheduler_type": "cosine_warmup_with_min_lr",
+        "optim": "adamw_torch",
+        "dataloader_pin_memory": False,
+        "dataloader_drop_last": True,
+        "logging_nan_inf_filter": False,
+        "remove_unused_columns": False,
+        "ddp_find_unused_parameters": True,
+        "average_tokens_across_devices": False,
+        # Values of this run.
         "output_dir": str(folder),
         "max_steps": steps,
-        **{argument: getattr(settings, name) for argument, name in ARGUMENTS["renamed"].items()},
+        **{argument: getattr(settings, name) for argument, name in RENAMED.items()},
         **settings.model_dump(include={"learning_rate", "weight_decay", "max_grad_norm", "seed"}),
         "lr_scheduler_kwargs": {
             "min_lr": settings.final_learning_rate,

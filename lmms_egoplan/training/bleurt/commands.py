@@ -7,24 +7,37 @@ import typer
 
 from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, default_folder
 from lmms_egoplan.benchmarks.actplan.commands import LabelledPlans, Splits
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.bleurt.pairs import Recipe
 
 _HELP = "Output folder. Default: with the prepared data."
 _OUT = typer.Option(metavar="DIR", help=_HELP, default_factory=default_folder, show_default=False)
 
-_TEXTS: dict[str, str] = module_yaml(__file__)
-
 
 def train(
     plans: LabelledPlans,
     activities: Splits,
-    encoder: Annotated[str, typer.Option(help=_TEXTS["train_encoder"])],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Encoder: Elron/bleurt-large-512 (BLEURT), Elron/bleurt-base-128 (BLEURT-base), "
+                "or the folder of any BERT-type checkpoint."
+            )
+        ),
+    ],
     out: Annotated[Path, _OUT],
     epochs: Annotated[
         int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")
     ] = 70,
-    learning_rate: Annotated[float | None, typer.Option(help=_TEXTS["train_learning_rate"])] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            help=(
+                "Constant learning rate. Default: 5e-6 for encoders of BERT-large's size or more, "
+                "else 1e-6."
+            )
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
     max_length: Annotated[
         int, typer.Option(min=8, help="Tokens per pair. The longer plan is cut first.")
@@ -32,8 +45,24 @@ def train(
     seed: Annotated[
         int, typer.Option(min=0, help="Random seed for weights, pairs, their order and dropout.")
     ] = 0,
-    positives: Annotated[Positives, typer.Option(help=_TEXTS["train_positives"])] = "mixed",
-    shuffled: Annotated[Shuffled, typer.Option(help=_TEXTS["train_shuffled"])] = "activity",
+    positives: Annotated[
+        Positives,
+        typer.Option(
+            help=(
+                "Positive pairs: two correct plans in any order, or a gold plan first. The paper "
+                "says both."
+            )
+        ),
+    ] = "mixed",
+    shuffled: Annotated[
+        Shuffled,
+        typer.Option(
+            help=(
+                "Source of shuffled gold plans: the same activity, as in the paper, or the same "
+                "instance, as in earlier versions of this command."
+            )
+        ),
+    ] = "activity",
 ) -> None:
     """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 

@@ -119,10 +119,14 @@ class _Plans:
 
     def draw(self, generator: random.Random) -> PlanPair:
         number = generator.random()
-        first = 0 if number < POSITIVE_SHARE else 1 if number < POSITIVE_SHARE + WRONG_SHARE else 2
-        kind = next(
-            kind for kind in (_KINDS[first], "wrong", "shuffled", "positive") if kind in self.kinds
-        )
+        if number < POSITIVE_SHARE:
+            drawn = "positive"
+        elif number < POSITIVE_SHARE + WRONG_SHARE:
+            drawn = "wrong"
+        else:
+            drawn = "shuffled"
+        choices = (drawn, "wrong", "shuffled", "positive")
+        kind = next(kind for kind in choices if kind in self.kinds)
         if kind == "positive":
             gold, candidate = self._positive(generator)
         elif kind == "wrong":

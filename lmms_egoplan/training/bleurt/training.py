@@ -22,7 +22,6 @@ from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest, write_whole
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder, render_card
 
@@ -270,7 +269,18 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> TrainingArguments:
         bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
         seed=recipe.seed,
         data_seed=recipe.seed,
-        **module_yaml(__file__),
+        # The same for all recipes (sec. 4.2.2).
+        optim="adamw_torch",
+        weight_decay=0.01,
+        lr_scheduler_type="constant",
+        max_grad_norm=5.0,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        metric_for_best_model="accuracy",
+        greater_is_better=True,
+        report_to="none",
+        remove_unused_columns=False,
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
         raise LmmsEgoplanError(

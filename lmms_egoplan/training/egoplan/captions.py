@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from PIL import Image
 
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 
 if TYPE_CHECKING:
@@ -102,7 +101,14 @@ def train_on_captions(
             learning_rate=learning_rate,
             warmup_steps=max_steps // 10,
             seed=seed,
-            **module_yaml(__file__),
+            lr_scheduler_type="cosine",
+            logging_steps=50,
+            save_strategy="no",
+            report_to="none",
+            remove_unused_columns=False,
+            dataloader_num_workers=1,
+            dataloader_pin_memory=False,
+            use_cpu=True,
         )
         collate = partial(_collate, processor, question, (1, most_frames), seed)
         Trainer(

@@ -7,36 +7,59 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.harnesses.requirements import require
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan.demo import run_learning_demo
 from lmms_egoplan.training.egoplan.export import Trainer, export_preferences
 from lmms_egoplan.training.egoplan.settings import read_settings
-
-_TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def train(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")
     ],
-    data: Annotated[Path | None, typer.Argument(metavar="DATA", help=_TEXTS["train_data"])] = None,
-    model: Annotated[str | None, typer.Option(help=_TEXTS["train_model"])] = None,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="`EgoPlan_IT.json`. Default: the file in the configuration."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Checkpoint to tune: any vision-language model of transformers."),
+    ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=_TEXTS["train_config"])
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="YAML file with settings. A run writes its own `config.yaml`."
+        ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help=_TEXTS["train_assignments"]),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=(
+                "Override one setting, such as `epic_kitchens=DIR` or `epochs=1`. Can be repeated."
+            ),
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the run in DIR from its last checkpoint.")
     ] = False,
-    no_lora: Annotated[bool, typer.Option("--no-lora", help=_TEXTS["train_no_lora"])] = False,
+    no_lora: Annotated[
+        bool,
+        typer.Option(
+            "--no-lora",
+            help="Freeze the language model. Train only what joins it with the image encoder.",
+        ),
+    ] = False,
     no_contrastive: Annotated[
-        bool, typer.Option("--no-contrastive", help=_TEXTS["train_no_contrastive"])
+        bool,
+        typer.Option(
+            "--no-contrastive", help="Disable the contrastive loss. Learn only the right answers."
+        ),
     ] = False,
     no_instructions: Annotated[
-        bool, typer.Option("--no-instructions", help=_TEXTS["train_no_instructions"])
+        bool, typer.Option("--no-instructions", help="Ignore the configuration's instruction data.")
     ] = False,
     no_recognition: Annotated[
         bool, typer.Option("--no-recognition", help="Disable action recognition.")
@@ -100,7 +123,7 @@ def export(
         Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")
     ],
     epic_kitchens: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=_TEXTS["export_epic_kitchens"])
+        Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.")
     ] = None,
     ego4d: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.")
@@ -120,9 +143,13 @@ def export(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["demo_out"])] = Path(
-        "lmms-egoplan-training-demo"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for all files of the demo. Replaces those of an earlier demo.",
+        ),
+    ] = Path("lmms-egoplan-training-demo"),
 ) -> None:
     """Watch a tiny model learn to plan in rendered scenes, in 6 minutes.
 

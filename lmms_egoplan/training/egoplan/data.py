@@ -161,19 +161,17 @@ def recognition_samples(
 
 
 def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
-    """Derive action recognition on the same clips (sec.
-    5.1). The answer lists the actions shown, in order.
+    """Derive action recognition on the same clips (sec. 5.1).
+
+    The answer lists the actions shown, in order.
     """
-    texts = (
-        [action.narration_text.strip() for action in record.past_actions[-num_clips:]]
-        for record in records
-    )
-    return [
-        record.model_copy(
-            update={"question": RECOGNITION_QUESTION, "answer": recognition_answer(actions)}
-        )
-        for record, actions in zip(records, texts, strict=True)
-    ]
+    derived = []
+    for record in records:
+        shown = record.past_actions[-num_clips:]
+        answer = recognition_answer([action.narration_text.strip() for action in shown])
+        fields = {"question": RECOGNITION_QUESTION, "answer": answer}
+        derived.append(record.model_copy(update=fields))
+    return derived
 
 
 def hold_out(
