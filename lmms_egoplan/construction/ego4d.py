@@ -78,7 +78,8 @@ def timed_narrations(
     for number, narration in enumerate(narrations):
         position = f"{where}.narrations[{number}]"
         entry = narration if isinstance(narration, dict) else {}
-        if is_time(time := entry.get("timestamp_sec")):
+        time = entry.get("timestamp_sec")
+        if is_time(time):
             timed.append((float(time), position, entry.get("narration_text")))
         else:
             problem = f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
@@ -121,21 +122,24 @@ def segments(
         Start and stop in seconds, at least 0, by video. Videos whose narrations all have the same
         time are absent.
     """
-    gaps = {
-        uid: fmean(after - before for before, after in pairwise(seconds))
-        for uid, seconds in times.items()
-        if seconds[1:] and seconds[0] < seconds[-1]
-    }
+    gaps = {}
+    for uid, seconds in times.items():
+        if len(seconds) > 1 and seconds[0] < seconds[-1]:
+            gaps[uid] = fmean(after - before for before, after in pairwise(seconds))
     if mean_gap is None and gaps:
         mean_gap = fmean(gaps.values())
-    return {
-        uid: [
-            (max(0.0, round(time - gap / mean_gap / 2, 6)), round(time + gap / mean_gap / 2, 6))
-            for time in times[uid]
-        ]
-        for uid, gap in gaps.items()
-        if mean_gap
-    }
+    if not mean_gap:
+        return {}
+    return {uid: _centred(times[uid], gap / mean_gap) for uid, gap in gaps.items()}
+
+
+def _centred(times: Sequence[float], length: float) -> list[tuple[float, float]]:
+    """Return segments of this length, seconds, around times."""
+    segments = []
+    for time in times:
+        start = max(0.0, round(time - length / 2, 6))
+        segments.append((start, round(time + length / 2, 6)))
+    return segments
 
 
 def without_wearer(text: str) -> str:

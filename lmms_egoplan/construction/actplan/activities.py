@@ -17,13 +17,16 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, quoted
 
 LAYOUT = "DIR/<activity>/problem0.bddl, as in bddl/activity_definitions of ActPlan-1K's repository"
 # The end of the released descriptions; 134 of 153 have exactly this text.
-INSTRUCTION: str = module_yaml(__file__)
+INSTRUCTION = (
+    "Generate admissible procedural plans using the planning steps described with action(object). "
+    "The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "
+    "switch-on/off."
+)
 # Number of released pairs of definition and description in a prompt; the paper says "few-shot".
 _NUM_EXAMPLES = 3
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"

@@ -142,11 +142,7 @@ def build_instances(
             instances=instances,
             finished=len(finished_instances),
             untoured=[key for key in described if key not in toured],
-            unreached={
-                key: missed
-                for key, activity in described.items()
-                if (missed := unreached(activity.problem))
-            },
+            unreached=_unreached(described),
             rejections=rejections,
         )
         _write(built, texts, out)
@@ -155,6 +151,12 @@ def build_instances(
         if plans is not None:
             layout.write_annotation(finished_instances, out)
         return built
+
+
+def _unreached(described: Mapping[str, Activity]) -> dict[str, list[str]]:
+    """Return the goal conditions that no plan was found for, by activity; only those with any."""
+    conditions = {key: unreached(activity.problem) for key, activity in described.items()}
+    return {key: missed for key, missed in conditions.items() if missed}
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
@@ -178,10 +180,10 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     """Write the files that every run writes, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
-    names = {
-        kind: [activity.name for activity in built.activities if activity.category == kind]
-        for kind in CATEGORIES
-    }
+    names: dict[str, list[str]] = {category: [] for category in CATEGORIES}
+    for activity in built.activities:
+        if activity.category in names:
+            names[activity.category].append(activity.name)
     write_figure_4(out, names)
     write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (

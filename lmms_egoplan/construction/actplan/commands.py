@@ -18,25 +18,61 @@ from lmms_egoplan.judging.asking import (
     Retry,
 )
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import counted
-
-_TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def build(
-    bddl: Annotated[Path, typer.Argument(metavar="BDDL", help=_TEXTS["help_bddl"])],
+    bddl: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BDDL",
+            help=(
+                "Folder of activities: `<activity>/problem0.bddl`, as in ActPlan-1K's "
+                "`bddl/activity_definitions`."
+            ),
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_images"])] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help=(
+                "Tours: videos `sample_<k>.mp4` or folders of images `sample_<k>/`, in "
+                "`<scene>/<activity>/<n>/`. Without tours, only descriptions and circumstances "
+                "are built."
+            ),
+        ),
+    ] = None,
     llm: Llm = None,
     examples: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_examples"])
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help=(
+                "Activities with a `task_description_<n>.txt` next to each problem, used as "
+                "examples for the model (default: BDDL)."
+            ),
+        ),
     ] = None,
     circumstances: Annotated[
-        Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_circumstances"])
+        Path | None,
+        typer.Option(metavar="DIR", help="Chosen circumstances, from `annotate export`."),
     ] = None,
-    views: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["help_views"])] = None,
-    plans: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["help_plans"])] = None,
+    views: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=(
+                "Views chosen by hand: CSV with the columns id and view, one row per view "
+                "(seconds in the video, or the image's name), or a JSON object of lists. The "
+                "model chooses the views of all other tours."
+            ),
+        ),
+    ] = None,
+    plans: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Gold plans, from `annotate export`.")
+    ] = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
@@ -74,7 +110,8 @@ def build(
         )
     if built.waiting and circumstances is None:
         typer.echo(
-            _TEXTS["circumstances"].format(count=len(built.waiting), file=out / CIRCUMSTANCES)
+            f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "
+            f"annotate actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
         )
     if images is None:
         typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
@@ -83,14 +120,16 @@ def build(
             f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}"
         )
     if built.instances and plans is None:
-        typer.echo(_TEXTS["plans"].format(count=len(built.instances), file=out / INSTANCES))
+        typer.echo(
+            f"Next: let people write gold plans for {len(built.instances)} instances: lmms-egoplan "
+            f"annotate actplan-plans {out / INSTANCES} --db plans.sqlite"
+        )
     if built.finished:
         typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
-    counts = {
-        "activities": len(built.activities),
-        "instances": len(built.instances),
-        "finished": built.finished,
-    }
     changed = sum(bool(activity.circumstance) for activity in built.activities)
-    typer.echo(_TEXTS["summary"].format(**counts, changed=changed, out=out))
+    typer.echo(
+        f"{len(built.activities)} activities described, {changed} of them changed by a "
+        f"circumstance; {len(built.instances)} instances with views, {built.finished} with gold "
+        f"plans; written to {out}"
+    )
     asking.finish()

@@ -5,7 +5,7 @@ It must name every object and goal condition.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +24,13 @@ _END = re.compile(r"[.!?;](?=\s|$)|\n")
 _LONGEST = 80
 # Most words between a noun and its article or numeral.
 _BEFORE = 16
+
+
+class _Sentence(NamedTuple):
+    """The words of a sentence, and the positions of each type's names in it."""
+
+    words: list[str]
+    positions: dict[str, list["_Span"]]
 
 
 class _Span(NamedTuple):
@@ -74,53 +81,61 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
-    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01 table.n.02_1 - table.n.02)"
-    ...     "(:init (dusty cup.n.01_1)) (:goal (and (ontop ?cup.n.01_1 ?table.n.02_1) (not (dusty ?cup.n.01_1)))))",
+    ...     "(define (problem tea_0) (:domain igibson)"
+    ...     "(:objects cup.n.01_1 - cup.n.01 table.n.02_1 - table.n.02)"
+    ...     "(:init (dusty cup.n.01_1))"
+    ...     "(:goal (and (ontop ?cup.n.01_1 ?table.n.02_1) (not (dusty ?cup.n.01_1)))))",
     ...     "problem0.bddl",
     ... )
     >>> unnamed(problem, "The cup is dusty. Wipe the cup and put it on the desk.")
     Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
-    kinds = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
-    parts = (re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower()))
-    sentences = [
-        (words, {kind: list(_positions(kind, words)) for kind in kinds}) for words in parts
-    ]
-    unnamed_kinds = [
-        kind for kind in kinds if not any(positions[kind] for _, positions in sentences)
-    ]
-    readable = [([], {})] if any(_is_list(words) for words, _ in sentences) else sentences
-    conditions = dict.fromkeys(
-        f"{atom if asked else f'(not {atom})'}: {', '.join(missing)}"
-        for atom, asked, numbers in _literals(problem)
-        if (
-            missing := min(
-                (_missing(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len
-            )
+    types = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
+    sentences = []
+    for sentence in _END.split(text.lower()):
+        words = re.findall("[a-z]+|[0-9]+|,", sentence)
+        sentences.append(
+            _Sentence(words, {type_: list(_positions(type_, words)) for type_ in types})
         )
-    )
     involved = _involved(problem)
-    return Unnamed(tuple(kind for kind in unnamed_kinds if kind in involved), tuple(conditions))
+    objects = []
+    for type_ in types:
+        is_named = any(sentence.positions[type_] for sentence in sentences)
+        if not is_named and type_ in involved:
+            objects.append(type_)
+    if any(_is_list(sentence.words) for sentence in sentences):
+        sentences = [_Sentence([], {})]
+    conditions: dict[str, None] = {}
+    for atom, asked, numbers in _literals(problem):
+        missing = min(
+            (
+                _missing(atom, numbers, sentence.words, sentence.positions, asked=asked)
+                for sentence in sentences
+            ),
+            key=len,
+        )
+        if missing:
+            condition = str(atom) if asked else f"(not {atom})"
+            conditions[f"{condition}: {', '.join(missing)}"] = None
+    return Unnamed(tuple(objects), tuple(conditions))
 
 
 def _involved(problem: Problem) -> set[str]:
     """Return the types in the goal, or in an initial fact about neither room nor agent."""
-    types = problem.types
-    facts = [
-        atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"
-    ]
-    without_agent = [
-        atom.arguments
-        for atom in facts
-        if not any(lemma_of(name) == _AGENT for name in atom.arguments)
-    ]
-    literals = (
-        ({**types, **bound}, atom)
-        for formula in problem.goal
-        for atom, _, bound in literals_of(formula)
-    )
-    goal = {kinds[name] for kinds, atom in literals for name in atom.arguments if name in kinds}
-    return goal | {types[name] for names in without_agent for name in names if name in types}
+    involved: set[str] = set()
+    for fact in problem.init:
+        for atom, _, _ in literals_of(fact):
+            has_agent = any(lemma_of(name) == _AGENT for name in atom.arguments)
+            if atom.op != "inroom" and not has_agent:
+                involved |= _types_of(atom.arguments, problem.types)
+    for formula in problem.goal:
+        for atom, _, bound in literals_of(formula):
+            involved |= _types_of(atom.arguments, {**problem.types, **bound})
+    return involved
+
+
+def _types_of(names: Sequence[str], types: Mapping[str, str]) -> set[str]:
+    return {types[name] for name in names if name in types}
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
@@ -199,17 +214,17 @@ def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
     For a negated condition, they may state its contrary or a negation.
     """
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
-    hits = [
-        at
-        for at, word in enumerate(words)
-        if any(_matches(pattern, word) for pattern in vocabulary["asked"])
-    ]
+    hits = [at for at, word in enumerate(words) if _matches_any(vocabulary["asked"], word)]
     if asked:
         return any(_WORDS["not"].isdisjoint(words[max(0, at - 2) : at]) for at in hits)
-    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (
-        _WORDS["negations"] if hits else set()
-    )
-    return any(_matches(pattern, word) for pattern in contrary for word in words)
+    contrary = set(vocabulary.get("contrary", ())) - set(vocabulary["asked"])
+    if hits:
+        contrary |= _WORDS["negations"]
+    return any(_matches_any(contrary, word) for word in words)
+
+
+def _matches_any(patterns: Iterable[str], word: str) -> bool:
+    return any(_matches(pattern, word) for pattern in patterns)
 
 
 def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> bool:
@@ -267,5 +282,6 @@ def _positions(kind: str, words: Sequence[str]) -> Iterator[_Span]:
             span = words[start : start + len(parts)]
             if len(span) == len(parts) and all(map(_matches, parts, span)):
                 yield _Span(start, start + len(parts), span[-1] != parts[-1])
-        if _matches(joined, pair := "".join(words[start : start + 2])):
+        pair = "".join(words[start : start + 2])
+        if _matches(joined, pair):
             yield _Span(start, start + 2, pair != joined)

@@ -5,7 +5,7 @@ Start and goal have no contradictions, and a plan reaches the goal.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 
 from lmms_egoplan.benchmarks.actplan.bddl import (
     PREDICATES,
@@ -37,26 +37,25 @@ def problems_in(problem: Problem) -> list[str]:
     - The initial facts negate no place. The goal is one condition.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-    >>> problems_in(
-    ...     parse_problem(
-    ...         "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01 agent.n.01_1 - agent.n.01)"
-    ...         "(:init (dusty cup.n.01_1)) (:goal (perished ?cup.n.01_1)))",
-    ...         "problem0.bddl",
-    ...     )
-    ... )[0]
-    "line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though BDDL's domain file
-    names it (appendix A)"
+    >>> problem = parse_problem(
+    ...     "(define (problem tea_0) (:domain igibson)"
+    ...     "(:objects cup.n.01_1 - cup.n.01 agent.n.01_1 - agent.n.01)"
+    ...     "(:init (dusty cup.n.01_1)) (:goal (perished ?cup.n.01_1)))",
+    ...     "problem0.bddl",
+    ... )
+    >>> problems_in(problem)[0][:67]
+    'line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though'
     """
+    declared = Counter(obj.name for obj in problem.objects)
     problems = [
-        f"object {name} is declared {count} times"
-        for name, count in Counter(obj.name for obj in problem.objects).items()
-        if count > 1
+        f"object {name} is declared {count} times" for name, count in declared.items() if count > 1
     ]
-    problems += [
-        f"object {obj.name} has the type {obj.type}; expected a name {obj.type}_<number>"
-        for obj in problem.objects
-        if obj.name.rpartition("_")[0] != obj.type or not obj.name.rpartition("_")[2].isdecimal()
-    ]
+    for obj in problem.objects:
+        type_, _, number = obj.name.rpartition("_")
+        if type_ != obj.type or not number.isdecimal():
+            problems.append(
+                f"object {obj.name} has the type {obj.type}; expected a name {obj.type}_<number>"
+            )
     names = {obj.name for obj in problem.objects}
     types = {obj.type for obj in problem.objects}
     for fact in problem.init:
@@ -84,13 +83,13 @@ def flaws_in(problem: Problem) -> list[str]:
     negated facts.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-    >>> flaws_in(
-    ...     parse_problem(
-    ...         "(define (problem tea_0) (:domain igibson) (:objects jar.n.01_1 - jar.n.01 agent.n.01_1 - agent.n.01)"
-    ...         "(:init (open jar.n.01_1)) (:goal (inside ?jar.n.01_1 ?jar.n.01_1)))",
-    ...         "problem0.bddl",
-    ...     )
+    >>> problem = parse_problem(
+    ...     "(define (problem tea_0) (:domain igibson)"
+    ...     "(:objects jar.n.01_1 - jar.n.01 agent.n.01_1 - agent.n.01)"
+    ...     "(:init (open jar.n.01_1)) (:goal (inside ?jar.n.01_1 ?jar.n.01_1)))",
+    ...     "problem0.bddl",
     ... )
+    >>> flaws_in(problem)
     ['goal: (inside ?jar.n.01_1 ?jar.n.01_1): jar.n.01_1 would be in, on, under or next to itself']
     """
     flaws = problems_in(problem)
@@ -115,24 +114,15 @@ def unreached(problem: Problem) -> list[str]:
         exist in either case.
     """
     executor = Executor(problem)
-    facts = dict.fromkeys(
-        (atom.op, *things)
-        for atom, _, bound in (
-            literal for formula in problem.goal for literal in literals_of(formula)
-        )
-        for things in product(
-            *(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments)
-        )
-    )
+    facts = list(_goal_facts(problem))
     world = executor.world
     seen = {frozenset(executor.world.facts)}
     best = executor.goal_reached(world)
     queue = deque([world])
     while best < len(problem.conditions) and queue and len(seen) < _MOST_WORLDS:
         start = queue.popleft()
-        for after in islice(
-            (after for fact in facts for after in _changed(executor, start, fact)), _MOST_WORLDS
-        ):
+        changed = chain.from_iterable(_changed(executor, start, fact) for fact in facts)
+        for after in islice(changed, _MOST_WORLDS):
             if after.facts not in seen:
                 seen.add(frozenset(after.facts))
                 queue.append(after)
@@ -147,12 +137,26 @@ def unreached(problem: Problem) -> list[str]:
     ]
 
 
+def _goal_facts(problem: Problem) -> dict[Fact, None]:
+    """Return the facts of the goal, in order, with each object that a variable may stand for."""
+    facts: dict[Fact, None] = {}
+    for formula in problem.goal:
+        for atom, _, bound in literals_of(formula):
+            choices = []
+            for name in atom.arguments:
+                choices.append(problem.of_type(bound[name]) if name in bound else [name])
+            for things in product(*choices):
+                facts[(atom.op, *things)] = None
+    return facts
+
+
 def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
     """Yield facts that contradict themselves or each other; other conditions are skipped."""
     literals: dict[tuple[Fact, bool], str] = {}
     for condition in conditions:
         asked = condition.op != "not"
-        if (atom := condition if asked else condition.parts[0]).is_atom:
+        atom = condition if asked else condition.parts[0]
+        if atom.is_atom:
             literals[(atom.op, *atom.arguments), asked] = str(atom)
     facts = {fact: text for (fact, asked), text in literals.items() if asked}
     world = World(facts)

@@ -17,10 +17,12 @@ from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, read_pictures, sh
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.media.frames import FrameError, frame_times, stream_video_frames
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 
-LAYOUT: str = module_yaml(__file__)
+LAYOUT = (
+    "DIR/<scene>/<activity>/<n>/sample_<k>.mp4 (a touring video) or a folder sample_<k>/ with "
+    "images (png, jpg, jpeg); n is 0 for the normal activity, 1 for the counterfactual one"
+)
 # Files in the release next to the folders of images; they are ignored.
 _IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
 # The paper chooses views by hand (sec. 3.2); the numbers below are the project's.

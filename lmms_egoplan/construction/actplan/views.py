@@ -115,7 +115,8 @@ def read_choices(path: Path) -> dict[str, list[str]]:
                 f"{path}: expected an object with a list of views by instance, found "
                 f"{quoted(content)}"
             )
-        choices = {name: [str(view) for view in views] for name, views in content.items()}
+        for name, views in content.items():
+            choices[name] = [str(view) for view in views]
     else:
         for number, row in enumerate(csv.DictReader(io.StringIO(read_text(path, "views"))), 2):
             name = row.get("id")
@@ -187,17 +188,15 @@ def choose_views(
             )
             seen, failures = _ask(waiting, settings, title)
             for entry in waiting:
-                tour_failures = (
-                    failure
-                    for failure in failures
-                    if failure.where.startswith(f"{entry.tour.id}, ")
-                )
-                tour_rejections = [*entry.rejections, *tour_failures]
-                answered = [
-                    (candidate, seen[name])
-                    for candidate in entry.candidates
-                    if (name := _name(entry.tour, candidate)) in seen
-                ]
+                tour_rejections = list(entry.rejections)
+                for failure in failures:
+                    if failure.where.startswith(f"{entry.tour.id}, "):
+                        tour_rejections.append(failure)
+                answered = []
+                for candidate in entry.candidates:
+                    name = _name(entry.tour, candidate)
+                    if name in seen:
+                        answered.append((candidate, seen[name]))
                 rejections += tour_rejections
                 if len(answered) < FEWEST_VIEWS:
                     counts = (
@@ -207,11 +206,9 @@ def choose_views(
                     continue
                 best, unseen = cover(answered, entry.objects)
                 # An empty mark makes the next run ask again for missing replies.
-                mark = (
-                    ""
-                    if any(rejection.reason == NO_REPLY for rejection in tour_rejections)
-                    else entry.mark
-                )
+                mark = entry.mark
+                if any(rejection.reason == NO_REPLY for rejection in tour_rejections):
+                    mark = ""
                 folder = out / str(entry.tour.id)
                 record = _write_views(folder, entry.tour, mark, best, unseen, tour_rejections)
                 all_views.append(Views(entry.tour, folder, record.views, record.unseen))

@@ -32,11 +32,17 @@ from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
 from lmms_egoplan.jsonl import check_record, json_lines, read_json
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, quoted
 
-# Indoor or outdoor by goal category, or by the part before its colon.
-_ENVIRONMENTS: dict[str, str] = module_yaml(__file__)
+# Goal-Step does not say where a video was taken. The goal category, or the part before its colon,
+# implies it.
+_ENVIRONMENTS = {
+    "COOKING": "indoor",
+    "HOUSEKEEPING": "indoor",
+    "USE_ELECTRONICS": "indoor",
+    "MISC:STUDY(READ,WRITE)": "indoor",
+    "GARDENING": "outdoor",
+}
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 _GROUP = "grp-"
 

@@ -182,13 +182,14 @@ def find_steps(
     """
     steps: list[Step] = []
     rejections: list[Rejection] = []
-    times = {
-        uid: [narration.seconds for narration in video.narrations]
-        for uid, video in narrated.items()
-    }
+    times = {}
+    for uid, video_narrations in narrated.items():
+        times[uid] = [narration.seconds for narration in video_narrations.narrations]
     clips = ego4d.segments(times, ego4d.EGO4D_MEAN_GAP)
-    for video in (video for video in videos if video.video_uid in narrated):
+    for video in videos:
         uid = video.video_uid
+        if uid not in narrated:
+            continue
         leaves = leaves_of(video)
         narrations = narrated[uid].narrations
         for index, narration in enumerate(narrations):

@@ -42,7 +42,10 @@ class _Reply(Checked):
 
 
 Place = dict[str, str | None]
-"""The scenario and the environment of a video: its place, and ``"indoor"`` or ``"outdoor"``; None if unknown."""
+"""The scenario and the environment of a video: its place, and ``"indoor"`` or ``"outdoor"``.
+
+Each is None if unknown.
+"""
 
 
 def find_places(

@@ -9,24 +9,56 @@ from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
 from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
-from lmms_egoplan.paths import module_yaml
-
-_TEXTS: dict[str, str] = module_yaml(__file__)
 
 
 def build(
-    narrations: Annotated[Path, typer.Argument(metavar="NARRATIONS", help=_TEXTS["narrations"])],
+    narrations: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NARRATIONS",
+            help="Narrations: EPIC-KITCHENS-100's CSV, or Ego4D's `narration.json`.",
+        ),
+    ],
     source: Annotated[Source, typer.Option(help="Layout of the narrations.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
-    goals: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["goals"])] = None,
-    instruction_data: Annotated[
-        bool, typer.Option("--instruction-data", help=_TEXTS["instruction_data"])
-    ] = False,
-    seed: Annotated[int, typer.Option(help=_TEXTS["seed"])] = 0,
-    mean_gap: Annotated[
-        float | None, typer.Option(min=0.01, max=10_000, help=_TEXTS["mean_gap"])
+    goals: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=(
+                "JSON file with task goals: for each video id, an object in the format of the "
+                "paper's prompt. Without it, a language model identifies the goals."
+            ),
+        ),
     ] = None,
-    drop: Annotated[str, typer.Option(metavar="KIND,KIND", help=_TEXTS["drop"])] = "",
+    instruction_data: Annotated[
+        bool,
+        typer.Option(
+            "--instruction-data", help="Also write EgoPlan-IT and action-recognition samples."
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="Random seed for wrong choices and the order of choices.")
+    ] = 0,
+    mean_gap: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=10_000,
+            help=(
+                "Ego4D: mean gap between narrations over all videos, in seconds. It sets the "
+                "segment lengths. Over all of Ego4D it is 4.9. Default: computed from the "
+                "file."
+            ),
+        ),
+    ] = None,
+    drop: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND,KIND",
+            help="Kinds to drop, from the five above. By default, none is dropped.",
+        ),
+    ] = "",
     epic_video_info: EpicVideoInfo = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,

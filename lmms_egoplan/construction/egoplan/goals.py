@@ -172,19 +172,18 @@ def pool_goals(
     rejections: list[Rejection] = []
     for video in videos:
         distinct: set[tuple[str, tuple[Action, ...]]] = set()
-        for goal in _goals(video, goals[video.video_id]) if video.video_id in goals else ():
+        if video.video_id not in goals:
+            continue
+        for goal in _goals(video, goals[video.video_id]):
             if isinstance(goal, Rejection):
                 rejections.append(goal)
-            elif (key := (normalised(goal.text), goal.actions)) in distinct:
-                rejections.append(
-                    Rejection(
-                        "goal", REPEATED, f"{video.video_id}, {goal.level}", quoted(goal.text)
-                    )
-                )
+                continue
+            where = f"{video.video_id}, {goal.level}"
+            key = (normalised(goal.text), goal.actions)
+            if key in distinct:
+                rejections.append(Rejection("goal", REPEATED, where, quoted(goal.text)))
             elif "listing-goals" in drop and goal.lists_actions():
-                rejections.append(
-                    Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", quoted(goal.text))
-                )
+                rejections.append(Rejection("goal", LISTING, where, quoted(goal.text)))
             else:
                 distinct.add(key)
                 pooled.append(goal)
@@ -256,7 +255,8 @@ def _times(clip: Any, narrated_times: set[int]) -> tuple[int, int] | None:
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
     if any(text_problem(span.level, span.text)):
         return Rejection("goal", NO_GOAL, span.where, quoted(span.text))
-    if len(text := tidy(span.text)) > MOST_CHARACTERS:
+    text = tidy(span.text)
+    if len(text) > MOST_CHARACTERS:
         return Rejection("goal", TOO_LONG, span.where, f"{len(text)}: {quoted(span.text)}")
     actions = tuple(action for action in video.actions if span.contains(action.start, action.stop))
     if any(span.overlaps(*times) for times in video.unknown):

@@ -155,11 +155,11 @@ def read_epic_kitchens(
     videos: list[Video] = []
     for video_id, group in rows.items():
         fps = frames_per_second(EPIC_KITCHENS, video_id)
-        misfits = {
-            where: misfit
-            for where, action in group
-            if (misfit := _misfit(action, fps, video_id, official))
-        }
+        misfits = {}
+        for where, action in group:
+            misfit = _misfit(action, fps, video_id, official)
+            if misfit:
+                misfits[where] = misfit
         rejections += [
             Rejection("narration", NO_RATE, where, misfit) for where, misfit in misfits.items()
         ]
@@ -240,9 +240,10 @@ def read_ego4d(
     videos = ego4d.read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     rejections: list[Rejection] = []
     timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
-    times = {
-        uid: [time for time, _, _ in narrations] for uid, narrations in timed.items() if narrations
-    }
+    times = {}
+    for uid, narrations in timed.items():
+        if narrations:
+            times[uid] = [time for time, _, _ in narrations]
     segmented = ego4d.segments(times, mean_gap)
     sentences: dict[str, list[Sentence]] = {}
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)

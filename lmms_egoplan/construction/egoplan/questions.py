@@ -151,20 +151,23 @@ def frames_before(fps: float) -> int:
 
 def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
     """Build records in EgoPlan-Val's layout, numbered from 1."""
-    return [
-        _record(
-            number,
-            question,
-            **{
-                f"choice_{letter.lower()}": choice
-                for letter, choice in zip(LETTERS, question.choices, strict=True)
-            },
-            golden_choice_idx=LETTERS[question.choices.index(question.answer)],
-            answer=question.answer,
-            origin="built",
+    records = []
+    for number, question in enumerate(questions, 1):
+        choices = {}
+        for letter, choice in zip(LETTERS, question.choices, strict=True):
+            choices[f"choice_{letter.lower()}"] = choice
+        answer = LETTERS[question.choices.index(question.answer)]
+        records.append(
+            _record(
+                number,
+                question,
+                **choices,
+                golden_choice_idx=answer,
+                answer=question.answer,
+                origin="built",
+            )
         )
-        for number, question in enumerate(questions, 1)
-    ]
+    return records
 
 
 def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
@@ -188,26 +191,16 @@ def recognition_records(
 
     Questions without past actions have no clip and are rejected.
     """
-    records = [
-        _record(
-            number,
-            question,
-            question=RECOGNITION_QUESTION,
-            answer=recognition_answer(action.text for action in question.past),
-        )
-        for number, question in enumerate(questions, 1)
-        if question.past
-    ]
-    return records, [
-        Rejection(
-            "question",
-            NOTHING_DONE,
-            f"{question.goal.video.video_id}, {question.goal.text}",
-            question.answer,
-        )
-        for question in questions
-        if not question.past
-    ]
+    records = []
+    rejections = []
+    for number, question in enumerate(questions, 1):
+        if question.past:
+            answer = recognition_answer(action.text for action in question.past)
+            records.append(_record(number, question, question=RECOGNITION_QUESTION, answer=answer))
+        else:
+            where = f"{question.goal.video.video_id}, {question.goal.text}"
+            rejections.append(Rejection("question", NOTHING_DONE, where, question.answer))
+    return records, rejections
 
 
 def recognition_answer(actions: Iterable[str]) -> str:

@@ -53,16 +53,18 @@ def accuracies(questions: Sequence[Question]) -> dict[str, float]:
 
     See `baseline_points`.
     """
-    docs = [
-        {
-            "video_id": item.moment[0],
-            "task_goal": item.goal.text,
-            "choices": item.choices,
-            "answer": item.answer,
-        }
-        | {"past_actions": [{"narration_text": action.text} for action in item.past]}
-        for item in questions
-    ]
+    docs = []
+    for question in questions:
+        past_actions = [{"narration_text": action.text} for action in question.past]
+        docs.append(
+            {
+                "video_id": question.moment[0],
+                "task_goal": question.goal.text,
+                "choices": question.choices,
+                "answer": question.answer,
+                "past_actions": past_actions,
+            }
+        )
     means = {name: round(fmean(points), 4) for name, points in baseline_points(docs).items()}
     return {
         "n": len(questions),

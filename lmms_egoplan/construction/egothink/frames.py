@@ -51,9 +51,13 @@ BAD_VIDEO = "video that cannot be read"
 BAD_FRAME = "damaged frame"
 
 Frame = dict[str, Any]
-"""A line of ``frames.jsonl``: ``image`` (relative to the folder of the file), ``video`` (relative to the videos'
-folder), ``frame`` (from 0), ``seconds`` (None for an image), ``sharpness``, ``brightness`` and ``contrast`` (mean and
-standard deviation of the grey values, 0 to 255), and ``hash`` (`difference_hash`)."""
+"""A line of ``frames.jsonl``.
+
+``image`` is relative to the folder of the file, ``video`` to the videos' folder. ``frame`` counts
+from 0; ``seconds`` is None for an image. ``brightness`` and ``contrast`` are mean and standard
+deviation of the grey values, 0 to 255. The others are ``sharpness`` and ``hash``
+(`difference_hash`).
+"""
 
 
 def build_frames(
