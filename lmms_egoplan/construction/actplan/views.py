@@ -153,66 +153,101 @@ def choose_views(
         JudgeError: The model cannot be asked.
         OSError: The folder cannot be written.
     """
-    all_views: list[Views] = []
-    rejections: list[Rejection] = []
+    chosen = _Chosen([], [])
     for start in range(0, len(toured), _TOURS_PER_BATCH):
+        batch = toured[start : start + _TOURS_PER_BATCH]
         waiting: list[_Waiting] = []
-        for tour, activity in toured[start : start + _TOURS_PER_BATCH]:
-            folder = out / str(tour.id)
-            objects = object_names(activity.problem)
-            by_hand = choices.get(str(tour.id))
-            mark = _mark(tour, by_hand, objects, settings)
-            record = _read_record(folder, mark)
-            if record is None or (record.rejections and settings.asking.retry_rejected):
-                if by_hand is None:
-                    candidates, unreadable = tours.read_candidates(tour)
-                    sharp = tours.sharp_and_different(candidates, _MOST_CANDIDATES)
-                    if len(sharp) < FEWEST_VIEWS:
-                        counts = f"{len(sharp)} of {len(candidates)} candidates"
-                        rejections += [
-                            *unreadable,
-                            Rejection("views", TOO_FEW, str(tour.id), counts),
-                        ]
-                    else:
-                        waiting.append(_Waiting(tour, objects, mark, sharp, unreadable))
-                    continue
-                record = _write_views(
-                    folder, tour, mark, [(view, None) for view in tours.named_views(tour, by_hand)]
-                )
-            all_views.append(Views(tour, folder, record.views, record.unseen))
-            rejections += record.rejections
+        for tour, activity in batch:
+            entry = _without_model(tour, activity, choices, out, settings, chosen)
+            if entry is not None:
+                waiting.append(entry)
         if waiting:
-            title = (
-                f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(toured))} "
-                f"of {len(toured)}"
-            )
+            title = f"views of tours {start + 1} to {start + len(batch)} of {len(toured)}"
             seen, failures = _ask(waiting, settings, title)
             for entry in waiting:
-                tour_rejections = list(entry.rejections)
-                for failure in failures:
-                    if failure.where.startswith(f"{entry.tour.id}, "):
-                        tour_rejections.append(failure)
-                answered = []
-                for candidate in entry.candidates:
-                    name = _name(entry.tour, candidate)
-                    if name in seen:
-                        answered.append((candidate, seen[name]))
-                rejections += tour_rejections
-                if len(answered) < FEWEST_VIEWS:
-                    counts = (
-                        f"{len(answered)} of {len(entry.candidates)} candidates with a usable reply"
-                    )
-                    rejections.append(Rejection("views", TOO_FEW, str(entry.tour.id), counts))
-                    continue
-                best, unseen = cover(answered, entry.objects)
-                # An empty mark makes the next run ask again for missing replies.
-                mark = entry.mark
-                if any(rejection.reason == NO_REPLY for rejection in tour_rejections):
-                    mark = ""
-                folder = out / str(entry.tour.id)
-                record = _write_views(folder, entry.tour, mark, best, unseen, tour_rejections)
-                all_views.append(Views(entry.tour, folder, record.views, record.unseen))
-    return sorted(all_views, key=lambda views: views.tour.id), rejections
+                prefix = f"{entry.tour.id}, "
+                own = [failure for failure in failures if failure.where.startswith(prefix)]
+                _from_replies(entry, seen, own, out, chosen)
+    return sorted(chosen.views, key=lambda views: views.tour.id), chosen.rejections
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The views chosen so far, and everything that was rejected."""
+
+    views: list[Views]
+    rejections: list[Rejection]
+
+
+def _without_model(
+    tour: Tour,
+    activity: Activity,
+    choices: Mapping[str, Sequence[str]],
+    out: Path,
+    settings: JudgeSettings,
+    chosen: _Chosen,
+) -> _Waiting | None:
+    """Add a tour's views to `chosen` if they are stored or people chose them.
+
+    Otherwise, return the candidates to show to the model; None if there are too few.
+    """
+    folder = out / str(tour.id)
+    objects = object_names(activity.problem)
+    by_hand = choices.get(str(tour.id))
+    mark = _mark(tour, by_hand, objects, settings)
+    record = _read_record(folder, mark)
+    if record is None or (record.rejections and settings.asking.retry_rejected):
+        if by_hand is None:
+            candidates, unreadable = tours.read_candidates(tour)
+            sharp = tours.sharp_and_different(candidates, _MOST_CANDIDATES)
+            if len(sharp) >= FEWEST_VIEWS:
+                return _Waiting(tour, objects, mark, sharp, unreadable)
+            counts = f"{len(sharp)} of {len(candidates)} candidates"
+            chosen.rejections.extend(unreadable)
+            chosen.rejections.append(Rejection("views", TOO_FEW, str(tour.id), counts))
+            return None
+        named = [(view, None) for view in tours.named_views(tour, by_hand)]
+        record = _write_views(folder, tour, mark, named)
+    chosen.views.append(Views(tour, folder, record.views, record.unseen))
+    chosen.rejections.extend(record.rejections)
+    return None
+
+
+def _from_replies(
+    entry: _Waiting,
+    seen: Mapping[str, Sequence[str]],
+    failures: Sequence[Rejection],
+    out: Path,
+    chosen: _Chosen,
+) -> None:
+    """Add a tour's views to `chosen` by the model's replies, and store them.
+
+    Args:
+        entry: The tour and its candidates.
+        seen: The objects that each candidate shows, by the candidate's name.
+        failures: The tour's requests without a usable reply.
+        out: Folder of all views.
+        chosen: Receives the views and the rejections.
+    """
+    rejections = [*entry.rejections, *failures]
+    answered = []
+    for candidate in entry.candidates:
+        name = _name(entry.tour, candidate)
+        if name in seen:
+            answered.append((candidate, seen[name]))
+    chosen.rejections.extend(rejections)
+    if len(answered) < FEWEST_VIEWS:
+        counts = f"{len(answered)} of {len(entry.candidates)} candidates with a usable reply"
+        chosen.rejections.append(Rejection("views", TOO_FEW, str(entry.tour.id), counts))
+        return
+    best, unseen = cover(answered, entry.objects)
+    # An empty mark makes the next run ask again for missing replies.
+    mark = entry.mark
+    if any(rejection.reason == NO_REPLY for rejection in rejections):
+        mark = ""
+    folder = out / str(entry.tour.id)
+    record = _write_views(folder, entry.tour, mark, best, unseen, rejections)
+    chosen.views.append(Views(entry.tour, folder, record.views, record.unseen))
 
 
 def cover(

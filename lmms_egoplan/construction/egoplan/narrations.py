@@ -116,70 +116,99 @@ def read_epic_kitchens(
     """
     lines = read_csv(path, "narrations", strict=True)
     _, columns = next(lines, (0, []))
-    missing_columns = [column for column in _COLUMNS if column not in columns]
-    if missing_columns:
+    _check_columns(path, columns)
+    rejections: list[Rejection] = []
+    scenes: dict[str, str] = {}
+    actions: dict[str, list[tuple[str, Action]]] = defaultdict(list)
+    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for number, cells in lines:
+        where = f"{path}, line {number}"
+        row = dict(zip_longest(columns, cells))
+        video_id = row["video_id"]
+        start = hundredths(row["start_timestamp"])
+        stop = hundredths(row["stop_timestamp"])
+        problem, detail = _epic_problem(row, start, stop)
+        if problem or start is None or stop is None:
+            rejections.append(Rejection("narration", problem, where, detail))
+            times = [time for time in (start, stop) if time is not None]
+            if times and problem != UNKNOWN_VIDEO:
+                unknown[video_id].append((min(times), max(max(times), min(times) + 1)))
+            continue
+        actions[video_id].append((where, _epic_action(row, start, stop)))
+        scenes[video_id] = row.get("participant_id") or video_id.split("_")[0]
+    videos: list[Video] = []
+    for video_id, group in actions.items():
+        fps = frames_per_second(EPIC_KITCHENS, video_id)
+        misfits = _misfits(group, fps, video_id, official)
+        for where, misfit in misfits.items():
+            rejections.append(Rejection("narration", NO_RATE, where, misfit))
+        fitting = []
+        for where, action in group:
+            if where in misfits:
+                unknown[video_id].append((action.start, action.stop))
+            else:
+                fitting.append(action)
+        times = tuple(unknown[video_id])
+        videos.append(
+            Video(EPIC_KITCHENS, video_id, fps, by_start(fitting), times, scenes[video_id])
+        )
+    if not videos:
+        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
+    return videos, rejections
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    """Raise if columns are missing or duplicate."""
+    missing = [column for column in _COLUMNS if column not in columns]
+    if missing:
         raise LmmsEgoplanError(
-            f"{path}: no column {', '.join(missing_columns)}; use the layout of "
-            "EPIC_100_validation.csv"
+            f"{path}: no column {', '.join(missing)}; use the layout of EPIC_100_validation.csv"
         )
     duplicates = [column for column, count in Counter(columns).items() if count > 1]
     if duplicates:
         raise LmmsEgoplanError(
             f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one"
         )
-    rejections: list[Rejection] = []
-    scenes: dict[str, str] = {}
-    rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
-    unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for number, cells in lines:
-        where = f"{path}, line {number}"
-        row = dict(zip_longest(columns, cells))
-        start, stop = (hundredths(row[f"{end}_timestamp"]) for end in ("start", "stop"))
-        problem, detail = _epic_problem(row, start, stop)
-        if problem or start is None or stop is None:
-            rejections.append(Rejection("narration", problem, where, detail))
-            times = [time for time in (start, stop) if time is not None]
-            if times and problem != UNKNOWN_VIDEO:
-                unknown[row["video_id"]].append((min(times), max(max(times), min(times) + 1)))
-            continue
-        text = tidy(cell_text(row["narration"]))
-        verb, thing = verb_and_object(text)
-        if row.get("verb") and row.get("noun"):
-            # In "liquid:washing:up", the head noun is first.
-            head, *modifiers = cell_text(row["noun"]).split(":")
-            verb = cell_text(row["verb"]).split("-")[0]
-            thing = " ".join([*modifiers, head])
-        frames = int(row["start_frame"]), int(row["stop_frame"])
-        rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
-        scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
-    videos: list[Video] = []
-    for video_id, group in rows.items():
-        fps = frames_per_second(EPIC_KITCHENS, video_id)
-        misfits = {}
-        for where, action in group:
-            misfit = _misfit(action, fps, video_id, official)
-            if misfit:
-                misfits[where] = misfit
-        rejections += [
-            Rejection("narration", NO_RATE, where, misfit) for where, misfit in misfits.items()
-        ]
-        if 2 * len(misfits) > len(group):
-            raise LmmsEgoplanError(
-                f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} "
-                f"narrations of {video_id} "
-                "have this problem. Use EPIC-KITCHENS-100's own videos, and frame numbers at "
-                f"{fps} frames per second"
-            )
-        unknown[video_id] += [
-            (action.start, action.stop) for where, action in group if where in misfits
-        ]
-        actions = by_start(action for where, action in group if where not in misfits)
-        videos.append(
-            Video(EPIC_KITCHENS, video_id, fps, actions, tuple(unknown[video_id]), scenes[video_id])
+
+
+def _epic_action(row: Mapping[str, Any], start: int, stop: int) -> Action:
+    """Return the action of a row; its times are hundredths of a second."""
+    text = tidy(cell_text(row["narration"]))
+    verb, thing = verb_and_object(text)
+    if row.get("verb") and row.get("noun"):
+        # In "liquid:washing:up", the head noun is first.
+        head, *modifiers = cell_text(row["noun"]).split(":")
+        verb = cell_text(row["verb"]).split("-")[0]
+        thing = " ".join([*modifiers, head])
+    first = int(row["start_frame"])
+    last = int(row["stop_frame"])
+    return Action(text, start, stop, first, last, verb, thing)
+
+
+def _misfits(
+    actions: Sequence[tuple[str, Action]],
+    fps: int,
+    video_id: str,
+    official: Mapping[str, VideoInfo],
+) -> dict[str, str]:
+    """Return the problem of each action whose frame numbers do not fit, by its place in the file.
+
+    Raises:
+        LmmsEgoplanError: Most of the video's actions have the problem.
+    """
+    misfits = {}
+    for where, action in actions:
+        misfit = _misfit(action, fps, video_id, official)
+        if misfit:
+            misfits[where] = misfit
+    if 2 * len(misfits) > len(actions):
+        first = next(iter(misfits))
+        raise LmmsEgoplanError(
+            f"{first}: {misfits[first]}. {len(misfits)} of {len(actions)} narrations of {video_id} "
+            "have this problem. Use EPIC-KITCHENS-100's own videos, and frame numbers at "
+            f"{fps} frames per second"
         )
-    if not videos:
-        raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
-    return videos, rejections
+    return misfits
 
 
 def _misfit(
