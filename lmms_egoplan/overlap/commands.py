@@ -1,5 +1,6 @@
 """``lmms-egoplan audit``: find a benchmark's questions in a model's training data."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.overlap.matching import audit as audited
-from lmms_egoplan.overlap.training_files import items_of, read_training
+from lmms_egoplan.overlap.training_files import Item, items_of, read_training
 from lmms_egoplan.report.overlap import CSV, DEGREES, JSON, Audit
 from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.text import csv_text, join_list
@@ -49,12 +50,11 @@ def audit(
     split = next(iter(prepared.official))
     docs = list(prepared.load(split))
     questions = [next(items_of(doc, str(doc.get("sample_id", doc.get("step_id"))))) for doc in docs]
-    items = [
-        item for path in dict.fromkeys([*training, *(more or [])]) for item in read_training(path)
-    ]
-    unmatched = sorted(
-        {item.video for item in items if item.video} - {question.video for question in questions}
-    )
+    items: list[Item] = []
+    for path in dict.fromkeys([*training, *(more or [])]):
+        items += read_training(path)
+    trained_videos = {item.video for item in items if item.video}
+    unmatched = sorted(trained_videos - {question.video for question in questions})
     examples = f", such as {join_list(unmatched, 3)}" if unmatched else ""
     typer.echo(
         f"{len(items):,} training records. Videos outside the benchmark: "
@@ -71,16 +71,15 @@ def audit(
         for doc, row in zip(docs, audited(questions, items), strict=True)
     ]
     degrees = {f"{row['video_id']} {row['sample_id']}": row["degree"] for row in rows}
-    content = Audit(fingerprint=prepared.fingerprint(split), questions=degrees).model_dump_json(
-        indent=1
-    )
-    write_folder(
-        out,
-        prepared.benchmark,
-        {CSV: csv_text([rows[0], *(row.values() for row in rows)]), JSON: content},
-    )
+    audited_split = Audit(fingerprint=prepared.fingerprint(split), questions=degrees)
+    files = {
+        CSV: csv_text([rows[0], *(row.values() for row in rows)]),
+        JSON: audited_split.model_dump_json(indent=1),
+    }
+    write_folder(out, prepared.benchmark, files)
+    counts = Counter(degrees.values())
     for degree in DEGREES[:-1]:
-        typer.echo(f"{[*degrees.values()].count(degree):7,} {degree}")
+        typer.echo(f"{counts[degree]:7,} {degree}")
     typer.echo(
         f"{len(rows):,} questions of {prepared.title.format(split)} audited. Written to {out / CSV}"
     )

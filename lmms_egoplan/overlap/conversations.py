@@ -11,25 +11,57 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.validation import quoted
 
-_NUMBER = r"[*_(\[]*([A-Za-z]|\d{1,2})\b[*_]*(?:[.):\]]+(?!\d)|\s+[-\u2013\u2014](?=\s))[*_]*"
-_OPTION = re.compile(rf"(?:(?<=[\s'\"])|^){_NUMBER}\s*(?=\S)")
+_NUMBER = r"""
+    [*_(\[]*
+    ([A-Za-z]|\d{1,2})\b              # a letter or number
+    [*_]*
+    (?:[.):\]]+(?!\d)|\s+[-\u2013\u2014](?=\s))  # and its mark: "A.", "(A)", "A -", but not "1.5"
+    [*_]*
+"""
+_OPTION = re.compile(rf"(?:(?<=[\s'\"])|^){_NUMBER}\s*(?=\S)", re.VERBOSE)
 # A request after the options: "Please choose one.", "Answer with the option's letter", "Answer:",
 # "What comes next?"
 _REQUEST = re.compile(
-    r"\s+\W*(?:please\b|answer\s*:|(?:what|which)\b[^?]*\?|(?:answer|choose|select|respond|reply|provide|output|only)\b"
-    r"(?=.*\b(?:answer|option|letter|choice|number|directly|one)s?\b)).*",
-    re.IGNORECASE,
+    r"""
+    \s+\W*
+    (?:
+        please\b
+        | answer\s*:
+        | (?:what|which)\b[^?]*\?
+        | (?:answer|choose|select|respond|reply|provide|output|only)\b
+          (?=.*\b(?:answer|option|letter|choice|number|directly|one)s?\b)
+    )
+    .*
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
+# "<answer>B</answer>", "\boxed{B}", "\boxed{\text{B}}"
 _ANSWER = re.compile(
     r"<\s*answer\s*>(.*?)<\s*/\s*answer\s*>|\\boxed\{(?:\\text\{)?([^{}]*)\}",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(r"<(?![A-Za-z]>)[^<>\n]*>")
+# An answer that names an option: groups 1 and 2 are name and text of "B. open tap", groups 3 and 4
+# those of "B", "B because ..." and "B", then the text on the next line.
 _LETTER = re.compile(
-    r"\W*(?:[^.!?\n]{0,60}\b(?:answer|choice|option)(?:\s+is)?[\s:]*|I\s+(?:think|choose|pick|select)\s+)?(?:option\s+)?"
-    rf"(?:{_NUMBER}\s*(.*)|[*_(\[]*([A-Za-z]|\d{{1,2}})"
-    r"(?:\s*\n\s*(.*)|,?\s+(?:because|since|is (?:the )?(?:correct|right|best))\b.*|\W*))",
-    re.IGNORECASE | re.DOTALL,
+    rf"""
+    \W*
+    (?:
+        [^.!?\n]{{0,60}}\b(?:answer|choice|option)(?:\s+is)?[\s:]*
+        | I\s+(?:think|choose|pick|select)\s+
+    )?
+    (?:option\s+)?
+    (?:
+        {_NUMBER}\s*(.*)
+        | [*_(\[]*([A-Za-z]|\d{{1,2}})
+          (?:
+            \s*\n\s*(.*)
+            | ,?\s+(?:because|since|is[ ](?:the[ ])?(?:correct|right|best))\b.*
+            | \W*
+          )
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -57,17 +89,15 @@ def turns_of(turn: Any, where: str, keys: Mapping[str, Any]) -> tuple[str, str]:
         raise LmmsEgoplanError(
             f"{where}: expected a turn with from and value, or with role and content"
         )
-    kind = next(
-        (kind for kind in ("asks", "answers", "silent") if speaker.strip().lower() in keys[kind]),
-        None,
-    )
-    if kind is None:
+    name = speaker.strip().lower()
+    role = next((role for role in ("asks", "answers", "silent") if name in keys[role]), None)
+    if role is None:
         raise LmmsEgoplanError(
             f"{where}: {quoted(speaker)} is no known speaker; use human and gpt, or user "
             "and assistant"
         )
     parts = [content] if isinstance(content, str) else [_part_text(part) for part in content]
-    return kind, "\n".join(part for part in parts if isinstance(part, str))
+    return role, "\n".join(part for part in parts if isinstance(part, str))
 
 
 def _part_text(part: Any) -> Any:
@@ -85,11 +115,10 @@ def options_in(question: str) -> dict[str, str]:
     >>> options_in("What next? **1.** open tap **2.** take cup Answer with the option's number.")
     {'1': 'open tap', '2': 'take cup'}
     """
-    marks = [*_OPTION.finditer(question)]
+    marks = list(_OPTION.finditer(question))
     letters = [mark for mark in marks if mark[1].isalpha()]
-    return _last_list(question, letters) | _last_list(
-        question, [mark for mark in marks if mark[1].isdigit()]
-    )
+    numbers = [mark for mark in marks if mark[1].isdigit()]
+    return _last_list(question, letters) | _last_list(question, numbers)
 
 
 def _last_list(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
@@ -103,13 +132,19 @@ def _last_list(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
         elif name in ("a", "0", "1"):
             run = [mark]
         if len(run) > 1:
-            ends = [*(other.start() for other in run[1:]), len(question)]
-            texts = (
-                question[one.end() : end].strip().split("\n")[0]
-                for one, end in zip(run, ends, strict=True)
-            )
-            options = {one[1].lower(): text.strip() for one, text in zip(run, texts, strict=True)}
+            options = _texts_after(question, run)
     return {name: _REQUEST.sub("", text).strip() for name, text in options.items()}
+
+
+def _texts_after(question: str, marks: list[re.Match[str]]) -> dict[str, str]:
+    """Return the first line of the text between each mark and the next one, by its letter."""
+    ends = [mark.start() for mark in marks[1:]]
+    ends.append(len(question))
+    texts = {}
+    for mark, end in zip(marks, ends, strict=True):
+        first_line = question[mark.end() : end].strip().split("\n")[0]
+        texts[mark[1].lower()] = first_line.strip()
+    return texts
 
 
 def _next(name: str) -> str:
@@ -122,8 +157,9 @@ def without_mark(option: str) -> str:
     >>> without_mark("A. open tap"), without_mark("open tap")
     ('open tap', 'open tap')
     """
-    mark = _OPTION.match(option.strip())
-    return option.strip()[mark.end() if mark else 0 :]
+    text = option.strip()
+    mark = _OPTION.match(text)
+    return text[mark.end() :] if mark else text
 
 
 def answer_of(

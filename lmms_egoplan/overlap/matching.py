@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
 
 from lmms_egoplan.overlap.training_files import Item
 from lmms_egoplan.overlap.wording import (
@@ -17,8 +16,16 @@ from lmms_egoplan.overlap.wording import (
 from lmms_egoplan.report.overlap import DEGREES
 
 AFTER = 5.0
-"""An action with the answer's text, up to this many seconds after the time shown, is the answer. Chosen here."""
-_SHOWN, _COPY, _OTHER_TIME, _NO_TIME, _CLEAN, _ = range(len(DEGREES))
+"""Seconds after the time shown in which an action with the answer's text is the answer.
+
+Chosen here.
+"""
+# Indices in `DEGREES`, most severe first.
+_SHOWN = 0
+_COPY = 1
+_OTHER_TIME = 2
+_NO_TIME = 3
+_CLEAN = 4
 
 Stems = tuple[str, ...]
 
@@ -35,14 +42,17 @@ def audit(questions: Sequence[Item], items: Sequence[Item]) -> Iterator[dict[str
     >>> row["degree"], row["training"], row["text"]
     ('time or answer in training', 'train.csv, 7', 'train.csv, 7')
     """
-    in_order = sorted(items, key=lambda item: item.video)
-    by_video = {
-        video: [*group] for video, group in groupby(in_order, lambda item: item.video) if video
-    }
+    by_video: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        if item.video:
+            by_video[item.video].append(item)
     for question, text in zip(questions, near_duplicates(questions, items), strict=True):
-        pairs = [(_degree(question, item), item.where) for item in by_video.get(question.video, ())]
-        pairs += [(_COPY, text)] * bool(text) + [(_CLEAN, "")]
-        degree, position = min(pairs)
+        overlaps = [(_CLEAN, "")]
+        for item in by_video.get(question.video, ()):
+            overlaps.append((_degree(question, item), item.where))
+        if text:
+            overlaps.append((_COPY, text))
+        degree, position = min(overlaps)
         yield {
             "sample_id": question.where,
             "degree": DEGREES[degree],
@@ -56,10 +66,10 @@ def _degree(question: Item, item: Item) -> int:
     if not (question.span and item.span):
         return _NO_TIME
     is_shown = item.span[0] < question.span[1] and item.span[1] > question.span[0]
+    if is_shown:
+        return _SHOWN
     is_after = question.span[1] <= item.span[0] < question.span[1] + AFTER
-    if is_shown or (
-        is_after and any(same_text(question.action, text) for text in _readings(item.action))
-    ):
+    if is_after and any(same_text(question.action, text) for text in _readings(item.action)):
         return _SHOWN
     return _OTHER_TIME
 
@@ -78,47 +88,61 @@ def near_duplicates(questions: Sequence[Item], items: Iterable[Item]) -> list[st
     >>> near_duplicates([question], [Item("", None, "", "Open the tap.", "train.json, 3", asked)])
     ['train.json, 3']
     """
-    actions = Vocabulary(question.action for question in questions)
-    goals = Vocabulary(question.goal for question in questions)
-    goals_by_action: dict[Stems, dict[Stems, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for index, question in enumerate(questions):
-        goal = _stems(question.goal)
-        action = _stems(question.action)
-        if goal and action:
-            goals_by_action[action][goal].append(index)
-    actions_by_words: dict[Stems, list[Stems]] = defaultdict(list)
-    for action in goals_by_action:
-        actions_by_words[tuple(sorted(action))].append(action)
-
-    @lru_cache(maxsize=100_000)  # Training data repeat the same texts.
-    def same_actions(text: str) -> tuple[Stems, ...]:
-        same: dict[Stems, None] = {}
-        for reading in (
-            reading for part in _readings(text) for reading in actions.read(words(part))
-        ):
-            candidates = actions_by_words.get(tuple(sorted(reading)), ())
-            same |= dict.fromkeys(action for action in candidates if is_moved(reading, action))
-        return tuple(same)
-
-    @lru_cache(maxsize=100_000)
-    def is_goal(text: str, goal: Stems) -> bool:
-        text_words = words(text)
-        return len(text_words) == len(goal) and any(
-            is_moved(reading, goal) for reading in goals.read(text_words)
-        )
-
+    index = _QuestionIndex(questions)
     positions = [""] * len(questions)
     for item in items:
         if not item.action or not (item.goal or item.question):
             continue
-        for action in same_actions(item.action):
-            for goal, indices in goals_by_action[action].items():
-                is_same = (
-                    is_goal(item.goal, goal) if item.goal else _is_in(goal, item.question, goals)
-                )
-                for index in indices if is_same else ():
-                    positions[index] = positions[index] or item.where
+        for number in index.same_questions(item):
+            positions[number] = positions[number] or item.where
     return positions
+
+
+class _QuestionIndex:
+    """Questions by the words of their goals and actions."""
+
+    def __init__(self, questions: Sequence[Item]) -> None:
+        self._action_words = Vocabulary(question.action for question in questions)
+        self._goal_words = Vocabulary(question.goal for question in questions)
+        self._goals_by_action: dict[Stems, dict[Stems, list[int]]] = {}
+        for number, question in enumerate(questions):
+            goal = _stems(question.goal)
+            action = _stems(question.action)
+            if goal and action:
+                goals = self._goals_by_action.setdefault(action, {})
+                goals.setdefault(goal, []).append(number)
+        self._actions_by_words: dict[Stems, list[Stems]] = defaultdict(list)
+        for action in self._goals_by_action:
+            self._actions_by_words[tuple(sorted(action))].append(action)
+        # Training data repeat the same texts.
+        self._same_actions = lru_cache(maxsize=100_000)(self._find_same_actions)
+        self._is_goal = lru_cache(maxsize=100_000)(self._has_words_of_goal)
+
+    def same_questions(self, item: Item) -> Iterator[int]:
+        """Yield the numbers of the questions with an item's action and goal."""
+        for action in self._same_actions(item.action):
+            for goal, numbers in self._goals_by_action[action].items():
+                if item.goal:
+                    is_same = self._is_goal(item.goal, goal)
+                else:
+                    is_same = _is_in(goal, item.question, self._goal_words)
+                if is_same:
+                    yield from numbers
+
+    def _find_same_actions(self, text: str) -> tuple[Stems, ...]:
+        same: dict[Stems, None] = {}
+        for part in _readings(text):
+            for reading in self._action_words.read(words(part)):
+                for action in self._actions_by_words.get(tuple(sorted(reading)), ()):
+                    if is_moved(reading, action):
+                        same[action] = None
+        return tuple(same)
+
+    def _has_words_of_goal(self, text: str, goal: Stems) -> bool:
+        text_words = words(text)
+        if len(text_words) != len(goal):
+            return False
+        return _is_read_as(goal, text_words, self._goal_words)
 
 
 def _readings(answer: str) -> tuple[str, ...]:
@@ -135,11 +159,13 @@ def _is_in(goal: Stems, text: str, vocabulary: Vocabulary) -> bool:
     text_words = words(text)
     wanted = frozenset(goal)
     is_wanted = [not wanted.isdisjoint(vocabulary.stems_of(word)) for word in text_words]
-    return any(
-        all(is_wanted[start : start + len(goal)])
-        and any(
-            is_moved(reading, goal)
-            for reading in vocabulary.read(text_words[start : start + len(goal)])
-        )
-        for start in range(len(text_words) - len(goal) + 1)
-    )
+    for start in range(len(text_words) - len(goal) + 1):
+        run = slice(start, start + len(goal))
+        if all(is_wanted[run]) and _is_read_as(goal, text_words[run], vocabulary):
+            return True
+    return False
+
+
+def _is_read_as(goal: Stems, text_words: Sequence[str], vocabulary: Vocabulary) -> bool:
+    """Return True if a way to write words with the vocabulary's stems is a goal."""
+    return any(is_moved(reading, goal) for reading in vocabulary.read(text_words))

@@ -14,29 +14,42 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import dropwhile, islice, product
+from itertools import chain, combinations, dropwhile, islice, product
 
 from nltk.stem.snowball import SnowballStemmer
 
 from lmms_egoplan.paths import module_yaml
 
-_TEXTS = module_yaml(__file__)
-_IGNORED, _LEADING = map(frozenset, (_TEXTS["ignored"], _TEXTS["leading"]))
-_BASE_FORMS = {form: base for base, forms in _TEXTS["forms"].items() for form in forms}
+_WORDS = module_yaml(__file__)
+_IGNORED = frozenset(_WORDS["ignored"])
+_LEADING = frozenset(_WORDS["leading"])
+_BASE_FORMS = {form: base for base, forms in _WORDS["forms"].items() for form in forms}
 _STEM = SnowballStemmer("english").stem
-_INFLECTED = re.compile(r"([a-z]*?[aeiouy][a-z]*?)(?:ing|ed|(?:(?<=[osxz])|(?<=[cs]h))es|(?<!s)s)")
+_INFLECTED = re.compile(
+    r"""
+    ([a-z]*?[aeiouy][a-z]*?)          # a word with a vowel
+    (?:
+        ing
+        | ed
+        | (?:(?<=[osxz])|(?<=[cs]h))es  # "potatoes", "dishes"
+        | (?<!s)s                     # "cups", but not "glass"
+    )
+    """,
+    re.VERBOSE,
+)
 
+# The fewest letters of words that a misspelling may separate. Chosen here. Shorter words often
+# differ in one letter from other words, such as "plate" from "place" and "batter" from "butter".
+# ``python perf/overlap.py --words`` lists the words of published annotations that are then taken
+# for misspellings.
 SHORTEST_SWAPPED = 4
+"""Fewest letters of words that differ in two swapped letters."""
 SHORTEST_DOUBLED = 5
+"""Fewest letters of the longer of two words, if it has one letter twice."""
 SHORTEST_LENGTHENED = 6
+"""Fewest letters of the longer of two words, if it has another letter more."""
 SHORTEST_REPLACED = 7
-"""The fewest letters of words that a misspelling may separate: two swapped letters, a doubled letter, another letter
-more (all of the longer word), or another letter.
-
-Chosen here. Shorter words often differ in one letter from other words, such as "plate" from "place" and "batter" from
-"butter". ``python perf/overlap.py --words`` lists the words of published annotations that are then taken for
-misspellings.
-"""
+"""Fewest letters of words that differ in one letter."""
 _MOST_READINGS = 64
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n|,?\s+because\b", re.IGNORECASE)
 
@@ -44,8 +57,10 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n|,?\s+because\b", re.IGNORECASE)
 def first_sentence(text: str) -> str:
     """Return the first sentence of a text, without the reason that it states.
 
-    >>> first_sentence("Open the tap. This is because of the cup."), first_sentence("open tap because water is needed")
-    ('Open the tap', 'open tap')
+    >>> first_sentence("Open the tap. This is because of the cup.")
+    'Open the tap'
+    >>> first_sentence("open tap because water is needed")
+    'open tap'
     """
     return _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
 
@@ -82,7 +97,11 @@ def uninflected(word: str) -> str:
     return match[1] if match and len(match[1]) > 2 else word
 
 
-_DIFFERENT = {frozenset(stem(uninflected(word)) for word in pair) for pair in _TEXTS["different"]}
+def _stems_of_pair(first: str, second: str) -> frozenset[str]:
+    return frozenset((stem(uninflected(first)), stem(uninflected(second))))
+
+
+_DIFFERENT = {_stems_of_pair(*pair) for pair in _WORDS["different"]}
 
 
 def is_misspelling(first: str, second: str) -> bool:
@@ -93,21 +112,34 @@ def is_misspelling(first: str, second: str) -> bool:
     lengths. Words that ``wording.yaml`` lists as different, such as "form" and "from", are no
     misspellings.
 
-    >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place"), is_misspelling("spoon", "spon")
-    (True, False, True)
+    >>> is_misspelling("onion", "onoin"), is_misspelling("plate", "place")
+    (True, False)
+    >>> is_misspelling("spoon", "spon")
+    True
     """
     short, long = sorted((first, second), key=len)
-    if len(long) - len(short) > 1:
-        return False
     if len(short) == len(long):
-        positions = [
-            index for index, pair in enumerate(zip(short, long, strict=True)) if pair[0] != pair[1]
-        ]
-        if len(positions) == 1:
-            return len(long) >= SHORTEST_REPLACED and 0 < positions[0] < len(long) - 1
-        is_swapped = len(positions) == 2 and positions[1] - positions[0] == 1
-        is_swapped = is_swapped and sorted(short) == sorted(long) and len(long) >= SHORTEST_SWAPPED
-        return is_swapped and frozenset((stem(first), stem(second))) not in _DIFFERENT
+        return _is_replaced_or_swapped(first, second)
+    if len(short) + 1 == len(long):
+        return _is_lengthened(short, long)
+    return False
+
+
+def _is_replaced_or_swapped(first: str, second: str) -> bool:
+    """Compare two words of the same length."""
+    length = len(first)
+    letters = enumerate(zip(first, second, strict=True))
+    positions = [index for index, (one, other) in letters if one != other]
+    if len(positions) == 1:
+        return length >= SHORTEST_REPLACED and 0 < positions[0] < length - 1
+    are_neighbours = len(positions) == 2 and positions[1] - positions[0] == 1
+    if not are_neighbours or sorted(first) != sorted(second) or length < SHORTEST_SWAPPED:
+        return False
+    return frozenset((stem(first), stem(second))) not in _DIFFERENT
+
+
+def _is_lengthened(short: str, long: str) -> bool:
+    """Compare a word with one that has one letter more."""
     for index in range(1, len(long)):
         if long[:index] + long[index + 1 :] == short:
             if long[index] in (long[index - 1], *long[index + 1 : index + 2]):
@@ -123,19 +155,21 @@ class Vocabulary:
         self._stems: dict[str, set[str]] = defaultdict(set)  # by stem, and by word without ending
         self._similar: dict[tuple[str, ...], set[str]] = defaultdict(set)
         self._readings: dict[str, tuple[str, ...]] = {}
-        for word in {word for text in texts for word in words(text)}:
+        for word in set(chain.from_iterable(map(words, texts))):
             plain = uninflected(word)
             for key in (stem(word), plain):
                 self._stems[key].add(stem(word))
-            for keys in _buckets(plain):
-                self._similar[keys].add(word)
+            for bucket in _buckets(plain):
+                self._similar[bucket].add(word)
 
     def stems_of(self, word: str) -> tuple[str, ...]:
         """Return the stems of the vocabulary's words that a word is equal to."""
         if word not in self._readings:
             plain = uninflected(word)
             stems = self._stems.get(stem(word), set()) | self._stems.get(plain, set())
-            similar = {other for keys in _buckets(plain) for other in self._similar.get(keys, ())}
+            similar: set[str] = set()
+            for bucket in _buckets(plain):
+                similar |= self._similar.get(bucket, set())
             stems |= {stem(other) for other in similar if is_misspelling(plain, uninflected(other))}
             self._readings[word] = tuple(sorted(stems))
         return self._readings[word]
@@ -172,22 +206,23 @@ def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
         return False
     if first == second:
         return True
-    ends = range(len(first) + 1)
-    return any(
-        first[:start] + first[middle:stop] + first[start:middle] + first[stop:] == second
-        for start in ends
-        for middle in ends[start + 1 :]
-        for stop in ends[middle + 1 :]
-    )
+    for start, middle, stop in combinations(range(len(first) + 1), 3):
+        moved = first[:start] + first[middle:stop] + first[start:middle] + first[stop:]
+        if moved == second:
+            return True
+    return False
 
 
 def same_text(first: str, second: str) -> bool:
     """Return True if two texts are the same goal or action. An empty text equals no other one.
 
-    >>> same_text("Turn the stove on.", "turning on stove"), same_text("turn on stove", "turn off stove")
-    (True, False)
+    >>> same_text("Turn the stove on.", "turning on stove")
+    True
+    >>> same_text("turn on stove", "turn off stove")
+    False
     """
     reference = tuple(map(stem, words(first)))
-    return bool(reference) and any(
-        is_moved(reading, reference) for reading in Vocabulary([first]).read(words(second))
-    )
+    if not reference:
+        return False
+    readings = Vocabulary([first]).read(words(second))
+    return any(is_moved(reading, reference) for reading in readings)
