@@ -75,7 +75,8 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     >>> round(fit_temperature(scores, gold), 3)
     2.0
     """
-    differences, limits = scores - scores[np.arange(len(gold)), gold, None], np.log([0.01, 100])
+    differences = scores - scores[np.arange(len(gold)), gold, None]
+    limits = np.log([0.01, 100])
 
     # The likelihood rises with the logarithm of the temperature where this is positive. It has a
     # single maximum.
@@ -139,7 +140,8 @@ def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
     >>> [point["risk"] for point in curves(np.array([0.9, 0.5]), np.array([True, False]))]
     [0.0, 50.0]
     """
-    points, bins = [], bins_of(confidence)
+    points = []
+    bins = bins_of(confidence)
     for part, so_far in ((bins == number, bins >= number) for number in np.unique(bins)[::-1]):
         means = {
             "confidence": confidence[part],
@@ -187,10 +189,8 @@ def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) ->
     # much.
     num_equal = max(2, len(rows) ** 2 / (sums[:, BINS] ** 2).sum())
     noise = (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
-    error, signs = (
-        np.abs(differences).sum(),
-        np.sign([differences, np.full(BINS, differences.sum())]),
-    )
+    error = np.abs(differences).sum()
+    signs = np.sign([differences, np.full(BINS, differences.sum())])
     low = error - np.quantile(np.abs(noise).sum(1), 0.975)
     high = error - np.quantile(noise @ signs.T, 0.025, axis=0).min()
     return Mean(float(error), (float(max(0, low)), float(min(1, high))))
@@ -265,7 +265,9 @@ def conformal_sets(
     >>> sets["covered"], sets["size"], sets["asks"]
     (100.0, 2.0, 100.0)
     """
-    gaps, folds, videos = gaps_of(scores, gold), folds_of(clusters), np.asarray(clusters)
+    gaps = gaps_of(scores, gold)
+    folds = folds_of(clusters)
+    videos = np.asarray(clusters)
     masks = [folds != fold for fold in range(FOLDS)]
     limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[
         folds

@@ -24,7 +24,8 @@ _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8
 _HATCHES = ("", "///", "xxx", "---", "\\\\\\", "+++", "|||", "//--")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
-_INK, _GRID = "0.15", "0.88"
+_INK = "0.15"
+_GRID = "0.88"
 # Style of numbers and words next to points.
 NOTE: dict[str, Any] = {"textcoords": "offset points", "size": 8, "color": _INK}
 _POINTS = 9.0
@@ -43,7 +44,8 @@ _UNSEEN = "\u200b"
 # Attributes with coordinates, and digits that are too small to see.
 _COORDINATES = {"d", "x", "y", "transform"}
 _DIGITS = re.compile(r"(\.\d\d)\d+")
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
 _DROPPED = ("metadata", "script", "style", "title")
 _FRAME_INK = "#262626"
 _THEMED = {_FRAME_INK: "text", "#000000": "text", "#e0e0e0": "line", "#ffffff": "surface"}

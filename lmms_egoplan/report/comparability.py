@@ -174,7 +174,8 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     others = {task_run.task: _arguments(task_run.config) for task_run in second.task_runs}
     tasks: dict[str, list[str]] = {}
     for task_run in first.task_runs:
-        arguments, other = _arguments(task_run.config), others.get(task_run.task)
+        arguments = _arguments(task_run.config)
+        other = others.get(task_run.task)
         if arguments is None or other is None:
             continue
         for name in {**arguments, **other}:
@@ -227,7 +228,8 @@ def _questions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     for name, answers in by_id[0].items():
         others = by_id[1].get(name, {})
         if others and answers.keys().isdisjoint(others):
-            one, other = next(iter(answers.values())), next(iter(others.values()))
+            one = next(iter(answers.values()))
+            other = next(iter(others.values()))
             names["orders of options" if _is_reordered(one, other) else "questions"].append(name)
     for one, other in pairs:
         choices, others = (member(answer.doc, "choices") for answer in (one, other))

@@ -124,12 +124,14 @@ def equality_p_value(
     0.5
     0.05
     """
-    total, count = sizes.sum(), len(sizes)
+    total = sizes.sum()
+    count = len(sizes)
     typical = (sizes**2).sum() / total
     changed = np.count_nonzero(changes, axis=-1)
     share = (changes**2 / sizes).sum(-1) / np.maximum(changes.sum(-1), np.finfo(float).tiny)
     pseudo = typical * (changed * share + 1) / (changed + 1)
-    mean, extra = sums.sum(-1) / total, pseudo / total
+    mean = sums.sum(-1) / total
+    extra = pseudo / total
     residuals = (sums - mean[..., None] * sizes) / (total - sizes)
     variance = (count - 1) / count * (residuals**2).sum(-1)
     deviation = np.sqrt(variance + extra**2)
@@ -191,13 +193,15 @@ def _needed(pair: Evidence, level: float) -> str:
     """State the number of questions for a claim at this level, with two significant digits; see
     `decide`.
     """
-    questions, size = pair.comparison.questions, abs(pair.first - pair.second)
+    questions = pair.comparison.questions
+    size = abs(pair.first - pair.second)
     if size > pair.margin:
         count = questions * pair.variance * ((norm.isf(level / 2) + norm.ppf(POWER)) / size) ** 2
     else:
         # Solve margin - pseudo / n = quantile * sqrt(questions * variance / n + pseudo**2 / n**2)
         # for n.
-        quantile, shift = norm.isf(level) + norm.ppf((1 + POWER) / 2), pair.margin * pair.pseudo
+        quantile = norm.isf(level) + norm.ppf((1 + POWER) / 2)
+        shift = pair.margin * pair.pseudo
         half = questions * pair.variance * quantile**2 / 2 + shift
         count = (half + math.sqrt(half**2 + shift**2 * (quantile**2 - 1))) / pair.margin**2
     rounded = int(float(f"{count:.1e}"))

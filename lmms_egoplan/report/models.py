@@ -40,11 +40,9 @@ def parse_name(model: str) -> tuple[str, float | None, str]:
     (('blip2-flan-t5-xxl', None, 'instruction'), ('blip2-flan-t5-xxl', None, 'unknown'))
     """
     name = re.sub("^instructblip", "blip2-instruct", model.lower())
-    size, words, rest = (
-        _SIZE.search(name),
-        {*_TUNING.findall(name)},
-        _TUNING.sub("", _SIZE.sub("", name, count=1)),
-    )
+    size = _SIZE.search(name)
+    words = {*_TUNING.findall(name)}
+    rest = _TUNING.sub("", _SIZE.sub("", name, count=1))
     billions = float(size[1]) / (1000 if size[2] == "m" else 1) if size else None
     tuning = "base" if words & {"base", "pt"} else "instruction" if words else UNKNOWN
     return "-".join(re.findall(r"[^-_ ]+", rest)), billions, tuning
@@ -70,7 +68,9 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
         ``family``, ``named_billions``, ``tuned``: see `parse_name`.
     """
     logged = str(member(run.record, "model", "parameters") or run.provenance.get("parameters"))
-    count, config, facts_from = int(logged) if logged.isdecimal() else 0, None, ""
+    count = int(logged) if logged.isdecimal() else 0
+    config = None
+    facts_from = ""
     revision = run.provenance.get("revision", "main")
     try:
         path = Path(run.model).expanduser() / "config.json"
@@ -80,7 +80,8 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
             else try_to_load_from_cache(run.model, path.name, revision=revision)
         )
         path = Path(cached) if isinstance(cached, str) else path
-        config, facts_from = read_json(path), f"{path.parent}; "
+        config = read_json(path)
+        facts_from = f"{path.parent}; "
         count = (
             0 if "quantization_config" in str(config) else count
         )  # harnesses count packed weights
@@ -112,11 +113,9 @@ def _stored_parameters(folder: Path, config: Any) -> int:
         LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those
             of the parameters. OSError, SafetensorError: a file is missing or damaged.
     """
-    index, total, is_packed = (
-        folder / "model.safetensors.index.json",
-        0,
-        "quantization_config" in str(config),
-    )
+    index = folder / "model.safetensors.index.json"
+    total = 0
+    is_packed = "quantization_config" in str(config)
     shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
     for name in set(read_as(dict[str, str], f"{index}, weight_map", shards).values()):
         with safe_open(folder / name, framework="numpy") as file:
@@ -135,11 +134,12 @@ def _described(config: Any, names: Iterable[str]) -> str:
     without any.
     """
     for name in names:
-        if (
-            part := config
+        part = (
+            config
             if name == "config.json" and member(config, "num_hidden_layers")
             else member(config, name)
-        ):
+        )
+        if part:
             words = [
                 f"{member(part, key) or ''} {unit}"
                 for key, unit in _FIELDS["parts"].items()

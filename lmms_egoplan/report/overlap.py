@@ -13,7 +13,8 @@ from lmms_egoplan.validation import Checked, read_as
 DEGREES: tuple[str, ...] = tuple(module_yaml(__file__))
 """Degrees of overlap of a question with training data, most severe first; then that of questions not audited."""
 
-CSV, JSON = "overlap.csv", "overlap.json"
+CSV = "overlap.csv"
+JSON = "overlap.json"
 
 
 class Audit(Checked):
@@ -39,7 +40,8 @@ def read_audits(
     for file in (folder / JSON for folder in folders if (folder / JSON).is_file()):
         audit = read_as(Audit, str(file), read_json(file))
         for task in tasks:
-            if (data := member(task.task_run.config, "metadata", "data")) not in (
+            data = member(task.task_run.config, "metadata", "data")
+            if data not in (
                 None,
                 audit.fingerprint,
             ):

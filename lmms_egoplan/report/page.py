@@ -65,7 +65,8 @@ Progress = Callable[[str, int, int], None]
 
 _CHUNK = 100
 _FRAMES = 12
-_FRAME_SIZE, _ONLY_FRAME_SIZE = (320, 200), (720, 450)
+_FRAME_SIZE = (320, 200)
+_ONLY_FRAME_SIZE = (720, 450)
 _QUALITY = 78
 # Most characters of a question in the list.
 _QUESTION = 400
@@ -169,13 +170,15 @@ def _benchmark_sections(
     skipped: list[str] = []
     reports = list(read_reports(runs, [benchmark], inputs))
     for part, report in reports:
-        if (section := report.section()) is not None:
+        section = report.section()
+        if section is not None:
             sections.append(part.section(section))
             items += part.items(report.items())
     report_of = benchmark.load_report()
     label_folders = [path for path, name in inputs.labelled.items() if name == benchmark.name]
     if label_folders and not sections:
-        if (section := report_of((), inputs).section()) is not None:
+        section = report_of((), inputs).section()
+        if section is not None:
             sections.append(section)
         else:
             reason = f"skipped; no table of {benchmark.title} uses its labels"
@@ -299,7 +302,8 @@ def axis_of(
     ]
     numbers = [value for value in values if value is not None and math.isfinite(value)] or [0.0]
     least = min(top, max([top / 4, *(4 * (end - start) for start, end in intervals)]))
-    low, high = min([*numbers, 0.0] if from_zero else numbers), max(numbers)
+    low = min([*numbers, 0.0] if from_zero else numbers)
+    high = max(numbers)
     low = max(min(low, 0.0), min(low, (low + high - least) / 2, top - least))
     high = max(high, low + least)
     power: float = 10 ** math.floor(math.log10((high - low) / 4))
@@ -517,10 +521,8 @@ class _Numbered(dict[str, int]):
 def _details(
     item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | None
 ) -> dict[str, Any]:
-    prompts, tasks = (
-        _distinct(item, lambda answer: answer.prompt),
-        _distinct(item, lambda answer: answer.task),
-    )
+    prompts = _distinct(item, lambda answer: answer.prompt)
+    tasks = _distinct(item, lambda answer: answer.task)
     return {
         "identity": item.identity,
         "video": None if item.video is None else clean(item.video),

@@ -18,7 +18,8 @@ from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, module_yaml
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder. Use it with IGNORECASE."""
 
-NO_TEMPLATE, NOT_APPLIED = "none", "not applied"
+NO_TEMPLATE = "none"
+NOT_APPLIED = "not applied"
 """Marks of a run without a chat template, as ``chat_template`` in the metadata of its tasks.
 
 NO_TEMPLATE: the model has no chat template. Its family never had one, or it is a base model.
@@ -358,7 +359,8 @@ def provenance_of(
 
 def task_provenance(task_run: TaskRun) -> dict[str, str]:
     """Return a task's details: versions of task, prompts and data; media; judge."""
-    metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
+    metrics = task_run.metrics
+    metadata = _dict(task_run.config.get("metadata"))
     details = {
         "version": task_run.version or "unknown",
         **{
@@ -384,7 +386,8 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
     Ignore details that always differ, such as the time.
     """
     for name in {**earlier, **later}:
-        before, after = earlier.get(name, "none"), later.get(name, "none")
+        before = earlier.get(name, "none")
+        after = later.get(name, "none")
         if before != after and name not in ("started", "seconds", "command", "folder"):
             yield f"{name}: {before} → {after}"
 
@@ -424,7 +427,8 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 def _packages(content: Mapping[str, Any]) -> Iterator[str]:
     for name, package in _NAMES["packages"].items():
-        if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
+        version = _text(content.get(name))
+        if version not in ("", "unknown@unknown"):
             yield f"{package} {version}"
     for name, version in dict(
         _IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))

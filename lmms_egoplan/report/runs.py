@@ -316,7 +316,8 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
             task, metrics, config, None, version, scoring if is_own else None
         )
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
-    model, time = model_name(path, content), start_time(path, content)
+    model = model_name(path, content)
+    time = start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
     run = Run(
         short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files
@@ -332,20 +333,23 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
         remarks.append(
             f"{path}: skipped tasks that the report does not support: {', '.join(run.other_tasks)}"
         )
-    if unknown := [
+    unknown = [
         task for task, task_run in run.other_tasks.items() if _looks_own(task, task_run.metrics)
-    ]:
+    ]
+    if unknown:
         names = ", ".join(unknown)
         remarks.append(
             f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their "
             "YAML or their configs"
         )
-    if unknown := sorted(run.files.keys() - content["configs"].keys()):
+    unknown = sorted(run.files.keys() - content["configs"].keys())
+    if unknown:
         remarks.append(
             f"{path}: skipped the samples of {', '.join(unknown)}, which have no results "
             "in this file"
         )
-    if missing := [task for task in run.tasks if task not in run.files]:
+    missing = [task for task in run.tasks if task not in run.files]
+    if missing:
         remarks.append(
             f"{path}: no samples of {', '.join(missing)}, so the report has only their "
             f"scores; {HOW_TO_LOG}"

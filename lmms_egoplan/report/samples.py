@@ -51,7 +51,8 @@ class SampleFile(NamedTuple):
 
 def sample_file(path: Path) -> SampleFile | None:
     """Parse the name of a sample file; None for other names."""
-    if match := _LM_EVAL.fullmatch(path.name):
+    match = _LM_EVAL.fullmatch(path.name)
+    if match:
         ending = f"_{match['time']}.json"  # after "results", or the name from --output_path
         named = sorted(path.parent.glob(f"*{ending}"))
         return SampleFile(
@@ -60,7 +61,8 @@ def sample_file(path: Path) -> SampleFile | None:
             match["time"],
             named[0] if named else path.with_name(f"results{ending}"),
         )
-    if match := _LMMS_EVAL.fullmatch(path.name):
+    match = _LMMS_EVAL.fullmatch(path.name)
+    if match:
         return SampleFile(
             path, match["task"], match["time"], path.with_name(f"{match['time']}_results.json")
         )
@@ -83,7 +85,8 @@ class Origin(Checked):
 
 def origin_of(path: Path) -> Origin | None:
     """Return the run of a sample file; None without readable results next to it."""
-    if (file := sample_file(path)) is None:
+    file = sample_file(path)
+    if file is None:
         return None
     try:
         results = decode(file.results.read_bytes())
@@ -308,7 +311,8 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     """
     benchmarks = {}
     for path in paths:
-        if (mark := read_mark(path)) is not None:
+        mark = read_mark(path)
+        if mark is not None:
             if not mark.is_finished:
                 raise LmmsEgoplanError(
                     f"{path}: the export was not finished; export the labels again"

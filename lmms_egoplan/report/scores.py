@@ -43,7 +43,8 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
     """
     metrics = {}
     for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
-        if values := [sample[metric] for sample in task_run.samples or () if metric in sample]:
+        values = [sample[metric] for sample in task_run.samples or () if metric in sample]
+        if values:
             try:
                 metrics[metric] = resolve_name(name)(values)
             except LmmsEgoplanError as error:

@@ -435,7 +435,8 @@ def paired(
     compared = [
         question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable
     ]
-    if unclustered := [question for question in compared if question not in clusters]:
+    unclustered = [question for question in compared if question not in clusters]
+    if unclustered:
         raise ValueError(
             f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}"
         )
