@@ -1,5 +1,6 @@
-"""Calibration of probabilities from ranked candidates, risk by coverage, and conformal sets, for
-questions of videos.
+"""Measure calibration of probabilities, risk by coverage, and conformal sets.
+
+Probabilities come from ranked candidates of questions about videos.
 
 A question's probabilities are the softmax of its candidates' scores, divided by a temperature.
 Arguments that the functions share:
@@ -51,8 +52,9 @@ def choices(scores: Array, gold: Array, temperature: float | Array = 1.0) -> tup
 
 
 def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters: Clusters) -> Mean:
-    """Return the mean Brier score: the sum of squared errors over all candidates, 0 to 2 (Brier
-    1950).
+    """Return the mean Brier score, from 0 to 2 (Brier 1950).
+
+    It is the sum of squared errors over all candidates.
 
     >>> brier_score(np.log([[0.75, 0.25]]), np.array([1]), 1.0, ["a"]).value
     1.125
@@ -63,8 +65,9 @@ def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters
 
 
 def fit_temperature(scores: Array, gold: Array) -> float:
-    """Fit the temperature with the highest likelihood (Guo et al.
-    2017, arXiv 1706.04599), from 0.01 to 100.
+    """Fit the temperature with the highest likelihood, from 0.01 to 100.
+
+    Source: Guo et al. 2017, arXiv 1706.04599.
 
     The limits are this project's choice. At a limit, the best temperature is beyond it.
 
@@ -102,8 +105,9 @@ def folds_of(clusters: Clusters) -> Array:
 
 
 def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
-    """Return each question's temperature, fitted to the clusters of the other parts (`folds_of`),
-    two or more.
+    """Return each question's temperature, fitted to the clusters of the other parts.
+
+    `folds_of` makes the parts, two or more.
 
     >>> scores, gold = np.log([[0.9, 0.1]] * 40), np.array([0, 0, 0, 1] * 10)
     >>> set(cross_fitted(scores, gold, [f"video {number // 4}" for number in range(40)]).round(3).tolist())
@@ -116,8 +120,9 @@ def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
 
 
 def bins_of(confidence: Array) -> Array:
-    """Return each question's bin, from 0 for the least confident to `BINS` - 1, with equally many
-    questions each.
+    """Return each question's bin, from 0 for the least confident to `BINS` - 1.
+
+    All bins have equally many questions.
 
     Equal confidences are in one bin, so sizes may differ, and bins may be empty.
 
@@ -130,8 +135,9 @@ def bins_of(confidence: Array) -> Array:
 
 
 def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
-    """Return the points of the reliability diagram and the risk-coverage curve: one per bin, most
-    confident first.
+    """Return the points of the reliability diagram and the risk-coverage curve.
+
+    There is one per bin, most confident first.
 
     ``confidence``, ``right``: mean confidence and share of right choices in the bin, %.
     ``questions``: their number. ``answered``, ``risk``: coverage and share of errors over this bin
@@ -210,8 +216,9 @@ def area_under_risk(confidence: Array, is_right: Array) -> float:
 
 
 def gaps_of(scores: Array, gold: Array) -> Array:
-    """Return how far the right candidate's score is below the best one's:
-    0 or more, in the scores' unit.
+    """Return how far the right candidate's score is below the best one's.
+
+    The gap is 0 or more, in the scores' unit.
 
     >>> gaps_of(np.array([[-1.0, -1.5], [-1.0, -1.5]]), np.array([0, 1])).tolist()
     [0.0, 0.5]
@@ -220,8 +227,9 @@ def gaps_of(scores: Array, gold: Array) -> Array:
 
 
 def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
-    """Return the threshold of conformal sets: candidates that are at most so far below the best
-    one.
+    """Return the threshold of conformal sets.
+
+    A set has all candidates that are at most so far below the best one.
 
     If clusters are exchangeable, the set of a random question of a new cluster contains the right
     candidate with a probability of at least `level`, on average over calibrations and clusters.
@@ -247,8 +255,9 @@ def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
 def conformal_sets(
     scores: Array, gold: Array, clusters: Clusters, level: float
 ) -> dict[str, float | None]:
-    """Test conformal sets: the threshold of each part's questions is from the other parts' clusters
-    (`folds_of`).
+    """Test conformal sets.
+
+    The threshold of each part's questions is from the other parts' clusters (`folds_of`).
 
     The interval is the exact binomial one (Clopper and Pearson 1934) for as many questions as
     clusters. It is rather too wide: a cluster's share varies at most as much as one question.

@@ -1,5 +1,6 @@
-"""Draw the report's figures, with signs that distinguish runs without colour, and convert them to
-SVG for the page.
+"""Draw the report's figures, and convert them to SVG for the page.
+
+Signs distinguish runs without colour.
 """
 
 import re
@@ -280,8 +281,9 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
 
 
 def svg_of(figure: Figure) -> str:
-    """Convert a figure to an SVG element for the page, with text as text, unique ids, and no
-    scripts or styles.
+    """Convert a figure to an SVG element for the page.
+
+    Text stays text, ids are unique, and there are no scripts or styles.
     """
     root = ElementTree.fromstring(figure.svg.encode())
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"

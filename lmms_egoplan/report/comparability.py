@@ -1,5 +1,6 @@
-"""Name what makes two runs of a task incomparable: other questions, prompts, data, decoding, judges
-or versions.
+"""Name what makes two runs of a task incomparable.
+
+This may be other questions, prompts, data, decoding, judges or versions.
 """
 
 import re
@@ -87,8 +88,9 @@ def named(names: list[str]) -> str:
 
 
 def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
-    """Return what of the prompts was not compared, because they are logged only after a chat
-    template; "" for nothing.
+    """Return what of the prompts was not compared; "" for nothing.
+
+    Some are logged only after a chat template.
 
     After different templates, nothing is compared. In runs of two harnesses, one prompt must
     contain the other, and the text around it may be the template's or part of the question.
@@ -167,8 +169,9 @@ def _data(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
 
 def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
-    """Compare the decoding of the tasks that both runs have, except a limit on new tokens that is a
-    condition.
+    """Compare the decoding of the tasks that both runs have.
+
+    A limit on new tokens that is a condition is excepted.
     """
     is_apart = "new tokens" in first.conditions
     others = {task_run.task: _arguments(task_run.config) for task_run in second.task_runs}
@@ -190,8 +193,9 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return a task's generation arguments as texts, by lmms-eval's names; None if unknown or if
-    nothing is written.
+    """Return a task's generation arguments as texts, by lmms-eval's names.
+
+    None if they are unknown or if nothing is written.
 
     Without sampling and with a temperature of 0, or without these arguments, the decoding is
     greedy. It has the same texts however it is written, and no arguments of sampling.
@@ -258,8 +262,9 @@ def _by_id(task: ScoredTask) -> dict[str, dict[Key, Answer]]:
 
 
 def _is_reordered(one: Answer, other: Answer) -> bool:
-    """Return true if two questions differ only in the order of their options, by their candidates
-    or their prompts.
+    """Return true if two questions differ only in the order of their options.
+
+    Their candidates or their prompts show it.
     """
     choices, others = (member(answer.doc, "choices") for answer in (one, other))
     if choices is not None and others is not None:
@@ -284,8 +289,9 @@ def _prompts(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
 
 def _same_prompts(first: ScoredTask, second: ScoredTask) -> Callable[[Answer, Answer], bool]:
-    """Return a function that compares the prompts of two answers; a prompt that is not known equals
-    any other.
+    """Return a function that compares the prompts of two answers.
+
+    A prompt that is not known equals any other.
 
     Blanks and marks of images and videos, such as ``<image>``, do not count. lm-eval logs prompts
     after the chat template. Without the text before it, prompts are comparable only after the same
@@ -316,8 +322,9 @@ def _bare(prompt: str) -> str:
 
 
 def _lines(prompt: str) -> list[str]:
-    """Return a prompt's lines in alphabetical order, without marks of media and the letters before
-    options.
+    """Return a prompt's lines in alphabetical order.
+
+    Marks of media and the letters before options are removed.
     """
     lines = (_LABEL.sub("", line).strip() for line in _MARK.sub("", prompt).splitlines())
     return sorted(filter(None, lines))

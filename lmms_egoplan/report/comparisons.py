@@ -124,20 +124,18 @@ class Part(NamedTuple):
             )
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))
-        unknown = [task for task, version in self.versions.items() if version is None]
-        if unknown:
+        if unknown := [task for task, version in self.versions.items() if version is None]:
             yield note("unknown_version", tasks=join_list(unknown, 3))
         bases = {
             task: base_version(version)
             for task, version in self.versions.items()
             if version is not None
         }
-        foreign = [
+        if foreign := [
             task
             for task, version in bases.items()
             if not _is_of_package(self.benchmark, task, version)
-        ]
-        if foreign:
+        ]:
             yield note("foreign_version", tasks=join_list(foreign, 3))
 
 
@@ -480,8 +478,10 @@ def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
 def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
     """Write sentences about runs that are not comparable, with their common reasons."""
     lines = [line for line in headlines if line.value is not None and line.apart]
-    names = list(dict.fromkeys(line.run for line in lines))
-    reasons = "; ".join(shared_reasons(headlines))
+    names, reasons = (
+        list(dict.fromkeys(line.run for line in lines)),
+        "; ".join(shared_reasons(headlines)),
+    )
     if len(names) == 1 and reasons and is_first:
         line = lines[0]
         yield (
@@ -495,8 +495,9 @@ def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) 
             f"{join_list(names, _MOST_NAMES)}{why}."
         )
     scored = {line.run for line in headlines if line.value is not None}
-    unscored = [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]
-    if unscored:
+    if unscored := [
+        run for run in dict.fromkeys(line.run for line in headlines) if run not in scored
+    ]:
         yield f"No score on {title}: {join_list(unscored)}."
 
 

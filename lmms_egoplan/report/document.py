@@ -318,8 +318,9 @@ def write_files(
     progress: Callable[[str, int, int], None],
     extra: Sequence[Table] = (),
 ) -> None:
-    """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and
-    ``figures/<key>.png``.
+    """Write tables as CSV and Markdown, and figures as SVG and PNG.
+
+    Files are named by key, such as ``tables/<key>.csv`` and ``figures/<key>.png``.
 
     Delete other files of these kinds that an earlier report wrote (`outputs.delete`).
 

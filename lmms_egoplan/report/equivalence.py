@@ -62,8 +62,9 @@ class Evidence(NamedTuple):
 def weigh(
     first: Scores, second: Scores, clusters: Mapping[str, str], margin: float, largest: float
 ) -> Evidence | None:
-    """Compare two runs over the questions for which both have scores; None if there are no such
-    questions.
+    """Compare two runs over the questions for which both have scores.
+
+    None if there are no such questions.
 
     Args:
         first, second: scores by question.
@@ -190,8 +191,9 @@ def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, .
 
 
 def _needed(pair: Evidence, level: float) -> str:
-    """State the number of questions for a claim at this level, with two significant digits; see
-    `decide`.
+    """State the number of questions for a claim at this level.
+
+    It has two significant digits; see `decide`.
     """
     questions = pair.comparison.questions
     size = abs(pair.first - pair.second)

@@ -106,9 +106,7 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
 
 
 def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str, ...]:
-    (benchmark, subset, model) = score.group
-    cells = score.cells
-    facts = _BENCHMARKS[score.group[0]]
+    (benchmark, subset, model), cells, facts = score.group, score.cells, _BENCHMARKS[score.group[0]]
     half_digit = Fraction(1, 2 * 10 ** len(cells["score"].partition(".")[2]))
     earlier = [
         x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]
@@ -137,8 +135,10 @@ def scores_of_model(scores: Sequence[PublishedScore], model: str) -> list[Publis
     Raises:
         LmmsEgoplanError: there is none. The message contains the closest names.
     """
-    (part, short) = checkpoint_names(model)
-    names = {score.name: score.cells["model"] for score in scores}
+    (part, short), names = (
+        checkpoint_names(model),
+        {score.name: score.cells["model"] for score in scores},
+    )
     if not part or not any(part in name or name == short for name in names):
         close = join_list([names[name] for name in get_close_matches(part, names, n=3, cutoff=0)])
         raise LmmsEgoplanError(
@@ -215,8 +215,7 @@ def runs_and_ledger(
         fields: fields that each task's current version determines, by the ledger's names. A preset
             that is no task of its own follows the task's name: ``TASK+PRESET``.
     """
-    rows = []
-    listed = {}
+    rows, listed = [], {}
     for task, means in tasks:
         details = task.run.provenance
         settings = " ".join((*details, *details.values()))
@@ -259,8 +258,7 @@ def runs_and_ledger(
                 )
                 rows.append(Row((*cells, *(text or None for text in remarks)), is_own=True))
     notes = (note("runs_and_ledger"), *spreads(listed.values()))
-    title = "Published scores of the same checkpoint"
-    columns = _COLUMNS["runs_and_ledger"]
+    title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
     return (
         Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published")
         if rows

@@ -1,5 +1,6 @@
-"""Read the facts of Table 2 of arXiv 2311.15596 about runs' models: from results, checkpoints and
-names.
+"""Read the facts of Table 2 of arXiv 2311.15596 about runs' models.
+
+Sources are results, checkpoints and names.
 
 Nothing is downloaded, and no weights are loaded. What is not known is None or `UNKNOWN`.
 """
@@ -28,8 +29,9 @@ _TUNING = re.compile(r"(?<![a-z])(instruct|chat|it|base|pt)(?![a-z])")
 
 
 def parse_name(model: str) -> tuple[str, float | None, str]:
-    """Return what a model's name states: family, billions of parameters, and tuning; None or
-    `UNKNOWN` if it does not.
+    """Return what a model's name states: family, billions of parameters, and tuning.
+
+    None or `UNKNOWN` if it does not state it.
 
     The family is the rest of the name, in lower case. InstructBLIP is of BLIP-2's family, as in
     Fig. 8 there.
@@ -106,8 +108,9 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
 
 
 def _stored_parameters(folder: Path, config: Any) -> int:
-    """Sum the sizes of the floating-point tensors in the headers of a checkpoint's safetensors
-    files.
+    """Count the parameters of a checkpoint's floating-point tensors.
+
+    The headers of its safetensors files have their sizes.
 
     Raises:
         LmmsEgoplanError: there are none, or they are quantised, so that their shapes are not those
@@ -130,8 +133,9 @@ def _stored_parameters(folder: Path, config: Any) -> int:
 
 
 def _described(config: Any, names: Iterable[str]) -> str:
-    """Describe the first part of a configuration that exists, with the field's name; `UNKNOWN`
-    without any.
+    """Describe the first part of a configuration that exists, with the field's name.
+
+    `UNKNOWN` without any.
     """
     for name in names:
         part = (

@@ -31,8 +31,9 @@ class Audit(Checked):
 def read_audits(
     folders: Iterable[Path], tasks: Sequence[ScoredTask]
 ) -> Iterator[tuple[str, Audit]]:
-    """Yield the audits among folders of labels, each after the name of the attribute that it adds
-    to questions.
+    """Yield the audits among folders of labels.
+
+    Each comes after the name of the attribute that it adds to questions.
 
     Raises:
         LmmsEgoplanError: an audit cannot be read, or a run has other data.

@@ -1,5 +1,6 @@
-"""Build the report and its page: an HTML file that opens from disk, with the gallery's details in
-separate files.
+"""Build the report and its page: an HTML file that opens from disk.
+
+The gallery's details are in separate files.
 """
 
 import hashlib
@@ -201,8 +202,9 @@ def write_page(
     progress: Progress = lambda *_: None,
     pictures: Pictures = "all",
 ) -> "Gallery | None":
-    """Write ``index.html`` and the gallery's files to `out`, and return the gallery if there are
-    questions.
+    """Write ``index.html`` and the gallery's files to `out`.
+
+    Return the gallery if there are questions.
 
     The page links to the files of tables and figures, which `write_files` writes.
 
@@ -281,8 +283,9 @@ def axis_of(
     *,
     from_zero: bool = False,
 ) -> Axis:
-    """Return an axis with round ends that includes all scores, their intervals and the further
-    values.
+    """Return an axis with round ends that includes all scores and further values.
+
+    It includes the scores' intervals, too.
 
     Noise must not look like a difference: unless it is the whole scale, the axis has at least a
     quarter of the scale and four times the width of the widest interval.
@@ -624,8 +627,9 @@ def _is_informative(item: Item) -> bool:
 
 
 def _write_strip(path: Path, item: Item) -> bool:
-    """Write a question's pictures side by side into one file, with their numbers and sizes in its
-    comment.
+    """Write a question's pictures side by side into one file.
+
+    Its comment has their numbers and sizes.
 
     Returns:
         False if there are no pictures, or they cannot be read.
@@ -679,8 +683,9 @@ def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
 
 
 def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
-    """Return file and frames of a question's strip; None if it is missing or damaged, or the
-    question has no images.
+    """Return file and frames of a question's strip.
+
+    None if it is missing or damaged, or the question has no images.
     """
     if item.images is None:
         return None

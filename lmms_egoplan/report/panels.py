@@ -72,8 +72,7 @@ def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
         panel: the panel.
         mean_over: see `BenchmarkReport.mean_over`.
     """
-    answers = panel.runs[0].answers.values()
-    combined = combine(panel.ratings)
+    answers, combined = panel.runs[0].answers.values(), combine(panel.ratings)
     row = {"name": panel.runs[0].name, "judges": "; ".join(run.judge for run in panel.runs)}
     row |= {
         "answers": len(panel.parts),
@@ -113,10 +112,8 @@ def tables_of(
         rule: see `Spec.panel`.
         mean_over: see `BenchmarkReport.mean_over`.
     """
-    panels = panels_of(tasks)
-    if panels:
-        rows = [panel_row(panel, mean_over) for panel in panels]
-        columns = _COLUMNS[rule]
+    if panels := panels_of(tasks):
+        rows, columns = [panel_row(panel, mean_over) for panel in panels], _COLUMNS[rule]
         used = [id(run) for panel in panels for run in panel.runs]
         alone = [task.name for task in tasks if task.judge and id(task) not in used]
         notes = [

@@ -221,8 +221,7 @@ def published_with_runs(
 
 def _rank(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
     """Return a row's rank among the published rows; None without an interval of the main score."""
-    low = known(row.get("low"))
-    high = known(row.get("high"))
+    low, high = known(row.get("low")), known(row.get("high"))
     if (
         not isinstance(low, (int, float))
         or not isinstance(high, (int, float))
@@ -270,8 +269,7 @@ def _values(names: Sequence[str], row: Mapping[str, Value]) -> tuple[Value, ...]
 
 def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[Row]:
     """Sort rows by their printed numbers, best first."""
-    index = names.index(column.key)
-    sign = -1 if column.higher_is_better else 1
+    index, sign = names.index(column.key), -1 if column.higher_is_better else 1
 
     def sort_key(row: Row) -> float:
         value = row.values[index]

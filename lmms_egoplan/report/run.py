@@ -106,7 +106,10 @@ class TaskRun:
 
     @property
     def subset(self) -> str:
-        """The numbers of questions of a compact run, whose scores are estimates; "" for other runs."""
+        """The numbers of questions of a compact run; "" for other runs.
+
+        The scores of a compact run are estimates.
+        """
         design = member((self.samples or [{}])[0], "coverage", "subset") or member(
             self.config, "metadata", "subset"
         )
@@ -237,8 +240,9 @@ def version_text(version: Any) -> str:
 
 
 def age(version: str | None) -> tuple[bool, list[int], bool, str]:
-    """Return a sort key that puts the newest version last, after its variants, and an unknown one
-    first.
+    """Return a sort key that puts the newest version last, after its variants.
+
+    An unknown version comes first.
     """
     base = base_version(version)
     return (
@@ -266,8 +270,9 @@ def package_benchmarks() -> dict[str, str]:
 
 
 def base_task(task: str) -> str | None:
-    """Return the package's task or group with the longest name that is a prefix of a task's name;
-    None if none is.
+    """Return the package's task or group that a task's name begins with.
+
+    The longest name counts; None if there is none.
     """
     return max(
         (name for name in _package_metadata() if task.startswith(name)), key=len, default=None
@@ -306,8 +311,9 @@ def member(value: Any, *names: str) -> Any:
 
 
 def without_secrets(text: str) -> str:
-    """Hide secrets: values with names such as ``api_key``, and keys in the formats of known
-    services.
+    """Hide secrets in settings.
+
+    These are values with names such as ``api_key``, and keys in the formats of known services.
 
     >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
     'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
@@ -393,8 +399,9 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 
 
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Flatten nested settings to texts by dotted name, without secrets and the parts named in
-    ``run.yaml``.
+    """Flatten nested settings to texts by dotted name.
+
+    Secrets and the parts named in ``run.yaml`` are left out.
     """
     flat: dict[str, str] = {}
     for name in [name for name in values if not re.fullmatch(_NAMES["no_settings"], name)]:
@@ -408,8 +415,9 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]
 
 
 def _presentation(task_run: TaskRun) -> str:
-    """Describe the media by what lm-eval logs with each question, or by the defaults of lmms-eval's
-    task.
+    """Describe the media by what lm-eval logs with each question.
+
+    Without it, use the defaults of lmms-eval's task.
     """
     for sample in (task_run.samples or ())[:1]:
         if isinstance(settings := member(sample, "doc", "shown"), dict):

@@ -1,5 +1,6 @@
-"""Read runs of lmms-eval and lm-eval (``--output_path DIR --log_samples``) and files of judged
-answers.
+"""Read runs of lmms-eval and lm-eval, and files of judged answers.
+
+Runs are written by ``--output_path DIR --log_samples``.
 """
 
 import re
@@ -295,7 +296,10 @@ def _resolved(path: Path) -> Path:
 
 
 def _belongs(file: SampleFile, results: Path) -> bool:
-    """Return true if samples belong to a results file. In lm-eval, their names share only the time."""
+    """Return true if samples belong to a results file.
+
+    In lm-eval, their names share only the time.
+    """
     same_time = results.name == file.results.name or results.name.endswith(f"_{file.time}.json")
     return same_time and file.path.parent == results.parent
 
@@ -371,7 +375,8 @@ def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
 
 
 def _metrics(entry: Any) -> dict[str, Any]:
-    """Return metrics by name, without the filter:
+    """Return metrics by name, without the filter.
+
     ``acc,none`` is the metric ``acc`` after the filter ``none``.
     """
     named = entry.items() if isinstance(entry, dict) else ()
@@ -424,8 +429,9 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _prompt(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt. lmms-eval logs it; lm-eval logs the arguments of each request, which share
-    the prompt.
+    """Return the prompt.
+
+    lmms-eval logs it; lm-eval logs the arguments of each request, which share the prompt.
     """
     arguments = sample.get("arguments")
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
@@ -434,16 +440,18 @@ def _prompt(sample: Mapping[str, Any]) -> str | None:
 
 
 def _asked(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt before the chat template. lmms-eval logs only this; in lm-eval, this
-    package's tasks add it.
+    """Return the prompt before the chat template.
+
+    lmms-eval logs only this; in lm-eval, this package's tasks add it.
     """
     asked = sample.get("asked", sample.get("input"))
     return asked if isinstance(asked, str) and asked.strip() else None
 
 
 def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Sum the tokens of prompts and of answers over a question's requests; None if a count is
-    missing.
+    """Sum the tokens of prompts and of answers over a question's requests.
+
+    None if a count is missing.
     """
     counts = sample.get("token_counts")
     names = ("input_tokens", "output_tokens")
@@ -538,8 +546,9 @@ def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> 
 
 
 def holds_lines(path: Path) -> bool:
-    """Return true for files of JSON lines, which `read_judged` reads or refuses with an
-    explanation.
+    """Return true for files of JSON lines.
+
+    `read_judged` reads them, or refuses them with an explanation.
     """
     if not path.is_file() or ".jsonl" in path.suffixes:
         return path.is_file()
@@ -557,8 +566,9 @@ def has_repeats(path: Path) -> bool:
 
 
 def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
-    """Read a file of judged answers as a run, and score it with the functions that score a
-    harness's answers.
+    """Read a file of judged answers as a run.
+
+    Score it with the functions that score a harness's answers.
 
     For a file with repeats, the first judgement counts. An answer is unrated unless every repeat
     has a rating.

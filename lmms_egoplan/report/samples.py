@@ -1,4 +1,7 @@
-"""Read and write files of answers: samples of the harnesses, judged answers, and folders of labels."""
+"""Read and write files of answers.
+
+These are samples of the harnesses, judged answers, and folders of labels.
+"""
 
 import json
 import re
@@ -110,8 +113,9 @@ def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
 
 
 def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]]:
-    """Return location, text and run of each line of a file of answers, or of all sample files below
-    a folder.
+    """Return location, text and run of each line of a file of answers.
+
+    For a folder, read all sample files below it.
 
     Samples of tasks under a shortcut condition are skipped with a warning: their scores are not the
     benchmark's.
@@ -212,8 +216,9 @@ def short_name(model: str) -> str:
 
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the name of a run's model from the path and content of its results file, without
-    secrets.
+    """Return the name of a run's model, without secrets.
+
+    It comes from the path and content of its results file.
     """
     names = (content.get("model_name"), member(content, "config", "model"), path.parent.name)
     texts = (

@@ -189,8 +189,9 @@ class ScoredTask(ABC):
     @property
     @abstractmethod
     def coverage(self) -> float | None:
-        """The scored fraction of the official questions, or of the prepared ones if `is_official`
-        is false.
+        """The scored fraction of the official questions.
+
+        If `is_official` is false, that of the prepared ones.
 
         None if unknown.
         """
@@ -217,8 +218,9 @@ class ScoredTask(ABC):
 
     @property
     def shortcut(self) -> str | None:
-        """The condition of `SHORTCUTS` under which the questions were asked; None for the
-        benchmark's own task.
+        """The condition of `SHORTCUTS` under which the questions were asked.
+
+        None for the benchmark's own task.
 
         Earlier versions of tasks without video do not log it.
         """
@@ -238,8 +240,9 @@ class ScoredTask(ABC):
 
     @property
     def truncated_of(self) -> int | None:
-        """The number of answers that `truncated` covers, if the length of others is unknown; None
-        if it covers all.
+        """The number of answers that `truncated` covers; None if it covers all.
+
+        It does not if the length of some answers is unknown.
         """
         return self._fewer(self.count("truncated_of"), self.asked)
 
@@ -249,8 +252,9 @@ class ScoredTask(ABC):
 
     @property
     def truncated_text(self) -> str:
-        """`truncated` for a terminal, with the number of answers that it covers unless it covers
-        all.
+        """`truncated` for a terminal.
+
+        With the number of answers that it covers, unless it covers all.
         """
         return share(self.truncated) + (f" of {self.truncated_of:,}" if self.truncated_of else "")
 
@@ -272,8 +276,9 @@ class ScoredTask(ABC):
 
     @property
     def is_demo(self) -> bool:
-        """True if the scores are meaningless: ratings of the demo judge, demo questions, or
-        scripted replies.
+        """True if the scores are meaningless.
+
+        They are for ratings of the demo judge, demo questions, or scripted replies.
         """
         return self.is_by_demo or self.is_scripted or RENDERED_SCENES in self.question_set
 
@@ -287,8 +292,9 @@ class ScoredTask(ABC):
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """The reasons why the main score is not comparable with published scores and other runs;
-        empty if it is.
+        """The reasons why the main score is not comparable with published scores and other runs.
+
+        Empty if it is comparable.
 
         A benchmark may prepend its own reasons, such as other data.
         """
@@ -309,7 +315,10 @@ class ScoredTask(ABC):
 
     @property
     def asked_of(self) -> str:
-        """A remark on questions that are not the benchmark's, or not known to be; "" if they are."""
+        """A remark on questions that are not the benchmark's, or not known to be.
+
+        "" if they are.
+        """
         if self.question_set == BY_COUNTS:
             return (
                 f"{BY_COUNTS}: the file has the published numbers; nobody has compared its records."
@@ -323,8 +332,9 @@ class ScoredTask(ABC):
 
     @property
     def chat_template(self) -> str | None:
-        """The mark of a run without a chat template, `NO_TEMPLATE` or `NOT_APPLIED`; None for other
-        runs.
+        """The mark of a run without a chat template, `NO_TEMPLATE` or `NOT_APPLIED`.
+
+        None for other runs.
         """
         mark = member(self.task_run.config, "metadata", "chat_template")
         return mark if mark in (NO_TEMPLATE, NOT_APPLIED) else None
@@ -336,8 +346,9 @@ class ScoredTask(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on the questions, see `asked_of`, on how they were asked, and on answers of
-        unknown length.
+        """Remarks on the questions, on how they were asked, and on answers of unknown length.
+
+        See `asked_of`.
         """
         has = "has one, but was" if self.chat_template == NOT_APPLIED else "has none and was"
         plain = (
@@ -368,8 +379,9 @@ class ScoredTask(ABC):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings by plural noun that must be equal in two runs that both know them, to compare
-        their scores.
+        """Settings that must be equal in two runs to compare their scores, by plural noun.
+
+        Only settings that both runs know count.
         """
         if (
             "judged answers" in self.run.provenance
@@ -388,8 +400,9 @@ class ScoredTask(ABC):
 
     @property
     def prompt_family(self) -> str | None:
-        """The name of the prompts that the protocol has for the model; None if all models get the
-        same prompts.
+        """The name of the prompts that the protocol has for the model.
+
+        None if all models get the same prompts.
         """
         return None
 

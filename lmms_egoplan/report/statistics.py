@@ -1,5 +1,6 @@
-"""Intervals of scores and tests of differences, for questions in clusters, such as those of one
-video.
+"""Compute intervals of scores and tests of differences, for questions in clusters.
+
+A cluster is, for example, all questions about one video.
 """
 
 import warnings
@@ -62,8 +63,9 @@ class Comparison:
 
 
 def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> Interval:
-    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole
-    clusters.
+    """Compute the 95 % percentile interval of the mean over questions.
+
+    The bootstrap draws whole clusters.
 
     For differences and other values without bounds; `score_interval` is for scores. The mean of a
     resample is the sum over its questions divided by their number, which varies. See
@@ -92,8 +94,9 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
 def interval_of_sums(
     rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Statistic
 ) -> Interval:
-    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole
-    clusters.
+    """Compute the 95 % percentile interval of a statistic of sums.
+
+    The bootstrap draws whole clusters.
 
     A resample has as many clusters as the data, drawn with replacement, each with all of its
     questions. The interval's ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples,
@@ -177,8 +180,9 @@ def score_interval_of_sums(
     top: float,
     design: Design = None,
 ) -> Interval:
-    """Compute the 95 % interval of a score that is a statistic of sums over questions, see
-    `wilson_interval`.
+    """Compute the 95 % interval of a score that is a statistic of sums over questions.
+
+    See `wilson_interval`.
 
     Args:
         rows: summands of each question, shape (questions, ...).
@@ -255,8 +259,9 @@ def _jackknifed(sums: np.ndarray, statistic: Statistic) -> tuple[np.ndarray, np.
 
 
 def _degrees_of_freedom(deviations: np.ndarray) -> np.ndarray:
-    """Return Satterthwaite's degrees of freedom of a sum of squares; infinity if all squares are
-    equal.
+    """Return Satterthwaite's degrees of freedom of a sum of squares.
+
+    Infinity if all squares are equal.
     """
     squares = (deviations**2).sum(axis=0)
     spread = (deviations**4).sum(axis=0) - squares**2 / len(deviations)
@@ -322,8 +327,9 @@ def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> 
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within
-    each stratum.
+    """Compute the 95 % percentile interval of the mean of the strata's means.
+
+    The bootstrap draws within each stratum.
 
     All strata have the same weight. A resample has as many values of each stratum as the data.
 
@@ -387,8 +393,9 @@ def _percentiles(
 
 
 def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Comparison | None:
-    """Compare two runs over the questions for which both have scores; None if there are no such
-    questions.
+    """Compare two runs over the questions for which both have scores.
+
+    None if there are no such questions.
 
     Raises:
         ValueError: a question has no cluster.
@@ -413,8 +420,9 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
 def paired(
     first: Scores, second: Scores, clusters: Mapping[str, str]
 ) -> tuple[np.ndarray, list[str]]:
-    """Return two runs' scores on the questions for which both have one, and the questions'
-    clusters.
+    """Return two runs' scores on the questions for which both have one.
+
+    Also return the questions' clusters.
 
     Returns:
         Scores of shape (questions, 2), and one cluster per question, in the order of the questions'
@@ -461,8 +469,9 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct the p-values of a family by Holm's step-down method, and return them in the same
-    order.
+    """Correct the p-values of a family by Holm's step-down method.
+
+    Return them in the same order.
 
     Raises:
         ValueError: a p-value is below 0 or above 1.
@@ -487,8 +496,9 @@ def _mcnemar(differences: np.ndarray) -> float:
 
 
 def sign_flips(sums: np.ndarray) -> float:
-    """Return the two-sided p-value of a test that flips the signs of independent sums, see
-    `Comparison`.
+    """Return the two-sided p-value of a test that flips the signs of independent sums.
+
+    See `Comparison`.
 
     Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign,
     so its p-value is 1.

@@ -338,8 +338,7 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
             _print_line(sentence, console)
     for card in cards(sections):
         print_table(card_table(card), console)
-    demo = demo_runs(sections)
-    if demo:
+    if demo := demo_runs(sections):
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
 
 
@@ -411,8 +410,7 @@ def _column_groups(widths: Sequence[int], available: int) -> Iterator[list[int]]
     for index, width in enumerate(widths):
         if group and used + width + 2 > available:
             yield group
-            group = []
-            used = 0
+            group, used = [], 0
         group.append(index)
         used += width + 2
     if group:

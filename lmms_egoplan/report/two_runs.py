@@ -95,8 +95,7 @@ def compare_tasks(
             rows.append(
                 {"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"}
             )
-            evidence = weighed(one, other, report.SPEC.measure, margin)
-            if evidence is not None:
+            if (evidence := weighed(one, other, report.SPEC.measure, margin)) is not None:
                 rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
                 rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
                 rows[-1]["questions"] = evidence.comparison.questions
@@ -124,12 +123,10 @@ def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
 
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
     """Name the questions of a task that are not compared, and those whose prompts are unknown."""
-    without = [task.run.name for task in (first, second) if task.answers is None]
-    if without:
+    if without := [task.run.name for task in (first, second) if task.answers is None]:
         yield f"no samples in {join_list(without)}; log them with --log_samples"
         return
-    unknown = unknown_prompts(first, second)
-    if unknown:
+    if unknown := unknown_prompts(first, second):
         yield unknown
     for task, other in ((first, second), (second, first)):
         answers = task.answers or {}
@@ -157,8 +154,7 @@ def compare_settings(first: Run, second: Run) -> list[str]:
     Long lines are shortened. If a run has no record of the processor's settings, and of tokens and
     images per question, a line says so.
     """
-    runs = (first, second)
-    without = [run.name for run in (first, second) if not run.record]
+    runs, without = (first, second), [run.name for run in (first, second) if not run.record]
     records = [{}, {}] if without else [_recorded(first, second), _recorded(second, first)]
     settings = (run.provenance | record for run, record in zip(runs, records, strict=True))
     lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
