@@ -29,7 +29,10 @@ from lmms_egoplan.report.statistics import RESAMPLES, bootstrap_interval
 BINS = 10
 """Number of bins with equally many questions. This project's choice, like `FOLDS`."""
 FOLDS = 5
-"""Number of parts of the videos. Each part's questions use a temperature and a threshold of the other parts."""
+"""Number of parts of the videos.
+
+Each part's questions use a temperature and a threshold of the other parts.
+"""
 
 _SEED = 0
 
@@ -74,7 +77,8 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     Above 1, the scores are overconfident. Scores without information about the right candidate have
     a very high one.
 
-    >>> scores, gold = np.log([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])  # right in 75 %, with a confidence of 90 %
+    >>> # right in 75 %, with a confidence of 90 %
+    >>> scores, gold = np.log([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])
     >>> round(fit_temperature(scores, gold), 3)
     2.0
     """
@@ -110,13 +114,16 @@ def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
     `folds_of` makes the parts, two or more.
 
     >>> scores, gold = np.log([[0.9, 0.1]] * 40), np.array([0, 0, 0, 1] * 10)
-    >>> set(cross_fitted(scores, gold, [f"video {number // 4}" for number in range(40)]).round(3).tolist())
+    >>> videos = [f"video {number // 4}" for number in range(40)]
+    >>> set(cross_fitted(scores, gold, videos).round(3).tolist())
     {2.0}
     """
     folds = folds_of(clusters)
-    return np.array(
-        [fit_temperature(scores[folds != fold], gold[folds != fold]) for fold in range(FOLDS)]
-    )[folds]
+    temperatures = []
+    for fold in range(FOLDS):
+        others = folds != fold
+        temperatures.append(fit_temperature(scores[others], gold[others]))
+    return np.array(temperatures)[folds]
 
 
 def bins_of(confidence: Array) -> Array:

@@ -207,14 +207,14 @@ def _limits(means: Mapping[str, Sequence[Mean]], top: float) -> tuple[float, flo
 
 def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:
     """List the values of a figure, for readers who cannot see it."""
-    return "; ".join(
-        f"{name}: "
-        + ", ".join(
-            f"{group} {'none' if mean.value is None else format(mean.value, f'.{decimals}f')}"
-            for group, mean in zip(groups, of_run, strict=True)
-        )
-        for name, of_run in means.items()
-    )
+    sentences = []
+    for name, means_of_run in means.items():
+        values = []
+        for group, mean in zip(groups, means_of_run, strict=True):
+            value = "none" if mean.value is None else f"{mean.value:.{decimals}f}"
+            values.append(f"{group} {value}")
+        sentences.append(f"{name}: {', '.join(values)}")
+    return "; ".join(sentences)
 
 
 def finish(axes: "Axes") -> None:

@@ -378,15 +378,16 @@ def json_of(
         "package": {"name": "lmms-egoplan", "version": __version__},
         "made": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
         "questions": questions,
-        "runs": [
-            _fields(run, "name", "model", "harness", "time", "provenance")
-            | {"tasks": {name: task_provenance(task) for name, task in run.tasks.items()}}
-            for run in runs
-        ],
+        "runs": [_run(run) for run in runs],
         "benchmarks": [_section(section) for section in sections],
         "skipped": skipped,
     }
     return json.dumps(_known(content), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    tasks = {name: task_provenance(task) for name, task in run.tasks.items()}
+    return {**_fields(run, "name", "model", "harness", "time", "provenance"), "tasks": tasks}
 
 
 def _fields(record: object, *names: str) -> dict[str, Any]:
@@ -400,14 +401,15 @@ def _section(section: Section) -> dict[str, Any]:
         "differences": [asdict(pair) for pair in section.differences],
         "baselines": [_with_ends(baseline) for baseline in section.baselines],
         "reference": None if section.reference is None else asdict(section.reference),
-        "slices": [
-            {"attribute": part.attribute, "groups": [_with_ends(group) for group in part.groups]}
-            for part in section.slices
-        ],
+        "slices": [_slice(part) for part in section.slices],
         "changes": [asdict(change) for change in section.changes],
         "tables": [_table(table) for table in section.tables],
         "figures": [_fields(figure, "key", "title", "caption") for figure in section.figures],
     }
+
+
+def _slice(part: Slice) -> dict[str, Any]:
+    return {"attribute": part.attribute, "groups": [_with_ends(group) for group in part.groups]}
 
 
 def _table(table: Table) -> dict[str, Any]:

@@ -11,7 +11,7 @@ least the margin exclude each other, so at most one of a pair's two null hypothe
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm, pearson3, t
@@ -35,7 +35,8 @@ POWER = 0.8
 """Probability of the claim for which `Verdict.needed` counts questions."""
 
 
-class Evidence(NamedTuple):
+@dataclass(frozen=True)
+class Evidence:
     """Two runs' scores on shared questions.
 
     All numbers except the comparison are for a highest possible score of 1.
@@ -87,7 +88,17 @@ def weigh(
     sums, changes = (np.bincount(indices, values) for values in (differences, np.abs(differences)))
     is_usable = len(sizes) >= FEWEST_CLUSTERS
     test = equality_p_value(sums, changes, sizes, margin / 100) if is_usable else [math.nan] * 3
-    return Evidence(comparison, *map(float, (*pairs.mean(axis=0), margin / 100, *test)))
+    first_mean, second_mean = pairs.mean(axis=0)
+    p_equal, variance, pseudo = test
+    return Evidence(
+        comparison,
+        first=float(first_mean),
+        second=float(second_mean),
+        margin=margin / 100,
+        p_equal=float(p_equal),
+        variance=float(variance),
+        pseudo=float(pseudo),
+    )
 
 
 def equality_p_value(
@@ -121,7 +132,9 @@ def equality_p_value(
         p-value, jackknife variance of the mean, and sum of the pseudo-cluster, each of shape (...).
 
     >>> for count in (100, 300):  # complete agreement
-    ...     print(round(float(equality_p_value(np.zeros(count), np.zeros(count), np.ones(count), 0.01)[0]), 3))
+    ...     nothing = np.zeros(count)
+    ...     p_value, *_ = equality_p_value(nothing, nothing, np.ones(count), margin=0.01)
+    ...     print(round(float(p_value), 3))
     0.5
     0.05
     """
@@ -155,21 +168,27 @@ def decide(pairs: Sequence[Evidence]) -> list[str | None]:
     is taken to be 0. Otherwise, it is the claim of a difference, and the true difference is taken
     to be the observed one. Numbers up to that of the shared questions are omitted.
 
-    >>> runs = {str(number): 1 for number in range(500)}, {str(number): number % 50 > 0 for number in range(500)}
-    >>> clusters = {str(number): str(number) for number in range(500)}
-    >>> [decide([weigh(*runs, clusters, margin, 1)]) for margin in (1, 5)]
+    >>> first = {str(number): 1 for number in range(500)}
+    >>> second = {str(number): number % 50 > 0 for number in range(500)}
+    >>> clusters = {question: question for question in first}
+    >>> [decide([weigh(first, second, clusters, margin, 1)]) for margin in (1, 5)]
     [['different'], ['different, but equal within 5 points']]
     """
     usable = [pair for pair in pairs if pair.comparison.clusters >= FEWEST_CLUSTERS]
     claims = family_p_values([(pair.comparison.p_value, pair.p_equal) for pair in usable])
     verdicts: dict[int, str] = {}
     for pair, p_values in zip(usable, claims, strict=True):
-        is_different, is_equal = (p_value <= ERROR_RATE for p_value in p_values)
-        points = f"{100 * pair.margin:g} point{'s' * (100 * pair.margin != 1)}"
-        texts = ["different"] * is_different + [f"equal within {points}"] * is_equal
-        verdicts[id(pair)] = (
-            ", but ".join(texts) or f"undecided{_needed(pair, ERROR_RATE / len(usable))}"
-        )
+        p_different, p_equal = p_values
+        texts = []
+        if p_different <= ERROR_RATE:
+            texts.append("different")
+        if p_equal <= ERROR_RATE:
+            points = 100 * pair.margin
+            texts.append(f"equal within {points:g} {'point' if points == 1 else 'points'}")
+        if texts:
+            verdicts[id(pair)] = ", but ".join(texts)
+        else:
+            verdicts[id(pair)] = f"undecided{_needed(pair, ERROR_RATE / len(usable))}"
     return [verdicts.get(id(pair)) for pair in pairs]
 
 
@@ -183,11 +202,11 @@ def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, .
     ([(0.03, 0.9)], [(0.02, 0.9), (0.08, 0.04)])
     """
     worst = [max(pair) for pair in pairs]
-    rest_of = [[*worst[:index], *worst[index + 1 :]] for index in range(len(pairs))]
-    return [
-        tuple(holm([p_value, *rest])[0] for p_value in pair)
-        for pair, rest in zip(pairs, rest_of, strict=True)
-    ]
+    corrected = []
+    for index, pair in enumerate(pairs):
+        others = [*worst[:index], *worst[index + 1 :]]
+        corrected.append(tuple(holm([p_value, *others])[0] for p_value in pair))
+    return corrected
 
 
 def _needed(pair: Evidence, level: float) -> str:

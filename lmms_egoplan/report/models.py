@@ -16,14 +16,43 @@ from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.run import Run, member
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.validation import read_as
 
 UNKNOWN = "unknown"
 
-_FIELDS = module_yaml(__file__)
+# Where configurations of checkpoints have the facts of Table 2 of arXiv 2311.15596, by column. The
+# first field that exists is used. "config.json" is the configuration itself, if it describes a
+# language model. No configuration states facts about training.
+_COLUMNS = {
+    "image_encoder": ("mm_vision_tower", "vision_config", "vision_cfg"),
+    "llm": ("text_config", "llm_config", "language_config", "config.json"),
+    "alignment_module": (
+        "qformer_config",
+        "perceiver_config",
+        "mm_projector_type",
+        "projector_type",
+        "projector_hidden_act",
+    ),
+    "trainable_parameters": (),
+    "image_text_data": (),
+    "instruction_data": (),
+    "egocentric_data": (),
+    "video_data": (),
+}
+# Fields that describe a part, each with a word for its value.
+_UNITS = {
+    "_name_or_path": "",
+    "model_name": "",
+    "model_type": "",
+    "num_hidden_layers": "layers",
+    "depth": "layers",
+    "num_layers": "layers",
+    "hidden_size": "wide",
+    "embed_dim": "wide inside",
+    "image_size": "px",
+}
 _SIZE = re.compile(r"(?<![a-z\d.])(\d+(?:\.\d+)?)([bm])(?![a-z])")
 _TUNING = re.compile(r"(?<![a-z])(instruct|chat|it|base|pt)(?![a-z])")
 
@@ -43,10 +72,17 @@ def parse_name(model: str) -> tuple[str, float | None, str]:
     """
     name = re.sub("^instructblip", "blip2-instruct", model.lower())
     size = _SIZE.search(name)
-    words = {*_TUNING.findall(name)}
+    words = set(_TUNING.findall(name))
     rest = _TUNING.sub("", _SIZE.sub("", name, count=1))
-    billions = float(size[1]) / (1000 if size[2] == "m" else 1) if size else None
-    tuning = "base" if words & {"base", "pt"} else "instruction" if words else UNKNOWN
+    billions = None
+    if size:
+        billions = float(size[1]) / (1000 if size[2] == "m" else 1)
+    if words & {"base", "pt"}:
+        tuning = "base"
+    elif words:
+        tuning = "instruction"
+    else:
+        tuning = UNKNOWN
     return "-".join(re.findall(r"[^-_ ]+", rest)), billions, tuning
 
 
@@ -76,35 +112,31 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     revision = run.provenance.get("revision", "main")
     try:
         path = Path(run.model).expanduser() / "config.json"
-        cached = (
-            None
-            if path.exists()
-            else try_to_load_from_cache(run.model, path.name, revision=revision)
-        )
-        path = Path(cached) if isinstance(cached, str) else path
+        if not path.exists():
+            cached = try_to_load_from_cache(run.model, path.name, revision=revision)
+            if isinstance(cached, str):
+                path = Path(cached)
         config = read_json(path)
         facts_from = f"{path.parent}; "
-        count = (
-            0 if "quantization_config" in str(config) else count
-        )  # harnesses count packed weights
+        if "quantization_config" in str(config):  # harnesses count packed weights
+            count = 0
         count = count or _stored_parameters(path.parent, config)
     except (LmmsEgoplanError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         facts_from += str(error)
-    facts: dict[str, Value] = dict(
-        zip(("family", "named_billions", "tuned"), parse_name(run.base_model), strict=True)
-    )
-    images = {
-        str(member(run.record, "tasks", task, "images", "mean")).replace("None", UNKNOWN): ""
-        for task in tasks
-    }
-    facts |= {
+    family, named_billions, tuned = parse_name(run.base_model)
+    means = (member(run.record, "tasks", task, "images", "mean") for task in tasks)
+    images = dict.fromkeys(str(mean).replace("None", UNKNOWN) for mean in means)
+    facts: dict[str, Value] = {
+        "family": family,
+        "named_billions": named_billions,
+        "tuned": tuned,
         "total_billions": count / 1e9 or None,
         "images": ", ".join(images),
         "facts_from": facts_from.strip("; "),
     }
-    return facts | {
-        column: _described(config, names) for column, names in _FIELDS["columns"].items()
-    }
+    for column, names in _COLUMNS.items():
+        facts[column] = _described(config, names)
+    return facts
 
 
 def _stored_parameters(folder: Path, config: Any) -> int:
@@ -122,11 +154,10 @@ def _stored_parameters(folder: Path, config: Any) -> int:
     shards = member(read_json(index), "weight_map") if index.exists() else {"": "model.safetensors"}
     for name in set(read_as(dict[str, str], f"{index}, weight_map", shards).values()):
         with safe_open(folder / name, framework="numpy") as file:
-            tensors = [*map(file.get_slice, file.keys())]
-            is_packed |= any(x.get_dtype() in ("I8", "U8", "I32") for x in tensors)
-            total += sum(
-                math.prod(x.get_shape()) for x in tensors if x.get_dtype().startswith(("F", "BF"))
-            )
+            for tensor in map(file.get_slice, file.keys()):
+                is_packed |= tensor.get_dtype() in ("I8", "U8", "I32")
+                if tensor.get_dtype().startswith(("F", "BF")):
+                    total += math.prod(tensor.get_shape())
     if not total or is_packed:
         raise LmmsEgoplanError("parameters unknown, since the weights are quantised or missing")
     return total
@@ -138,16 +169,14 @@ def _described(config: Any, names: Iterable[str]) -> str:
     `UNKNOWN` without any.
     """
     for name in names:
-        part = (
-            config
-            if name == "config.json" and member(config, "num_hidden_layers")
-            else member(config, name)
-        )
+        part = member(config, name)
+        if name == "config.json" and member(config, "num_hidden_layers"):
+            part = config
         if part:
-            words = [
-                f"{member(part, key) or ''} {unit}"
-                for key, unit in _FIELDS["parts"].items()
-                if member(part, key)
-            ]
-            return f"{', '.join(map(str.strip, words)) or part} ({name})"
+            words = []
+            for key, unit in _UNITS.items():
+                value = member(part, key)
+                if value:
+                    words.append(f"{value} {unit}".strip())
+            return f"{', '.join(words) or part} ({name})"
     return UNKNOWN

@@ -5,13 +5,22 @@ from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.run import member
 from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.validation import Checked, read_as
 
-DEGREES: tuple[str, ...] = tuple(module_yaml(__file__))
-"""Degrees of overlap of a question with training data, most severe first; then that of questions not audited."""
+DEGREES = (
+    "time or answer in training",
+    "near-duplicate text in training",
+    "same video, other times",
+    "same video, times unknown",
+    "clean",
+    "not in the audit",
+)
+"""Degrees of overlap of a question with training data, most severe first.
+
+The last one is that of questions that an audit does not contain.
+"""
 
 CSV = "overlap.csv"
 JSON = "overlap.json"

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -74,7 +74,8 @@ _QUESTION = 400
 _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
 
 
-class Built(NamedTuple):
+@dataclass(frozen=True)
+class Built:
     """A written report.
 
     counts: number of runs, benchmarks, tables, figures and questions, by name.
@@ -237,16 +238,13 @@ def write_page(
         },
         demo=demo_runs(sections),
         demo_note=DEMO_NOTE,
-        provenance={
-            run.name: (run.provenance, {name: task_provenance(x) for name, x in run.tasks.items()})
-            for run in runs
-        },
+        provenance={run.name: (run.provenance, _task_provenances(run)) for run in runs},
         made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         version=__version__,
         runs=[(run.name, f"{run.model}, {run.harness}, {run.time}") for run in runs],
         skipped=skipped,
         gallery=gallery,
-        answered={run for item in items for run in item.answers},
+        answered=set(chain.from_iterable(item.answers for item in items)),
     )
     write_whole(out / "index.html", page)
     return gallery
@@ -543,13 +541,14 @@ def _details(
     }
 
 
+def _task_provenances(run: Run) -> dict[str, Any]:
+    return {name: task_provenance(task) for name, task in run.tasks.items()}
+
+
 def _distinct(item: Item, value_of: Callable[[ShownAnswer], _Value | None]) -> list[_Value]:
     """Return the distinct values of the runs' answers, except None."""
-    return list(
-        dict.fromkeys(
-            value for answer in item.answers.values() if (value := value_of(answer)) is not None
-        )
-    )
+    values = [value_of(answer) for answer in item.answers.values()]
+    return list(dict.fromkeys(value for value in values if value is not None))
 
 
 def _answer(
@@ -591,7 +590,12 @@ def _write_strips(
     """
     folder.mkdir(parents=True, exist_ok=True)
     available = [item for item in items if item.images is not None]
-    chosen = available if pictures == "all" else _some(available) if pictures == "some" else []
+    if pictures == "all":
+        chosen = available
+    elif pictures == "some":
+        chosen = _some(available)
+    else:
+        chosen = []
     missing = [item for item in available if _strip(folder, item) is None]
     wanted = {id(item) for item in chosen}
     todo = [item for item in missing if id(item) in wanted]

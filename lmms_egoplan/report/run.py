@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from lmms_egoplan.judging.judgement import base_version
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, module_yaml
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
-"""Regular expression for a checkpoint's number in the name of a model or folder. Use it with IGNORECASE."""
+"""Regular expression for a checkpoint's number in the name of a model or folder.
+
+Use it with IGNORECASE.
+"""
 
 NO_TEMPLATE = "none"
 NOT_APPLIED = "not applied"
@@ -41,18 +44,45 @@ _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 # An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of
 # secrets, too.
 _ASSIGNED = re.compile(
-    rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
-    r"(?!\[hidden\])[^,;&\s'\"}]+",
-    re.IGNORECASE,
+    rf"""
+    ({_SECRET}|(?<=[?&])(?:key|sig|signature))
+    (['"]?\s*[=:]\s*['"]?(?:(?:bearer|basic|token)\s+)?)
+    (?!\[hidden\])[^,;&\s'"}}]+
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _KEYS = re.compile(
-    r"\b(?:(?:sk|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}|hf_[A-Za-z0-9]{16,}|AIza[\w-]{20,}"
-    r"|AKIA[A-Z0-9]{12,})"
-    r"|(?<=://)[^/@\s,]+(?=@)|(?<=\bbearer\s)[^,;&\s'\"}]{16,}",
-    re.IGNORECASE,
+    r"""
+    \b(?:
+        (?:sk|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}
+        | hf_[A-Za-z0-9]{16,}
+        | AIza[\w-]{20,}
+        | AKIA[A-Z0-9]{12,}
+    )
+    | (?<=://)[^/@\s,]+(?=@)  # name and password in a URL
+    | (?<=\bbearer\s)[^,;&\s'"}]{16,}
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
-_NAMES = module_yaml(__file__)
+# Fields of a results file with versions, and the packages' names.
+_PACKAGES = {
+    "lmms_eval_version": "lmms-eval",
+    "lm_eval_version": "lm-eval",
+    "transformers_version": "transformers",
+    "vllm_version": "vllm",
+    "git_hash": "commit",
+}
+# The command of each harness.
+_PROGRAMS = {
+    "lmms-eval": "lmms-eval",
+    "lm-eval": ("lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval)"),
+}
+# Names in a task's configuration and in a run's record that differ between any two runs, or that
+# belong to the task's version.
+_NO_SETTING = re.compile(
+    r"doc_to_\w+|process_\w+|\w+_list|tasks|(\w+_)?(cache|date|dir|folder|hash|path|time)"
+)
 _IN_ENVIRONMENT = re.compile(
     r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE
 )
@@ -157,13 +187,12 @@ class Run:
     def base_model(self) -> str:
         """The model's name without checkpoint number and parent folders.
 
-        >>> names = "org/Model-7B", "out/Model-7B/checkpoint-200", "out/Model-7B_step400", "Model-7B/"
+        >>> names = ["org/Model-7B", "out/Model-7B/checkpoint-200", "Model-7B_step400", "Model-7B/"]
         >>> {Run("", Path(), "lm-eval", name, "", {}).base_model for name in names}
         {'Model-7B'}
         """
-        return (
-            _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/").rpartition("/")[2] or self.model
-        )
+        path = _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/")
+        return path.rpartition("/")[2] or self.model
 
 
 def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
@@ -401,16 +430,18 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Flatten nested settings to texts by dotted name.
 
-    Secrets and the parts named in ``run.yaml`` are left out.
+    Secrets and names that are no settings are left out.
     """
     flat: dict[str, str] = {}
-    for name in [name for name in values if not re.fullmatch(_NAMES["no_settings"], name)]:
-        if isinstance(value := values[name], Mapping) and value:
+    for name, value in values.items():
+        if _NO_SETTING.fullmatch(name):
+            continue
+        if isinstance(value, Mapping) and value:
             flat |= flat_settings(value, f"{prefix}{name}.")
+        elif _SECRET_NAME.fullmatch(name):
+            flat[prefix + name] = _HIDDEN
         else:
-            flat[prefix + name] = (
-                _HIDDEN if _SECRET_NAME.fullmatch(name) else without_secrets(_text(value) or "none")
-            )
+            flat[prefix + name] = without_secrets(_text(value) or "none")
     return flat
 
 
@@ -420,7 +451,8 @@ def _presentation(task_run: TaskRun) -> str:
     Without it, use the defaults of lmms-eval's task.
     """
     for sample in (task_run.samples or ())[:1]:
-        if isinstance(settings := member(sample, "doc", "shown"), dict):
+        settings = member(sample, "doc", "shown")
+        if isinstance(settings, dict):
             return _listed(settings)
     return _listed(_dict(member(task_run.config, "lmms_eval_specific_kwargs", "default")))
 
@@ -434,7 +466,7 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _packages(content: Mapping[str, Any]) -> Iterator[str]:
-    for name, package in _NAMES["packages"].items():
+    for name, package in _PACKAGES.items():
         version = _text(content.get(name))
         if version not in ("", "unknown@unknown"):
             yield f"{package} {version}"
@@ -476,7 +508,7 @@ def _command(
     ]
     if cli_args.get("apply_chat_template") or content.get("chat_template"):
         words.append("--apply_chat_template")
-    return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
+    return f"{_PROGRAMS[harness]} {shlex.join([*words, '--log_samples'])}"
 
 
 def _system_instruction(content: Mapping[str, Any]) -> str:
@@ -486,7 +518,11 @@ def _system_instruction(content: Mapping[str, Any]) -> str:
         _dict(content.get("config")),
         _dict(member(content, "config", "resolved_cli_args")),
     )
-    return next((text for place in places if (text := _text(place.get("system_instruction")))), "")
+    for place in places:
+        text = _text(place.get("system_instruction"))
+        if text:
+            return text
+    return ""
 
 
 def _arguments(value: Any) -> str:

@@ -166,12 +166,13 @@ def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]
         LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
     files = _find(folders, benchmarks)
-    with_metrics = {
-        path: run
-        for path, run in files.runs.items()
-        if any(task_run.metrics for task_run in (*run.tasks.values(), *run.other_tasks.values()))
-    }
+    with_metrics = {path: run for path, run in files.runs.items() if _has_metrics(run)}
     return files.named(with_metrics, files.skipped, {}, "no results of a run")
+
+
+def _has_metrics(run: Run) -> bool:
+    tasks = (*run.tasks.values(), *run.other_tasks.values())
+    return any(task.metrics for task in tasks)
 
 
 def with_samples(run: Run) -> tuple[Run, list[str]]:
@@ -223,18 +224,14 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
             for path in lines_files
             if not _CACHE.fullmatch(path.name)
         }
-        files = [file for file in named.values() if file is not None]
-        logs |= {
-            file.path: file
-            for file in files
-            if folder.is_dir() or any(_belongs(file, path) for path in contents)
-        }
+        foreign = []
+        for path, file in named.items():
+            if file is not None:
+                if folder.is_dir() or _belongs_to_any(file, contents):
+                    logs[file.path] = file
+            elif path.is_file():
+                foreign.append(f"{path}: {_NO_SAMPLES}")
         if folder.is_dir():
-            foreign = [
-                f"{path}: {_NO_SAMPLES}"
-                for path, file in named.items()
-                if file is None and path.is_file()
-            ]
             run_files.skipped.extend(
                 _first(foreign, folder, "JSONL files that are not a harness's samples")
             )
@@ -243,9 +240,13 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
         run_files.runs[path] = _run(path, content, files_of_run)
         run_files.remarks[path] = _remarks(path, content, run_files.runs[path])
     run_files.runs.update(judged)
-    orphans = [file for file in logs.values() if not any(_belongs(file, path) for path in results)]
+    orphans = [file for file in logs.values() if not _belongs_to_any(file, results)]
     run_files.orphans.extend(_without_results(orphans))
     return run_files
+
+
+def _belongs_to_any(file: SampleFile, results: Iterable[Path]) -> bool:
+    return any(_belongs(file, path) for path in results)
 
 
 def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
@@ -454,17 +455,17 @@ def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
     None if a count is missing.
     """
     counts = sample.get("token_counts")
-    names = ("input_tokens", "output_tokens")
     if (
         not isinstance(counts, list)
         or not counts
         or not all(isinstance(count, dict) for count in counts)
     ):
         return None
-    values = [[count.get(name) for count in counts] for name in names]
-    if not all(isinstance(value, int) for of_name in values for value in of_name):
+    prompt_tokens = [count.get("input_tokens") for count in counts]
+    answer_tokens = [count.get("output_tokens") for count in counts]
+    if not all(isinstance(value, int) for value in (*prompt_tokens, *answer_tokens)):
         return None
-    return sum(values[0]), sum(values[1])
+    return sum(prompt_tokens), sum(answer_tokens)
 
 
 def _decode(line: bytes) -> Any:

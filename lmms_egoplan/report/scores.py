@@ -559,15 +559,16 @@ def mean_of(
     Raises:
         ValueError: a score is below 0 or above `top`.
     """
-    scores = [score if is_score(score := answer.scores[measure]) else None for answer in answers]
-    values = [None if score is None else scale * score for score in scores]
+    values: list[float | None] = []
+    for answer in answers:
+        score = answer.scores[measure]
+        values.append(scale * score if is_score(score) else None)
     scored = [value for value in values if value is not None]
     if not scored:
         return Mean(questions=0, clusters=0)
     clusters = [str(answer.cluster) for answer in answers]
-    number = len(
-        {cluster for value, cluster in zip(values, clusters, strict=True) if value is not None}
-    )
+    pairs = zip(values, clusters, strict=True)
+    number = len({cluster for value, cluster in pairs if value is not None})
     if top is None:
         return Mean(fmean(scored), bootstrap_interval(values, clusters), len(scored), number)
     design = answers[0].design

@@ -17,10 +17,16 @@ from lmms_egoplan.report.tables import counted
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 EXACT_UP_TO = 13
-"""Largest number of sums for which all sign flips are tried: 2**13 flips, fewer than `PERMUTATIONS`."""
+"""Largest number of sums for which all sign flips are tried.
+
+These are 2**13 flips, fewer than `PERMUTATIONS`.
+"""
 
 FEWEST_CLUSTERS = 10
-"""Smallest number of clusters for an interval; for a compact run, of questions. See ``perf/intervals.py``."""
+"""Smallest number of clusters for an interval; for a compact run, of questions.
+
+See ``perf/intervals.py``.
+"""
 
 _SEED = 0
 _BATCH = 500
@@ -84,7 +90,8 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
     >>> low, high = bootstrap_interval([1, -1] * 12, [f"P01_{video:02}" for video in range(12)] * 2)
     >>> -1 <= low < 0 < high <= 1
     True
-    >>> bootstrap_interval([1, 0, 1, 0], ["P01_01", "P01_01", "P01_02", "P01_02"]) is None  # two videos
+    >>> two_videos = ["P01_01", "P01_01", "P01_02", "P01_02"]
+    >>> bootstrap_interval([1, 0, 1, 0], two_videos) is None
     True
     """
     rows, finite_clusters = _mean_rows(values, clusters)
@@ -234,7 +241,8 @@ def wilson_interval(
     Returns:
         Low and high ends, within 0 and 1; NaN if the statistic is NaN without one of the clusters.
 
-    >>> sums = np.array([[6, 10], [4, 10], [5, 10], [7, 10], [3, 10]])  # right answers, and questions
+    >>> # right answers, and questions
+    >>> sums = np.array([[6, 10], [4, 10], [5, 10], [7, 10], [3, 10]])
     >>> ends = wilson_interval(sums, sums[:, 1], lambda sums: sums[..., 0] / sums[..., 1])
     >>> [round(float(end), 3) for end in ends]
     [0.28, 0.72]
@@ -400,7 +408,8 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     Raises:
         ValueError: a question has no cluster.
 
-    >>> first, second = {"1": 1, "2": 1, "3": 0, "4": 1}, {"1": 0, "2": 1, "3": 0, "4": 0, "5": None}
+    >>> first = {"1": 1, "2": 1, "3": 0, "4": 1}
+    >>> second = {"1": 0, "2": 1, "3": 0, "4": 0, "5": None}
     >>> comparison = compare(first, second, clusters={"1": "a", "2": "b", "3": "c", "4": "d"})
     >>> comparison.difference, comparison.test, comparison.p_value, comparison.questions
     (0.5, 'McNemar', 0.5, 4)
@@ -431,7 +440,8 @@ def paired(
     Raises:
         ValueError: a question has no cluster.
 
-    >>> scores, names = paired({"1": 1, "2": 0}, {"2": 1, "1": 1, "3": 0}, clusters={"1": "a", "2": "b"})
+    >>> first, second = {"1": 1, "2": 0}, {"2": 1, "1": 1, "3": 0}
+    >>> scores, names = paired(first, second, clusters={"1": "a", "2": "b"})
     >>> scores.tolist(), names
     ([[1.0, 1.0], [0.0, 1.0]], ['a', 'b'])
     """
@@ -503,7 +513,8 @@ def sign_flips(sums: np.ndarray) -> float:
     Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign,
     so its p-value is 1.
 
-    >>> sign_flips(np.array([1.0, 2.0, 3.0, 0.0]))  # of the 8 combinations of signs, two are as extreme
+    >>> # Of the 8 combinations of signs, two are as extreme.
+    >>> sign_flips(np.array([1.0, 2.0, 3.0, 0.0]))
     0.25
     """
     sums = sums[sums != 0]
