@@ -216,25 +216,7 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
         contents = _results(folder, run_files.skipped)
         results |= contents
         run_files.paths[folder] = list(contents)
-        lines_files = sorted(
-            folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl")
-        )
-        named = {
-            path: sample_file(_resolved(path))
-            for path in lines_files
-            if not _CACHE.fullmatch(path.name)
-        }
-        foreign = []
-        for path, file in named.items():
-            if file is not None:
-                if folder.is_dir() or _belongs_to_any(file, contents):
-                    logs[file.path] = file
-            elif path.is_file():
-                foreign.append(f"{path}: {_NO_SAMPLES}")
-        if folder.is_dir():
-            run_files.skipped.extend(
-                _first(foreign, folder, "JSONL files that are not a harness's samples")
-            )
+        logs |= _sample_files(folder, contents, run_files.skipped)
     for path, content in results.items():
         files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
         run_files.runs[path] = _run(path, content, files_of_run)
@@ -243,6 +225,27 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
     orphans = [file for file in logs.values() if not _belongs_to_any(file, results)]
     run_files.orphans.extend(_without_results(orphans))
     return run_files
+
+
+def _sample_files(
+    path: Path, results: Iterable[Path], skipped: list[str]
+) -> dict[Path, SampleFile]:
+    """Find the files with samples below a folder, or those of a results file next to it."""
+    is_folder = path.is_dir()
+    files: dict[Path, SampleFile] = {}
+    foreign = []
+    for lines_file in sorted(path.rglob("*.jsonl") if is_folder else path.parent.glob("*.jsonl")):
+        if _CACHE.fullmatch(lines_file.name):
+            continue
+        file = sample_file(_resolved(lines_file))
+        if file is not None:
+            if is_folder or _belongs_to_any(file, results):
+                files[file.path] = file
+        elif lines_file.is_file():
+            foreign.append(f"{lines_file}: {_NO_SAMPLES}")
+    if is_folder:
+        skipped.extend(_first(foreign, path, "JSONL files that are not a harness's samples"))
+    return files
 
 
 def _belongs_to_any(file: SampleFile, results: Iterable[Path]) -> bool:
