@@ -1,10 +1,8 @@
-"""ActPlan-1K's commands: ``data prepare``, ``score``, ``judge``, ``evaluate`` and ``metrics-path``."""
+"""Define ActPlan-1K's commands: data prepare, score, judge, evaluate and metrics-path."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
@@ -39,7 +37,6 @@ from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts, print_question_sets
 from lmms_egoplan.report.document import write_figure
 from lmms_egoplan.report.published import load_table
@@ -48,6 +45,9 @@ from lmms_egoplan.storage import split_dir, summary_path
 from lmms_egoplan.text import join_list
 
 METRICS = Path(__file__).resolve().with_name("evaluate_metrics")
+# Most instances or problems to list on one line.
+_MOST_LISTED = 5
+
 Instances = Annotated[
     Path | None,
     typer.Option(
@@ -57,23 +57,110 @@ Instances = Annotated[
         ),
     ),
 ]
-_TEXTS = module_yaml(__file__)
-# Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in
-# percent.
-TABLE_5 = {
-    classifier: {str(row["vlm"]): row for row in rows}
-    for classifier, rows in groupby(load_table("actplan", "table5").rows, key=itemgetter("model"))
+LabelledPlans = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANS",
+        help=(
+            "Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's "
+            "repository."
+        ),
+    ),
+]
+Splits = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ACTIVITIES",
+        help="Splits of the activities: activities.txt, in the same folder as PLANS.",
+    ),
+]
+
+# Titles of the measures, in the order in which they are printed.
+_MEASURES = {
+    "lcs": "LCS",
+    "lcs_norm": "normalised",
+    "lcs_norm_gold_2": "normalised, gold plan 2",
+    "lcs_norm_best": "normalised, better of the two",
+    "lcs_parsed": "LCS, parsed",
+    "lcs_norm_parsed": "normalised, parsed",
+    "form_validity": "valid form",
+    "plan_length": "steps",
+    "bleurt_correct": "called correct",
+    "correct": "correct (people)",
+    "commonsense": "commonsense (people)",
 }
-LabelledPlans = Annotated[Path, typer.Argument(metavar="PLANS", help=_TEXTS["labelled_plans"])]
-Splits = Annotated[Path, typer.Argument(metavar="ACTIVITIES", help=_TEXTS["splits"])]
-# Most instances or problems to list on one line.
-_MOST_LISTED = 5
+# Measures that are also printed for every group.
+_MEASURES_BY_GROUP = (
+    "lcs",
+    "lcs_norm",
+    "lcs_norm_gold_2",
+    "lcs_norm_best",
+    "lcs_norm_parsed",
+    "correct",
+)
+# Titles of the groupings, in the order in which they are printed.
+_GROUPINGS = {
+    "model": "model",
+    "setting": "setting",
+    "length": "gold steps",
+    "activity_type": "activity type",
+}
+# Remarks on numbers of plans. Each is printed if its number is not 0.
+_REMARKS = {
+    "empty": "Empty plans, which score 0",
+    "ends_in_thought": "Empty because the reply ends inside a thought",
+    "unparsed": "Plans without a step in the parsed reading",
+    "repeated_ids": "Plans with a duplicate id",
+}
+# Titles of the figures that `goal_check.agreement` returns.
+_GOAL_CHECK_FIGURES = {
+    "plans": "plans",
+    "checked": "with a value",
+    "correct": "correct by people",
+    "reached": "all conditions reached",
+    "accuracy": "accuracy",
+    "mcc": "Matthews' correlation",
+    "auc": "AUC of the share of conditions reached",
+    "always_wrong": "accuracy of calling all wrong",
+    "condition_coverage": "goal conditions checkable",
+    "step_coverage": "steps understood",
+    "name_coverage": "names understood",
+}
+
+
+def _table_5() -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Read Table 5: the rows of each classifier by the model that wrote the plans.
+
+    A row has Matthews' correlation on val, and accuracies in percent.
+    """
+    table: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in load_table("actplan", "table5").rows:
+        table.setdefault(str(row["model"]), {})[str(row["vlm"])] = row
+    return table
+
+
+TABLE_5 = _table_5()
 
 
 def prepare(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help=_TEXTS["prepare_source"])],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder that contains `<scene>/<activity>/<n>/sample_<k>/`."
+        ),
+    ],
     skip_missing: SkipMissing = False,
-    bddl: Annotated[Path | None, typer.Option(metavar="DIR", help=_TEXTS["prepare_bddl"])] = None,
+    bddl: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help=(
+                "Folder with BDDL problems (bddl/activity_definitions in ActPlan-1K's "
+                "repository), for instances without `problem<n>.bddl` next to the task "
+                "description. The goal check needs them."
+            ),
+        ),
+    ] = None,
 ) -> None:
     """Prepare ActPlan-1K from its full release.
 
@@ -88,47 +175,70 @@ def prepare(
     _print_gaps(summary)
 
 
-def _print_gaps(summary: dict[str, Any]) -> None:
-    texts, path = _TEXTS["gaps"], summary_path(summary["benchmark"], summary["split"])
-    prepared, skipped = summary["questions"], summary["split_size"] - summary["questions"]
-    typer.echo(texts["golds"].format(**summary))
-    if folders := len(summary["missing"]):
-        typer.echo(texts["skipped"].format(**summary, skipped=skipped, folders=folders, path=path))
-    if differing := summary["images_outside"]:
-        examples = ", ".join(
-            f"{entry['folder']} ({entry['images']})" for entry in differing[:_MOST_LISTED]
-        )
-        num_more = len(differing) - _MOST_LISTED
-        more = (
-            f" and {num_more} more, all listed under images_outside in {path}"
-            if num_more > 0
-            else ""
-        )
-        typer.echo(
-            texts["images"].format(
-                **summary, differing=len(differing), examples=examples, more=more
-            )
-        )
-    if count := summary["without_bddl"]:
-        reasons = summary["bddl_missing"]
-        more = (
-            f" ({len(reasons)} reasons, all listed under bddl_missing in {path})"
-            if len(reasons) > 1
-            else ""
-        )
-        typer.echo(
-            f"Without a goal check: {count} of {prepared} instances. First reason: "
-            f"{reasons[0]}{more}"
-        )
+def _print_gaps(summary: Mapping[str, Any]) -> None:
+    """Print what prepared data lack, and where they are."""
+    path = summary_path(summary["benchmark"], summary["split"])
     typer.echo(
-        f"Written to {split_dir(summary['benchmark'], summary['split'])}, with Fig. 4 "
-        "(figure_4.png, .csv)"
+        f"Gold plan 1 is missing in {summary['without_gold_plan_1']} of {summary['questions']} "
+        f"prepared instances, gold plan 2 in {summary['without_gold_plan_2']}. Mean steps count "
+        "gold plan 1; the paper does not say which one it counts."
     )
+    if summary["missing"]:
+        skipped = summary["split_size"] - summary["questions"]
+        typer.echo(
+            f"Skipped: {skipped} instances ({len(summary['missing'])} folders; {path} lists the "
+            f"reasons under missing). Results will cover {summary['questions']} of "
+            f"{summary['split_size']} instances."
+        )
+    if summary["images_outside"]:
+        _print_unusual_images(summary, path)
+    if summary["without_bddl"]:
+        _print_missing_problems(summary, path)
+    folder = split_dir(summary["benchmark"], summary["split"])
+    typer.echo(f"Written to {folder}, with Fig. 4 (figure_4.png, .csv)")
+
+
+def _print_unusual_images(summary: Mapping[str, Any], path: Path) -> None:
+    """Print the instances with another number of images than the paper states."""
+    instances = summary["images_outside"]
+    examples = ", ".join(
+        f"{instance['folder']} ({instance['images']})" for instance in instances[:_MOST_LISTED]
+    )
+    num_more = len(instances) - _MOST_LISTED
+    if num_more > 0:
+        examples += f" and {num_more} more, all listed under images_outside in {path}"
+    typer.echo(
+        f"The paper states 2 to 5 images per instance. {len(instances)} of "
+        f"{summary['split_size']} instances differ: {examples}. Only instances without any image "
+        "are skipped for this."
+    )
+
+
+def _print_missing_problems(summary: Mapping[str, Any], path: Path) -> None:
+    """Print the number of instances without a BDDL problem, with the first reason."""
+    reasons = summary["bddl_missing"]
+    text = (
+        f"Without a goal check: {summary['without_bddl']} of {summary['questions']} instances. "
+        f"First reason: {reasons[0]}"
+    )
+    if len(reasons) > 1:
+        text += f" ({len(reasons)} reasons, all listed under bddl_missing in {path})"
+    typer.echo(text)
 
 
 @also_writes("{stem}_figure_5.png", "{stem}_figure_5.svg")
 def score(
-    plans: Annotated[Path, typer.Argument(metavar="PLANS", help=_TEXTS["score_plans"])],
+    plans: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PLANS",
+            help=(
+                'JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Each plan is a '
+                "text; references are gold plans 1, 2, ... Optional human labels: "
+                '"correct" and "commonsense". The authors\' finetuning_data.jsonl also works.'
+            ),
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file for the scores.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
@@ -153,15 +263,20 @@ def score(
     write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
     typer.echo(f"Written to {out}")
-    for end in ("png", "svg"):  # Of an earlier run: `also_writes` refuses other files.
-        out.with_name(f"{out.stem}_figure_5.{end}").unlink(missing_ok=True)
-    labelled = [{"model": "plans", **sample} for sample in scores["samples"] if "correct" in sample]
-    if figure := marks.length_figure(marks.correct_by_length(labelled)):
-        write_figure(out.parent, replace(figure, key=f"{out.stem}_figure_5"))
-        typer.echo(
-            "Correctness by people and length (Fig. 5): "
-            f"{out.with_name(f'{out.stem}_figure_5.png')}"
-        )
+    _write_figure_5(out, scores["samples"])
+
+
+def _write_figure_5(out: Path, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Draw people's verdicts by length next to the file of scores; nothing without verdicts."""
+    key = f"{out.stem}_figure_5"
+    # Remove the figure of an earlier run. `also_writes` refuses other files of this name.
+    for suffix in ("png", "svg"):
+        out.with_name(f"{key}.{suffix}").unlink(missing_ok=True)
+    labelled = [{"model": "plans", **sample} for sample in samples if "correct" in sample]
+    figure = marks.length_figure(marks.correct_by_length(labelled))
+    if figure is not None:
+        write_figure(out.parent, replace(figure, key=key))
+        typer.echo(f"Correctness by people and length (Fig. 5): {out.with_name(f'{key}.png')}")
 
 
 def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
@@ -194,6 +309,9 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     scores = score_plans([entry.plan for entry in stored], classifier=bleurt.classifier_path())
     samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
     names = (*scores[0].measures(), "bleurt_correct", *VERDICTS)
+    classifier = scores[0].classifier
+    if classifier:
+        classifier = f"{classifier}: {scores[0].classifier_name}"
     summary = {
         **_summary(samples, names),
         "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
@@ -201,11 +319,11 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
         "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
         "unparsed": sum(not score.parsed for score in scores),
         "encoder": scores[0].encoder,
-        "classifier": scores[0].classifier
-        and f"{scores[0].classifier}: {scores[0].classifier_name}",
+        "classifier": classifier,
     }
     for name in (*BREAKDOWNS, "model"):
-        if groups := by_group([sample for sample in samples if name in sample], name):
+        groups = by_group([sample for sample in samples if name in sample], name)
+        if groups:
             summary[f"by_{name}"] = {
                 group: _summary(members, names) for group, members in groups.items()
             }
@@ -213,73 +331,98 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
 
 
 def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
-    instance = parse_id(stored.plan.id)
+    """Return the record of one plan in the file of scores; the order of its fields is fixed."""
     fields = asdict(score)
-    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
-    return {
-        "id": score.id,
-        **({"model": stored.model} if stored.model is not None else {}),
-        **score.measures(),
-        "lengths": {"candidate": len(score.official), "references": lines or steps},
-        **fields,
-        **(
-            {"setting": instance.setting, "activity_type": activity_type(instance.activity)}
-            if instance
-            else {}
-        ),
-        "length": length_bin(score.reference_lengths[0]),
-        **{name: label for name, label in stored.labels.items() if label is not None},
-    }
+    lines = fields.pop("reference_lines")
+    steps = fields.pop("reference_lengths")
+    sample: dict[str, Any] = {"id": score.id}
+    if stored.model is not None:
+        sample["model"] = stored.model
+    sample |= score.measures()
+    sample["lengths"] = {"candidate": len(score.official), "references": lines or steps}
+    sample |= fields
+    instance = parse_id(stored.plan.id)
+    if instance is not None:
+        sample["setting"] = instance.setting
+        sample["activity_type"] = activity_type(instance.activity)
+    sample["length"] = length_bin(score.reference_lengths[0])
+    for name, label in stored.labels.items():
+        if label is not None:
+            sample[name] = label
+    return sample
 
 
 def _summary(samples: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """Count plans and labels, and average each measure over the plans for which it is defined."""
-    fields = {name: "bleurt" if name == "bleurt_correct" else name for name in names}
-    values = {
-        name: [float(value) for sample in samples if (value := sample.get(field)) is not None]
-        for name, field in fields.items()
-    }
-    means = {name: fmean(defined) if defined else None for name, defined in values.items()}
-    return {
-        "plans": len(samples),
-        **means,
-        "labelled": {name: len(values[name]) for name in VERDICTS},
-    }
+    summary: dict[str, Any] = {"plans": len(samples)}
+    num_defined: dict[str, int] = {}
+    for name in names:
+        field = "bleurt" if name == "bleurt_correct" else name
+        values = [sample.get(field) for sample in samples]
+        defined = [float(value) for value in values if value is not None]
+        summary[name] = fmean(defined) if defined else None
+        num_defined[name] = len(defined)
+    summary["labelled"] = {name: num_defined[name] for name in VERDICTS}
+    return summary
 
 
 def _print_scores(summary: dict[str, Any]) -> None:
-    whole = Table("all plans", Column("", justify="right", no_wrap=True))
-    whole.add_row("plans", str(summary["plans"]))
-    for name, title in _TEXTS["measures"].items():
-        if summary[name] is not None:
-            labelled = f", of {summary['labelled'][name]}" if name in summary["labelled"] else ""
-            whole.add_row(f"{title}{labelled}", _cell(summary[name]))
-    columns = [name for name in _TEXTS["columns"] if summary[name] is not None]
-    titles = (_TEXTS["measures"][name] for name in columns)
-    parts = Table(
-        Column("by", no_wrap=True),
-        *(Column(title, justify="right") for title in ("plans", *titles)),
-    )
-    for name, title in _TEXTS["groups"].items():
-        groups = summary.get(f"by_{name}", {})
-        if groups:
-            parts.add_row(title)
-        for group, values in groups.items():
-            parts.add_row(
-                f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns)
-            )
-        parts.add_section()
-    Console().print(whole, parts)
-    for name, title in _TEXTS["remarks"].items():
+    """Print the table of all plans, the table of groups, remarks, and the two models."""
+    Console().print(_table_of_all(summary), _table_of_groups(summary))
+    for name, remark in _REMARKS.items():
         if summary[name]:
-            typer.echo(f"{title}: {summary[name]}")
+            typer.echo(f"{remark}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
     typer.echo(f"Classifier: {summary['classifier'] or bleurt.NO_CLASSIFIER}")
 
 
+def _table_of_all(summary: Mapping[str, Any]) -> Table:
+    """List every measure that is defined for some plan."""
+    table = Table("all plans", Column("", justify="right", no_wrap=True))
+    table.add_row("plans", str(summary["plans"]))
+    for name, title in _MEASURES.items():
+        if summary[name] is None:
+            continue
+        if name in summary["labelled"]:
+            title = f"{title}, of {summary['labelled'][name]}"
+        table.add_row(title, _cell(summary[name]))
+    return table
+
+
+def _table_of_groups(summary: Mapping[str, Any]) -> Table:
+    """List the main measures of every group of plans."""
+    measures = [name for name in _MEASURES_BY_GROUP if summary[name] is not None]
+    titles = ["plans", *(_MEASURES[name] for name in measures)]
+    table = Table(Column("by", no_wrap=True), *(Column(title, justify="right") for title in titles))
+    for grouping, title in _GROUPINGS.items():
+        groups = summary.get(f"by_{grouping}", {})
+        if groups:
+            table.add_row(title)
+        for group, values in groups.items():
+            cells = [_cell(values[name]) for name in measures]
+            table.add_row(f"  {group}", str(values["plans"]), *cells)
+        table.add_section()
+    return table
+
+
 def judge(
-    plans: Annotated[list[Path], typer.Argument(metavar="PLANS", help=_TEXTS["judge_plans"])],
-    out: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["judge_out"])],
+    plans: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PLANS",
+            help=(
+                "Plans in the format of `score actplan`. Plans that people called correct are "
+                "skipped. If you pass `plans.jsonl` from `annotate export`, the judge is compared "
+                "with the annotators' error types."
+            ),
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Output folder; pass it to `report` to show the judgements."
+        ),
+    ],
     instances: Instances = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
@@ -307,65 +450,64 @@ def judge(
         wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings
     )
     settings.asking.finish_estimate()
-    write_folder(
-        out,
-        "actplan",
-        {error_judge.JUDGED_ERRORS: json_lines(plan.model_dump() for plan in judged)},
-    )
+    lines = json_lines(plan.model_dump() for plan in judged)
+    write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: lines})
     _print_errors(judged)
-    unjudged = [plan for plan in judged if plan.judge is None]
     typer.echo(
         f"Skipped because people called them correct: {len(stored) - len(wrong)} of "
         f"{len(stored)} plans"
     )
     typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
     settings.asking.print_cost()
+    unjudged = [plan for plan in judged if plan.judge is None]
     if unjudged:
         raise LmmsEgoplanError(
             f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} "
-            "of "
-            f"{unjudged[0].model}: {unjudged[0].error}. Repeat the command to retry plans without "
-            "a reply; add "
-            "--retry-rejected to also retry unusable replies"
+            f"of {unjudged[0].model}: {unjudged[0].error}. Repeat the command to retry plans "
+            "without a reply; add --retry-rejected to also retry unusable replies"
         )
 
 
 def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
+    """Print the number of plans with each type of error, and the judge's agreement with people."""
     agreements = error_judge.agreements(judged)
-    heads = ("judge", "judge, shared", "people, shared", "both, shared", "kappa", "95 %")
-    table = Table(
-        "error", *(Column(head, justify="right") for head in heads[: 6 if agreements else 1])
-    )
+    titles = ["judge"]
+    if agreements:
+        titles += ["judge, shared", "people, shared", "both, shared", "kappa", "95 %"]
+    table = Table("error", *(Column(title, justify="right") for title in titles))
     for key, title in ERRORS.items():
         cells = [str(sum(key in plan.judge for plan in judged if plan.judge is not None))]
         if agreements:
-            people, judge, in_both, agreement = agreements[key]
-            kappa = agreement.kappa_unweighted
-            cells += [str(judge), str(people), str(in_both)]
-            cells += (
-                ["n/a", "n/a"]
-                if kappa is None
-                else [f"{kappa.value:.2f}", f"{kappa.low:.2f} to {kappa.high:.2f}"]
-            )
+            num_people, num_judge, num_both, shared = agreements[key]
+            cells += [str(num_judge), str(num_people), str(num_both)]
+            kappa = shared.kappa_unweighted
+            if kappa is None:
+                cells += ["n/a", "n/a"]
+            else:
+                cells += [f"{kappa.value:.2f}", f"{kappa.low:.2f} to {kappa.high:.2f}"]
         table.add_row(title, *cells)
     Console().print(table)
-    shared = sum(plan.people is not None and plan.judge is not None for plan in judged)
-    rated = sum(plan.judge is not None for plan in judged)
+    num_shared = sum(plan.people is not None and plan.judge is not None for plan in judged)
+    num_judged = sum(plan.judge is not None for plan in judged)
     names = ", ".join(dict.fromkeys(plan.judge_model for plan in judged))
-    if shared:
+    if num_shared:
         typer.echo(
             f"kappa n/a: fewer than {MIN_ITEMS} plans marked by both, or one side marks "
             "all plans the same"
         )
     typer.echo(
-        f"Plans judged: {rated} of {len(judged)}; shared, also marked by people: "
-        f"{shared}. Judge: {names}"
+        f"Plans judged: {num_judged} of {len(judged)}; shared, also marked by people: "
+        f"{num_shared}. Judge: {names}"
     )
 
 
 def evaluate_classifier(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help=_TEXTS["evaluate_classifier_model"])
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="Classifier folder written by `lmms-egoplan train actplan-bleurt`.",
+        ),
     ],
     plans: LabelledPlans,
     activities: Splits,
@@ -396,8 +538,9 @@ def evaluate_classifier(
 def _print_table(
     name: str, by_model: dict[str, bleurt.SourceScores], split: Literal["val", "test"]
 ) -> None:
-    table = Table(Column("", no_wrap=True), *by_model)
+    """Print a classifier's scores on each model's plans, above the paper's."""
     scores = by_model.values()
+    table = Table(Column("", no_wrap=True), *by_model)
     table.add_row("plans", *(str(score.plans) for score in scores))
     table.add_row(f"{name}: accuracy", *(f"{score.accuracy:.1%}" for score in scores))
     table.add_row("majority", *(f"{score.majority:.1%}" for score in scores))
@@ -422,9 +565,8 @@ def _print_table(
     table.add_row("pairs cut", *(str(score.truncated) for score in scores), end_section=True)
     for paper, rows in TABLE_5.items():
         published = [rows[source] for source in by_model]
-        table.add_row(
-            f"paper's {paper}: accuracy", *(f"{row[f'{split}_acc']}%" for row in published)
-        )
+        accuracies = [f"{row[f'{split}_acc']}%" for row in published]
+        table.add_row(f"paper's {paper}: accuracy", *accuracies)
         if split == "val":
             table.add_row(f"paper's {paper}: MCC", *(f"{row['mcc']:.3f}" for row in published))
     Console().print(table)
@@ -434,7 +576,16 @@ def _print_table(
 
 def goal_check(
     plans: LabelledPlans,
-    bddl: Annotated[Path, typer.Option(metavar="DIR", help=_TEXTS["goal_check_bddl"])],
+    bddl: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help=(
+                "Folder with the activities' BDDL problems: bddl/activity_definitions in "
+                "ActPlan-1K's repository, or the full release."
+            ),
+        ),
+    ],
 ) -> None:
     """Compare ActPlan-1K's goal check with people's verdicts on published plans.
 
@@ -449,12 +600,13 @@ def goal_check(
     bddl/activity_definitions`
     """
     checked, reasons = check_labelled(read_labelled_plans(plans), bddl)
-    groups = {"all plans": checked} | {
-        name: [plan for plan in checked if plan.setting == name] for name in SETTINGS
-    }
-    figures = {name: agreement(members) for name, members in groups.items() if members}
+    figures = {"all plans": agreement(checked)}
+    for setting in SETTINGS:
+        members = [plan for plan in checked if plan.setting == setting]
+        if members:
+            figures[setting] = agreement(members)
     table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
-    for field, title in _TEXTS["agreement"].items():
+    for field, title in _GOAL_CHECK_FIGURES.items():
         table.add_row(title, *(_cell(group_figures[field]) for group_figures in figures.values()))
     Console().print(table)
     if reasons:
@@ -475,4 +627,8 @@ def metrics_path() -> None:
 
 
 def _cell(value: float | None) -> str:
-    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}"
