@@ -1,39 +1,67 @@
-"""Read a plan from a model's reply: the reference's split into lines, the parsed steps, and the
-form of a step.
+"""Read a plan from a model's reply.
+
+There are two readings: the reference's split into lines (`official_steps`), and the steps without
+the text around them (`parsed_steps`). The form of a step is checked, too.
 """
 
 import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from html import unescape
 from itertools import dropwhile, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.text import clean_text, compile_patterns
+from lmms_egoplan.text import clean_text
 
 _DATA = module_yaml(__file__)
-_RE = compile_patterns(_DATA["patterns"])
-_KEYS: dict[str, list[str]] = _DATA["keys"]
-_WORDS = {kind: frozenset(words.split()) for kind, words in _DATA["words"].items()}
+
+_WORDS = {name: frozenset(words.split()) for name, words in _DATA["words"].items()}
 _PROSE = _WORDS["prose"]
 _LABELS = _WORDS["labels"]
-_OTHER_TITLES = _WORDS["titles"]
+_TITLES = _LABELS | _WORDS["titles"]
 _LINKS = _WORDS["links"]
-_TITLES = _LABELS | _OTHER_TITLES
+_CLOSINGS = _WORDS["closings"]
+_AROUND_CLOSINGS = _WORDS["around_closings"]
+_GREETINGS = tuple(f"{words}_" for words in _WORDS["greetings"])
 # Words that never belong to a call.
 _NO_WORDS = _PROSE | _TITLES | _LINKS
+
+_PLAN_KEYS: list[str] = _DATA["keys"]["plan"]
+_ACTION_KEYS: list[str] = _DATA["keys"]["action"]
+_CALL_KEYS: list[str] = _DATA["keys"]["call"]
+_OBJECT_KEYS: list[str] = _DATA["keys"]["object"]
+_ASIDE_KEYS: list[str] = _DATA["keys"]["aside"]
+_NO_OBJECTS: list[str] = _DATA["keys"]["nothing"]
+_EMPHASIS_TAGS: list[str] = _DATA["keys"]["emphasis"]
 # Keys that are not verbs, even as the only key of an object.
-_NO_VERBS = {*_KEYS["plan"], *_KEYS["object"], *_KEYS["aside"]}
-_LONGEST_OBJECT, _LONGEST_ACTION, _LONGEST = 5, 3, 40  # words
-_GREETINGS = tuple(f"{words}_" for words in _WORDS["greetings"])
+_NO_VERBS = {*_PLAN_KEYS, *_OBJECT_KEYS, *_ASIDE_KEYS}
+
+# Lengths in words.
+_LONGEST_OBJECT = 5
+_LONGEST_ACTION = 3
+_LONGEST_STEP = 40
+
 _FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
 _FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
 
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\w+")
+# Single characters that are numbers or letters: circled, in parentheses, with a full stop, or
+# Roman. Regular expressions treat most of them as letters.
+_SIGN = (
+    r"[\u2160-\u217f\u2460-\u24ff\u2776-\u2793\u3220-\u3229\u3248-\u324f\u3251-\u325f"
+    r"\u3280-\u3289\u32b1-\u32bf\U0001f100-\U0001f10c]"
+)
+# LaTeX's \item with an optional label, such as \item[1.]
+_LATEX_ITEM = r"\\{1,2}item(?![a-z])(?:\[[^\]\n]{0,20}\])?"
 
-class _Line(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class _Line:
     """A line, or a numbered item of a line. It has calls, or words that may be a step, or neither.
 
     indent: Number of leading whitespace characters.
@@ -50,9 +78,26 @@ class _Line(NamedTuple):
     heading: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unwrapped:
+    """A line without the numbers, bullets and marks around it.
+
+    text: The remaining text.
+    is_item: True if a number or bullet was removed, or the text is a cell of a table.
+    is_numbered: True if a number was removed.
+    is_bold: True if the text was bold.
+    """
+
+    text: str
+    is_item: bool
+    is_numbered: bool
+    is_bold: bool
+
+
 def plan_text(reply: str) -> str:
-    """Return the plan in a model's reply, without its thinking; "" if the reply ends inside a
-    thought.
+    """Return the plan in a model's reply, without its thinking.
+
+    The plan is "" if the reply ends inside a thought.
 
     >>> plan_text("<think>First walk_to(bed).</think>grab(cup)"), plan_text("[THINK]walk_to(bed)")
     ('grab(cup)', '')
@@ -72,13 +117,12 @@ def official_steps(text: str) -> list[str]:
 
 
 def one_per_line(text: str) -> str:
-    """Put each step of a plan on a separate line if blanks separate the steps, as in
-    ``finetuning_data.jsonl``.
+    """Put each step of a plan on a separate line if blanks separate the steps.
 
-    Each call ``name(...)`` becomes a line (see `parsed_steps`). Words before the name do not belong
-    to the call here, because blanks separate steps. Text before, between and after calls becomes a
-    line too; punctuation alone stays with the preceding call. A text of several lines is only
-    stripped.
+    Plans in ``finetuning_data.jsonl`` are of this form. Each call ``name(...)`` becomes a line (see
+    `parsed_steps`). Words before the name do not belong to the call here, because blanks separate
+    steps. Text before, between and after calls becomes a line too; punctuation alone stays with the
+    preceding call. A text of several lines is only stripped.
     """
     text = text.strip()
     if len(text.splitlines()) != 1:
@@ -87,7 +131,7 @@ def one_per_line(text: str) -> str:
     position = 0
     for start, end in [*find_calls(text), (len(text), len(text))]:
         between = text[position:start].strip()
-        if lines and between and not re.search(r"\w", between):
+        if lines and between and not _WORD.search(between):
             lines[-1] += between
         elif between:
             lines.append(between)
@@ -98,8 +142,9 @@ def one_per_line(text: str) -> str:
 
 
 def parsed_steps(text: str) -> list[str]:
-    r"""Find the steps in a model's answer, without surrounding text; the text of a step is
-    unchanged.
+    r"""Find the steps in a model's answer, without surrounding text.
+
+    The text of a step is unchanged.
 
     1. **Calls.** A call is ``name(...)`` with no blank before the parenthesis. It ends at the
        matching parenthesis and includes nested calls. If no parenthesis on the line matches, it
@@ -162,39 +207,34 @@ def parsed_steps(text: str) -> list[str]:
     """
     text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines = _read_lines(text)
-    with_calls = [index for index, line in enumerate(lines) if line.calls]
-    if not with_calls:
-        items = [line.words for line in lines if line.is_item]
-        headings = [line.heading for line in lines if line.heading]
-        words = items or headings or [line.words for line in lines if line.words]
-        if len(words) > 1:
-            return words
-        return _steps_of_line(words[0] if words else text.strip()) or words
-    indents = {lines[index].indent for index in with_calls}
-    counts = [bool(line.words) and line.indent in indents for line in lines]
-    first, last = with_calls[0], with_calls[-1]
-    while first > 0 and counts[first - 1]:
-        first -= 1
-    while last + 1 < len(lines) and counts[last + 1]:
-        last += 1
-    steps: list[str] = []
-    for line, words_count in zip(lines[first : last + 1], counts[first : last + 1], strict=True):
-        steps += [line.words] if words_count else line.calls
-    return steps
+    if any(line.calls for line in lines):
+        return _steps_with_calls(lines)
+    return _steps_without_calls(lines, text)
+
+
+_WELL_FORMED = re.compile(
+    r"""
+    (\*{1,3}|`)?                # emphasis around the action
+    [^\W\d_][\w\\-]*            # the action; Markdown may escape its "_"
+    (?(1)\1)                    # the end of the emphasis
+    \((?P<objects>[^()\n]*)\)
+    """,
+    re.VERBOSE,
+)
 
 
 def is_well_formed(step: str) -> bool:
-    """Return True if a step has the form ``action(object[, object ...])`` (secs.
+    """Return True if a step has the form ``action(object[, object ...])``.
 
-    3.1 and 5.6, Table 8).
-
-    The action is one of the eight main actions or another verb: one word of letters, digits, ``_``
-    and ``-``. A step has at least one object. Objects are not empty and contain no parentheses.
-    Emphasis around the action, and full-width parentheses and commas, are accepted. Anything else
-    is an "incorrect form".
+    The form is that of secs. 3.1 and 5.6 and Table 8. The action is one of the eight main actions
+    or another verb: one word of letters, digits, ``_`` and ``-``. A step has at least one object.
+    Objects are not empty and contain no parentheses. Emphasis around the action, and full-width
+    parentheses and commas, are accepted. Anything else is an "incorrect form".
     """
-    form = re.fullmatch(r"(\*{1,3}|`)?[^\W\d_][\w\\-]*(?(1)\1)\(([^()\n]*)\)", ascii_form(step))
-    return form is not None and all(re.search(r"[^\W_]", name) for name in form[2].split(","))
+    form = _WELL_FORMED.fullmatch(ascii_form(step))
+    if form is None:
+        return False
+    return all(re.search(r"[^\W_]", name) for name in form["objects"].split(","))
 
 
 def form_validity(steps: Sequence[str]) -> float:
@@ -203,7 +243,9 @@ def form_validity(steps: Sequence[str]) -> float:
     >>> form_validity(["walk_to(table)", "grab the cup"])
     0.5
     """
-    return sum(map(is_well_formed, steps)) / len(steps) if steps else float("nan")
+    if not steps:
+        return float("nan")
+    return sum(map(is_well_formed, steps)) / len(steps)
 
 
 def ascii_form(text: str) -> str:
@@ -211,275 +253,517 @@ def ascii_form(text: str) -> str:
     return text.translate(_FULL_WIDTH)
 
 
+_IN_NAME = rf"(?:(?!{_SIGN})\w|[\\/-])"
+_NAME_OF_CALL = re.compile(
+    rf"""
+    (?:
+        (?P<marked>                         # emphasis around the name
+            (?P<mark>\*{{1,3}}|`)
+            (?!{_SIGN})[^\W\d_] {_IN_NAME}*
+            (?P=mark)
+        )
+        |
+        [\d_\\/-]*                          # a number before the name is not part of it
+        (?P<name>
+            (?!{_SIGN})[^\W\d_] {_IN_NAME}*   # Markdown may write "walk\_to"
+        )
+    )
+    \( (?!e?s\))                            # "(s)" and "(es)" are plural endings
+    |
+    {_IN_NAME}+                             # any other word, so that no word is searched twice
+    """,
+    re.VERBOSE,
+)
+
+
 def find_calls(line: str) -> list[tuple[int, int]]:
     """Return start and end of a line's calls, excluding nested calls (rule 1 of `parsed_steps`)."""
     line = ascii_form(line)
     if "(" not in line:
         return []
-    closed: dict[int, int] = {}
+    ends = _matching_parentheses(line)
+    names: list[tuple[int, int]] = []
+    for match in _NAME_OF_CALL.finditer(line):
+        if match["marked"]:
+            names.append((match.start("marked"), match.end() - 1))
+        elif match["name"]:
+            names.append((match.start("name"), match.end() - 1))
+    calls: list[tuple[int, int]] = []
+    position = 0
+    for (start, opening), (next_start, _) in pairwise([*names, (len(line), 0)]):
+        if start >= position:
+            position = ends.get(opening, next_start)
+            calls.append((start, start + len(line[start:position].rstrip())))
+    return calls
+
+
+def _matching_parentheses(line: str) -> dict[int, int]:
+    """Return the end of each matched pair of parentheses by its start."""
+    ends: dict[int, int] = {}
     opened: list[int] = []
     for parenthesis in re.finditer("[()]", line):
         if parenthesis[0] == "(":
             opened.append(parenthesis.start())
         elif opened:
-            closed[opened.pop()] = parenthesis.end()
-    names = [
-        (match.start("marked" if match["marked"] else "name"), match.end() - 1)
-        for match in _RE.name.finditer(line)
-        if match["marked"] or match["name"]
-    ]
-    calls: list[tuple[int, int]] = []
-    position = 0
-    for (start, opening), (following, _) in pairwise([*names, (len(line), 0)]):
-        if start >= position:
-            position = closed.get(opening, following)
-            calls.append((start, start + len(line[start:position].rstrip())))
-    return calls
+            ends[opened.pop()] = parenthesis.end()
+    return ends
+
+
+# Tokens of chat templates.
+_TOKEN = re.compile(
+    r"""
+    <\|[^<>|\n]{1,40}\|?>       # <|im_end|> or <|im_end>
+    | <[^<>|\n]{1,40}\|>        # <im_end|>
+    """,
+    re.VERBOSE,
+)
+_CHARACTER_REFERENCE = re.compile(
+    r"""
+    & (?:amp;)*                 # "&" may be a reference itself
+    (
+        (?:
+            \#\d{1,7}           # &#40;
+            | \#x[0-9a-f]{1,6}  # &#x28;
+            | [a-z][a-z0-9]{1,31}   # &lpar;
+        )
+        ;
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_MARKDOWN_ESCAPE = re.compile(r"(?<!\\)\\+([_()\[\]*#.&<>-])")
+_TAG = re.compile(
+    r"""
+    < (?P<end>/?)
+    (?P<name>[a-z][\w:-]{0,40})
+    (?P<attributes>
+        (?: \s+[\w:-]+ \s*=\s* (?: "[^"<>\n]*" | '[^'<>\n]*' ) )*
+    )
+    \s* /? >
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+# Two or more elements side by side.
+_FIELDS = re.compile(r"(?:<(\w+)>[^<>]*</\1>\s*){2,}")
 
 
 def without_markup(text: str) -> str:
-    """Resolve character references and Markdown's escapes, and remove tags and tokens of chat
-    templates.
+    """Resolve character references and Markdown's escapes, and remove tags.
 
-    A tag becomes a line break, and also begins a list item if its name means a step; emphasis
-    becomes asterisks. A tag without attributes that is never closed is kept, because it may name an
-    object.
+    Tokens of chat templates become line breaks. A tag becomes a line break, and also begins a list
+    item if its name means a step; emphasis becomes asterisks. A tag without attributes that is
+    never closed is kept, because it may name an object.
     """
-    plain = _RE.escaped.sub(
-        r"\1", _RE.reference.sub(lambda reference: unescape(f"&{reference[1]}"), text)
-    )
-    closed = {"br"} | {tag["name"].casefold() for tag in _RE.tag.finditer(plain) if tag["end"]}
-    return _RE.tag.sub(
-        lambda tag: _line_break(tag, closed), _RE.fields.sub(_as_item, _RE.token.sub("\n", plain))
-    )
+    text = _CHARACTER_REFERENCE.sub(lambda reference: unescape(f"&{reference[1]}"), text)
+    text = _MARKDOWN_ESCAPE.sub(r"\1", text)
+    closed = {tag["name"].casefold() for tag in _TAG.finditer(text) if tag["end"]}
+    closed.add("br")
+    text = _TOKEN.sub("\n", text)
+    text = _FIELDS.sub(_as_item, text)
+    return _TAG.sub(lambda tag: _line_break(tag, closed), text)
+
+
+# JSON at the beginning of a line.
+_JSON = re.compile(
+    r"""
+    ^[ \t]*
+    (?P<value>[\[{]) \s*
+    (?: [\[{]\s* ){0,2}
+    "
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+# An innermost object of broken JSON.
+_INNERMOST_OBJECT = re.compile(r"\{[^{},]{1,1000},[^{}]{1,1000}\}")
 
 
 def json_as_lines(text: str) -> str:
-    """Replace JSON by its steps, one per line; if the JSON is invalid, replace each of its
-    innermost objects.
+    """Replace JSON by its steps, one per line.
+
+    If the JSON is invalid, each of its innermost objects is replaced.
     """
     parts: list[str] = []
     position = 0
-    while opening := _RE.json.search(text, position):
+    opening = _JSON.search(text)
+    while opening is not None:
         start = opening.start("value")
         try:
             # Parsing a long integer as int would take quadratic time.
             value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
         except (ValueError, RecursionError):
             break
+        parts.append(text[position:start])
         lists = _lists_of_steps(value)
-        strings = clean_text("\n\n".join(map("\n".join, lists)))
-        parts += [text[position:start], f"\n\n{strings}\n\n" if lists else text[start:end]]
+        if lists:
+            steps = clean_text("\n\n".join(map("\n".join, lists)))
+            parts.append(f"\n\n{steps}\n\n")
+        else:
+            parts.append(text[start:end])
         position = end
-    return _RE.object.sub(_as_line, "".join([*parts, text[position:]]))
+        opening = _JSON.search(text, position)
+    parts.append(text[position:])
+    return _INNERMOST_OBJECT.sub(_as_line, "".join(parts))
 
 
 def _line_break(tag: re.Match[str], closed: set[str]) -> str:
+    """Return the text that takes a tag's place.
+
+    Args:
+        closed: Names of the tags that are closed anywhere.
+    """
     name = tag["name"].casefold()
-    if name in _KEYS["emphasis"]:
+    if name in _EMPHASIS_TAGS:
         return "**"
     if not tag["attributes"] and name not in closed:
         return tag[0]
-    return "\n- " if name.startswith(("step", "action", "item", "li")) and not tag["end"] else "\n"
+    if name.startswith(("step", "action", "item", "li")) and not tag["end"]:
+        return "\n- "
+    return "\n"
+
+
+_NUMBERED_KEY = re.compile(r"(?:step|action)?[\s_-]*\d+", re.IGNORECASE)
+_ACTION = re.compile(r"[^\W\d][\w-]*")
 
 
 def _lists_of_steps(value: Any) -> Sequence[list[str]]:
-    """Return the lists of steps, including those of inner objects; only lists under a plan's key if
-    any exist.
+    """Return the lists of steps in a JSON value, including those of inner objects.
+
+    If any list has a plan's key, only such lists are returned. An object whose keys are all numbers
+    is read as a list.
     """
-    lists: list[tuple[bool, list[str]]] = []
-    is_step = isinstance(value, dict) and value.keys() & _KEYS["call"]
-    members: list[tuple[str, Any]] = [("", [value] if is_step else value)]
+    plans: list[list[str]] = []
+    other_lists: list[list[str]] = []
+    is_single_step = isinstance(value, dict) and bool(value.keys() & _CALL_KEYS)
+    # Grows while it is read.
+    members: list[tuple[str, Any]] = [("", [value] if is_single_step else value)]
     for key, member in members:
-        if isinstance(member, dict) and not all(map(_RE.numbered.fullmatch, member)):
+        is_plan = key.casefold() in _PLAN_KEYS
+        if isinstance(member, dict) and not all(map(_NUMBERED_KEY.fullmatch, member)):
             members += member.items()
-        elif isinstance(member, str) and key.casefold() in _KEYS["plan"]:
+        elif isinstance(member, str) and is_plan:
             members.append((key, [member]))
         elif isinstance(member, dict | list):
-            items = [*member.values()] if isinstance(member, dict) else member
-            steps = [step for item in items if (step := _step(item)) is not None]
-            if len(steps) == len(items):
-                lists.append((key.casefold() in _KEYS["plan"], steps))
-            members += [
-                (key, item)
-                for item in items
-                if isinstance(item, dict | list) and _step(item) is None
-            ]
-    return [steps for is_plan, steps in lists if is_plan] or [steps for _, steps in lists]
+            items = list(member.values()) if isinstance(member, dict) else member
+            steps = [_step(item) for item in items]
+            texts = [step for step in steps if step is not None]
+            if len(texts) == len(items):
+                if is_plan:
+                    plans.append(texts)
+                else:
+                    other_lists.append(texts)
+            for item, step in zip(items, steps, strict=True):
+                if step is None and isinstance(item, dict | list):
+                    members.append((key, item))
+    return plans or other_lists
 
 
 def _step(item: Any) -> str | None:
-    """Return a step that is a text, an object, or a list of an action and its objects; None for
-    other values.
+    """Return a step of JSON; None for other values.
+
+    A step is a text, an object, or a list of an action and its objects.
     """
-    if (
-        isinstance(item, list)
-        and len(item) > 1
-        and isinstance(item[0], str)
-        and _RE.action.fullmatch(item[0])
-    ):
-        item = {"action": item[0], "objects": item[1:]}
-    if not isinstance(item, dict):
-        return item if isinstance(item, str) else None
+    if isinstance(item, str):
+        return item
+    if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str):
+        if _ACTION.fullmatch(item[0]) is None:
+            return None
+        return _step_of_object({"action": item[0], "objects": item[1:]})
+    if isinstance(item, dict):
+        return _step_of_object(item)
+    return None
+
+
+def _step_of_object(item: dict[str, Any]) -> str | None:
+    """Return the step that an object describes; None without an action or with a plan inside."""
     members = {key.casefold(): member for key, member in item.items()}
-    names = [*_KEYS["action"], *(["name"] if members.keys() & _KEYS["object"] else [])]
-    key = next((name for name in names if isinstance(members.get(name), str)), None)
+    key = _action_key(members)
     if key is None and len(members) == 1:
+        # The only key may be the action, as in {"grab": "cup"}.
         (verb,) = members
-        if _RE.action.fullmatch(verb) and not (verb in _NO_VERBS or _RE.numbered.fullmatch(verb)):
+        is_number = _NUMBERED_KEY.fullmatch(verb) is not None
+        if _ACTION.fullmatch(verb) and verb not in _NO_VERBS and not is_number:
             return _step([verb, *_texts(members[verb])])
-    if key is None or members.keys() & _KEYS["plan"]:
+    if key is None or members.keys() & _PLAN_KEYS:
         return None
     action = members.pop(key)
-    texts = [
-        text
-        for name, member in members.items()
-        if name not in _KEYS["aside"]
-        for text in _texts(member)
-    ]
-    texts = [text for text in texts if text.strip().casefold() not in _KEYS["nothing"]]
-    objects = [
-        text
-        for text in texts
-        if len(text.split()) <= _LONGEST_OBJECT and f" {text} " not in f" {action} "
-    ]
-    is_call = objects and "(" not in action and len(action.split()) <= _LONGEST_ACTION
-    return f"{action}({', '.join(objects)})" if is_call else action
+    if "(" in action or len(action.split()) > _LONGEST_ACTION:
+        return action
+    objects: list[str] = []
+    for name, member in members.items():
+        if name not in _ASIDE_KEYS:
+            objects += [text for text in _texts(member) if _is_object(text, action)]
+    return f"{action}({', '.join(objects)})" if objects else action
+
+
+def _action_key(members: dict[str, Any]) -> str | None:
+    """Return the key of an object's action; None without one.
+
+    The key ``name`` may be the name of a thing. It is the action only next to a key of objects.
+    """
+    keys = list(_ACTION_KEYS)
+    if members.keys() & _OBJECT_KEYS:
+        keys.append("name")
+    return next((key for key in keys if isinstance(members.get(key), str)), None)
+
+
+def _is_object(text: str, action: str) -> bool:
+    """Return True if a member of an object names an object that its action does not contain."""
+    if text.strip().casefold() in _NO_OBJECTS:
+        return False
+    return len(text.split()) <= _LONGEST_OBJECT and f" {text} " not in f" {action} "
 
 
 def _texts(member: Any) -> list[str]:
+    """Return the texts of a JSON value: itself, or the members of a list or object."""
     if isinstance(member, dict):
-        member = [*member.values()]
-    return [
-        text for text in (member if isinstance(member, list) else [member]) if isinstance(text, str)
-    ]
+        members = list(member.values())
+    elif isinstance(member, list):
+        members = member
+    else:
+        members = [member]
+    return [text for text in members if isinstance(text, str)]
 
 
 def _as_item(fields: re.Match[str]) -> str:
-    """Convert elements such as ``<action>grab</action><object>cup</object>`` to a call, unless two
-    share a name.
+    """Convert elements such as ``<action>grab</action><object>cup</object>`` to a call.
+
+    Elements are unchanged if two share a name.
     """
     pairs = re.findall(r"<(\w+)>([^<>]*)</", fields[0])
-    step = _step(dict(pairs)) if len(dict(pairs)) == len(pairs) else None
-    return f"\n- {step}\n" if step and "(" in step else fields[0]
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        return fields[0]
+    step = _step(members)
+    if step is None or "(" not in step:
+        return fields[0]
+    return f"\n- {step}\n"
 
 
 def _as_line(value: re.Match[str]) -> str:
+    """Convert an object to a line with its step; an object that is not a step is unchanged."""
     for text in (value[0], value[0].replace("'", '"')):
         with suppress(ValueError, RecursionError):
-            if (step := _step(json.loads(text, parse_int=float))) is not None:
+            step = _step(json.loads(text, parse_int=float))
+            if step is not None:
                 return f"\n{step}\n"
     return value[0]
+
+
+# The line below a table's header.
+_SEPARATOR = re.compile(r"\s*\|\s*:?-[\s|:-]*")
 
 
 def _read_lines(text: str) -> list[_Line]:
     """Read the lines of a text without markup and JSON (rules 1 to 4 of `parsed_steps`)."""
     lines: list[_Line] = []
-    for line, following in pairwise([*text.splitlines(), ""]):
-        if not _RE.letter.search(line) or (
-            line.lstrip().startswith("|") and _RE.separator.fullmatch(following)
-        ):
+    for line, next_line in pairwise([*text.splitlines(), ""]):
+        is_table_row = line.lstrip().startswith("|")
+        if not _LETTER.search(line) or (is_table_row and _SEPARATOR.fullmatch(next_line)):
             lines.append(_Line())
             continue
         indent = len(line) - len(line.lstrip())
         calls = find_calls(line)
         items = _numbered_items(line, indent, calls)
-        lines += [
-            _read_line(item, indent, calls if len(items) == 1 else find_calls(item))
-            for item in items
-        ]
+        if len(items) == 1:
+            lines.append(_read_line(line, indent, calls))
+        else:
+            lines += [_read_line(item, indent, find_calls(item)) for item in items]
     return lines
 
 
+def _steps_with_calls(lines: Sequence[_Line]) -> list[str]:
+    """Return the steps of lines of which at least one has calls (rule 5 of `parsed_steps`)."""
+    with_calls = [index for index, line in enumerate(lines) if line.calls]
+    indents = {lines[index].indent for index in with_calls}
+    are_words = [bool(line.words) and line.indent in indents for line in lines]
+    first = with_calls[0]
+    while first > 0 and are_words[first - 1]:
+        first -= 1
+    last = with_calls[-1]
+    while last + 1 < len(lines) and are_words[last + 1]:
+        last += 1
+    steps: list[str] = []
+    for index in range(first, last + 1):
+        if are_words[index]:
+            steps.append(lines[index].words)
+        else:
+            steps += lines[index].calls
+    return steps
+
+
+def _steps_without_calls(lines: Sequence[_Line], text: str) -> list[str]:
+    """Return the steps of words of a text without calls (rule 6 of `parsed_steps`)."""
+    steps = [line.words for line in lines if line.is_item]
+    if not steps:
+        steps = [line.heading for line in lines if line.heading]
+    if not steps:
+        steps = [line.words for line in lines if line.words]
+    if len(steps) > 1:
+        return steps
+    return _steps_of_line(steps[0] if steps else text.strip()) or steps
+
+
+# Not allowed in the words of a call.
+_GAP = re.compile(
+    rf"""
+    {_LATEX_ITEM}
+    | [^\w\s-]              # punctuation
+    | {_SIGN}
+    | (?<!\S)[-\d]+(?!\S)   # separate numbers and dashes
+    | (?<!\w)_+             # emphasis
+    """,
+    re.VERBOSE,
+)
+_PLAIN_WORD = re.compile(r"[^\W\d_]\w*(?:-\w+)*")
+
+
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Extend a line's calls by the words before each name that belong to it (rule 2 of
-    `parsed_steps`).
-    """
-    with_words: list[tuple[int, int]] = []
+    """Extend a line's calls by the words before their names (rule 2 of `parsed_steps`)."""
+    extended: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
-        for mark in _RE.gap.finditer(line, position, start):
-            position = mark.end()
-        before = line[position:start]
-        if before.strip() and before[-1].isspace():
-            words = list(
-                dropwhile(lambda word: word[0].casefold() in _LINKS, re.finditer(r"\S+", before))
-            )
-            are_plain = all(
-                _RE.plain.fullmatch(word[0]) and word[0].casefold() not in _NO_WORDS
-                for word in words
-            )
-            if 1 <= len(words) <= 3 and are_plain:
-                start = position + words[0].start()
-        with_words.append((start, end))
+        for gap in _GAP.finditer(line, position, start):
+            position = gap.end()
+        extended.append((position + _start_of_words(line[position:start]), end))
         position = end
-    return with_words
+    return extended
+
+
+def _start_of_words(before: str) -> int:
+    """Return where a call begins in the text before its name; the text's end without words."""
+    if not before.strip() or not before[-1].isspace():
+        return len(before)
+    words = list(dropwhile(lambda word: word[0].casefold() in _LINKS, re.finditer(r"\S+", before)))
+    if not 1 <= len(words) <= 3:
+        return len(before)
+    for word in words:
+        if not _PLAIN_WORD.fullmatch(word[0]) or word[0].casefold() in _NO_WORDS:
+            return len(before)
+    return words[0].start()
 
 
 def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> _Line:
+    """Read a line or a numbered item, given the positions of its calls."""
     if calls:
-        return _Line(indent, calls=_steps(line, _with_words(line, calls)))
-    words, is_item, is_numbered, is_bold = _unwrap(line)
-    is_heading = words.startswith("#")
-    if is_heading:
-        words, is_item, is_numbered, _ = _unwrap(words.lstrip("#"))
-        if not is_numbered:
-            return _Line()
-    is_title = _begins_with(words, _TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
-    is_prose = _is_long(words) or _ends_with(words, "?") or _begins_with(words, _PROSE)
-    if (
-        is_title
-        or is_prose
-        or _closes_plan(words)
-        or _RE.no_step.match(words)
-        or not _RE.letter.search(words)
-    ):
+        return _Line(indent, calls=_steps_of_calls(line, _with_words(line, calls)))
+    unwrapped = _unwrap(line)
+    if not unwrapped.text.startswith("#"):
+        if _is_step(unwrapped):
+            return _Line(indent, words=unwrapped.text, is_item=unwrapped.is_item)
         return _Line()
-    return (
-        _Line(indent, heading=words) if is_heading else _Line(indent, words=words, is_item=is_item)
+    heading = _unwrap(unwrapped.text.lstrip("#"))
+    # Emphasis around the whole heading, with its marks "#", makes it bold.
+    heading = _Unwrapped(
+        heading.text, heading.is_item, heading.is_numbered, is_bold=unwrapped.is_bold
     )
+    if heading.is_numbered and _is_step(heading):
+        return _Line(indent, heading=heading.text)
+    return _Line()
+
+
+# Lines that are no steps.
+_NO_STEP = re.compile(
+    r"""
+    \# | //                                             # a comment
+    | (?: ``` | ~~~ ) \s*[\w+.-]*\Z                     # a code fence
+    | "[^"]*"\s*:                                       # a key of a JSON object
+    | \\{1,2}(?:begin|end|(?:sub)*section|paragraph)\*?\s?\{   # LaTeX's lists and headings
+    """,
+    re.VERBOSE,
+)
+
+
+def _is_step(line: _Unwrapped) -> bool:
+    """Return True if a line without calls is a step of words (rule 4 of `parsed_steps`)."""
+    words = line.text
+    is_title = _begins_with(words, _TITLES) or _ends_with(words, ":")
+    if is_title or (line.is_bold and not line.is_item):
+        return False
+    if _is_long(words) or _ends_with(words, "?") or _begins_with(words, _PROSE):
+        return False
+    if _closes_plan(words) or _NO_STEP.match(words):
+        return False
+    return _LETTER.search(words) is not None
+
+
+# Between the steps of a line.
+_STEP_END = re.compile(
+    r"""
+    (?<=[.!?;])                 # after a sentence
+    (?<![.\s][a-z]\.)           # but not after an abbreviation such as "e.g."
+    \s+ (?=[^\W\d_])
+    | (?<=[\u3002\uff01\uff1b]) # the same for full-width punctuation
+    | \s+(?:[-=]>|[\u2192\u21d2])\s+  # an arrow
+    """,
+    re.VERBOSE,
+)
+# A label before the first step of a line.
+_LABEL = re.compile(r"[^\n.:\uff1a;!?]{0,60}[:\uff1a]\s*")
 
 
 def _steps_of_line(line: str) -> list[str]:
     """Return the steps of a line with several sentences (rule 6 of `parsed_steps`)."""
     if "\n" in line:
         return []
-    label = _RE.before_steps.match(line)
-    if label and not _LABELS.isdisjoint(_RE.word.findall(label[0].casefold())):
+    label = _LABEL.match(line)
+    if label and not _LABELS.isdisjoint(_WORD.findall(label[0].casefold())):
         line = line[label.end() :]
-    sentences = _RE.step_end.split(line)
-    steps = [_read_line(sentence, 0, []).words for sentence in sentences]
-    return [step for step in steps if step] if len(steps) > 1 and steps[0] else []
+    steps = [_read_line(sentence, 0, []).words for sentence in _STEP_END.split(line)]
+    if len(steps) == 1 or not steps[0]:
+        return []
+    return [step for step in steps if step]
 
 
 def _closes_plan(words: str) -> bool:
     """Return True for words such as "Done." or "Enjoy your meal!"."""
-    plain = _RE.word.findall(words.casefold())
-    if f"{'_'.join(plain)}_".startswith(_GREETINGS):
+    plain_words = _WORD.findall(words.casefold())
+    if f"{'_'.join(plain_words)}_".startswith(_GREETINGS):
         return True
-    return not _WORDS["closings"].isdisjoint(plain) and _WORDS["closings"] | _WORDS[
-        "around_closings"
-    ] >= {*plain}
+    if _CLOSINGS.isdisjoint(plain_words):
+        return False
+    return (_CLOSINGS | _AROUND_CLOSINGS).issuperset(plain_words)
 
 
-def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
-    before, is_item, _, _ = _unwrap(line[: calls[0][0]])
-    may_be_prose = not is_item and _RE.word.search(line, calls[-1][1])
-    is_prose = _is_long(before) or (_begins_with(before, _PROSE) and may_be_prose)
-    if (
-        before.startswith("//")
-        or (is_prose and not _ends_with(before, ":"))
-        or _is_about_calls(before)
-    ):
+_COMMENT = re.compile("#|//")
+
+
+def _steps_of_calls(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
+    """Return a line's calls; none if the text before them is prose or a title (rule 3)."""
+    before = _unwrap(line[: calls[0][0]])
+    if before.text.startswith("//") or _is_about_calls(before.text):
+        return []
+    has_words_after = _WORD.search(line, calls[-1][1]) is not None
+    begins_sentence = not before.is_item and _begins_with(before.text, _PROSE)
+    is_prose = _is_long(before.text) or (begins_sentence and has_words_after)
+    if is_prose and not _ends_with(before.text, ":"):
         return []
     steps: list[str] = []
     position = calls[0][0]
     for start, end in calls:
-        if _RE.comment.search(line, position, start):
+        # The rest of the line is a comment.
+        if _COMMENT.search(line, position, start):
             break
         steps.append(line[start:end])
         position = end
     return steps
+
+
+# A number at the beginning of a line, such as "1.", "(1)", "Step 1:" or "**1.**".
+_NUMBER = r"""
+    (?P<bold>[*_`]{1,3})?
+    (?:step\s?)?
+    [(\uff08]?
+    (?P<number>\d{1,4})
+    (?(bold)
+        [.):\uff1a]{0,2} [*_`]{1,3} [.):\uff1a]?
+        |
+        (?:
+            [.):\u3001\uff0e\uff09\uff1a]{1,2}
+            | \s?[-\u2013\u2014](?!\S)
+        )
+    )
+"""
+_NUMBER_INSIDE = re.compile(rf"(?<!\S) {_NUMBER} (?!\S)", re.VERBOSE | re.IGNORECASE)
 
 
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
@@ -487,68 +771,117 @@ def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) ->
 
     They start with a number that begins the line, or with 1 before 2.
     """
-    numbers = [
-        (number.start(), int(number["number"]))
-        for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
-        for number in _RE.number_inside.finditer(line, start, end)
-    ]
+    starts: list[int] = []
+    numbers: list[int] = []
+    position = 0
+    for start, end in [*calls, (len(line), len(line))]:
+        for match in _NUMBER_INSIDE.finditer(line, position, start):
+            starts.append(match.start())
+            numbers.append(int(match["number"]))
+        position = end
     cuts = [0]
     expected = None
-    for (start, number), (_, following) in pairwise([*numbers, (len(line), 0)]):
+    for index, (start, number) in enumerate(zip(starts, numbers, strict=True)):
+        is_1_before_2 = numbers[index : index + 2] == [1, 2]
         if start == indent:
             expected = number + 1
-        elif number == expected or (number, following) == (1, 2):
+        elif number == expected or is_1_before_2:
             cuts.append(start)
             expected = number + 1
     return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
 
 
-def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
-    """Remove numbers, bullets and marks around a line.
+# Numbers of other forms.
+_OTHER_NUMBER = rf"""
+    [*_`]{{1,3}} {_SIGN} [.):\uff1a]? [*_`]{{1,3}} [.):\uff1a]?     # a bold sign
+    | {_SIGN} [.):\u3001\uff0e\uff09\uff1a]{{0,2}}
+    | \d{{1,2}}\ufe0f?\u20e3                                        # keycaps
+    | \d{{1,3}}(?:\.\d{{1,3}})+[.):]?(?=\s)                         # 1.1
+    | [ivx]{{1,5}}\.(?=\s)                                          # II.
+"""
+_BULLET = rf"""
+    {_LATEX_ITEM}
+    | \[[ x]?\](?!\S)                   # a box
+    | \(?[a-z][.)](?!\S)                # a letter
+    | [-*+\u2013\u2014](?!\S)
+    | [\u2022\u25cf\u25aa\u00b7>\u2192]
+    | [-=]>
+"""
+_MARKER = re.compile(
+    rf"""
+    \s*
+    (?:
+        (?: {_NUMBER} ) (?![\d.)])
+        | (?: {_OTHER_NUMBER} )
+        | (?P<bullet> {_BULLET} )
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 
-    Returns:
-        The text; and True or False for: a number or bullet was removed, a number was removed, the
-        text was bold.
-    """
-    is_item = is_numbered = is_bold = False
-    text, before = line.strip(), None
+
+def _unwrap(line: str) -> _Unwrapped:
+    """Remove numbers, bullets and marks around a line until nothing changes."""
+    is_item = False
+    is_numbered = False
+    is_bold = False
+    text = line.strip()
+    before = None
     while text != before:
         before = text
         position = 0
-        while marker := _RE.marker.match(text, position):
-            position = marker.end()
-            is_numbered |= marker["bullet"] is None
-        is_item |= position > 0
-        text = text[position:].strip()
-        if text.startswith("|") and text.endswith("|") and _RE.letter.search(text):
+        marker = _MARKER.match(text)
+        while marker is not None:
             is_item = True
-            text = max(filter(_RE.letter.search, text.split("|")), key=len).strip()
+            is_numbered |= marker["bullet"] is None
+            position = marker.end()
+            marker = _MARKER.match(text, position)
+        text = text[position:].strip()
+        if text.startswith("|") and text.endswith("|") and _LETTER.search(text):
+            is_item = True
+            text = _longest_cell(text)
         # Drop the bracket of invalid JSON, because the remaining step might be valid JSON with it.
-        if _RE.json.match(text):
+        if _JSON.match(text):
             text = text[1:].strip()
-        mark = text[:1]
-        inside = text.strip(mark) if mark and mark in '*_`"' and text.endswith(mark) else ""
-        if inside and mark not in inside:
+        inside = _without_marks_around(text)
+        if inside:
             is_bold |= text.startswith(("**", "__"))
             text = inside.strip()
-    return text, is_item, is_numbered, is_bold
+    return _Unwrapped(text, is_item, is_numbered, is_bold)
+
+
+def _longest_cell(row: str) -> str:
+    """Return the longest cell of a table's row that has letters."""
+    return max(filter(_LETTER.search, row.split("|")), key=len).strip()
+
+
+def _without_marks_around(text: str) -> str:
+    """Return the text inside emphasis, backticks or quotation marks; "" without such marks."""
+    mark = text[:1]
+    if not mark or mark not in '*_`"' or not text.endswith(mark):
+        return ""
+    inside = text.strip(mark)
+    return "" if mark in inside else inside
 
 
 def _is_about_calls(before: str) -> bool:
-    """Return True if the text before a call is a title, and not only the label of a step or plan."""
-    words = _RE.word.findall(before.casefold())
+    """Return True if the text before a call is a title, not only the label of a step or plan."""
+    words = _WORD.findall(before.casefold())
     if not words or words[0] not in _TITLES:
         return False
-    is_label = _LABELS.issuperset(words) or "".join(words[1:2]).isdigit() or _ends_with(before, ":")
-    return not is_label or any(word in _TITLES - _LABELS for word in words)
+    if any(word in _TITLES - _LABELS for word in words):
+        return True
+    has_number = len(words) > 1 and words[1].isdigit()
+    is_label = _LABELS.issuperset(words) or has_number or _ends_with(before, ":")
+    return not is_label
 
 
 def _is_long(text: str) -> bool:
-    return len(text.split()) > _LONGEST
+    return len(text.split()) > _LONGEST_STEP
 
 
 def _begins_with(text: str, words: frozenset[str]) -> bool:
-    first = _RE.word.search(text)
+    first = _WORD.search(text)
     return first is not None and first[0].casefold() in words
 
 
@@ -556,8 +889,24 @@ def _ends_with(text: str, mark: str) -> bool:
     return text.rstrip("\"'*_` ").translate(_FULL_WIDTH_ENDS).endswith(mark)
 
 
+# The line that announces the plan, as a heading or with a colon.
+_FINAL = re.compile(
+    r"""
+    ^[ \t]*
+    (?:
+        \#[#*_`\ \t]* final[ ](?:plan|answer) [:\uff1a*_`\ \t]*
+        |
+        [*_`]* final[ ](?:plan|answer) [*_`]*[:\uff1a][*_`\ ]*
+    )
+    $
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+
+
 def _final(text: str) -> str:
-    """Return the text after the last line that announces the final plan; the whole text without
-    such a line.
-    """
-    return text[max((title.end() for title in _RE.final.finditer(text)), default=0) :]
+    """Return the text after the last line that announces the final plan, or all of it."""
+    position = 0
+    for title in _FINAL.finditer(text):
+        position = title.end()
+    return text[position:]
