@@ -99,7 +99,7 @@ def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
     executor = Executor(problem)
     understood = [step for text in steps if (step := read_step(text)) is not None]
     names = [
-        name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)
+        name for step in understood if step.effect != "nothing" for name in map(Name.parse, step.names)
     ]
     for step in understood:
         executor.do(step)
@@ -253,7 +253,7 @@ class World:
         self.held = list(held)
 
     @classmethod
-    def of(cls, problem: bddl.Problem) -> "World":
+    def initial(cls, problem: bddl.Problem) -> "World":
         """Create the initial world from the facts whose predicates exist and have the right number
         of objects.
         """
@@ -352,9 +352,9 @@ class Executor:
     """
 
     def __init__(self, problem: bddl.Problem) -> None:
-        self.world = World.of(problem)
+        self.world = World.initial(problem)
         self._problem = problem
-        self._start = World.of(problem)
+        self._start = World.initial(problem)
         self._names = Names(problem)
         self._usual = _usual_relations(problem)
         self._here: set[str] | None = None
@@ -365,7 +365,7 @@ class Executor:
 
     def do(self, step: Step) -> None:
         """Execute one step."""
-        names = [Name.of(name) for name in step.names]
+        names = [Name.parse(name) for name in step.names]
         if step.effect == "walk" and names:
             self._walk(names[0])
         elif step.effect == "take":
@@ -373,7 +373,7 @@ class Executor:
         elif step.effect in PLACES:
             self._put(step.effect, names)
         else:
-            self._change(STATES[step.effect], names)
+            self._change(STATES.get(step.effect, {}), names)
 
     def fits(self, name: Name) -> bool:
         """Return True if a name matches an object or a room of the problem."""

@@ -3,36 +3,83 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
 from lmms_egoplan.benchmarks.actplan.reply import ascii_form
 from lmms_egoplan.paths import module_yaml
 
-_DATA: Mapping[str, Mapping[str, Any]] = module_yaml(__file__)
-STATES: Mapping[str, Mapping[str, bool]] = {
-    effect: fields.get("states", {}) for effect, fields in _DATA["effects"].items()
-}
-"""By effect, the states that the named objects have afterwards (True) or no longer have (False)."""
-_EFFECTS = {word: effect for effect, fields in _DATA["effects"].items() for word in fields["words"]}
+_DATA = module_yaml(__file__)
+# Words of actions by effect, and everyday words of types.
+_ACTIONS: Mapping[str, Sequence[str]] = _DATA["actions"]
+_TYPES: Mapping[str, Sequence[str]] = _DATA["types"]
+_EFFECTS = {word: effect for effect, words in _ACTIONS.items() for word in words}
 
-_CALL = re.compile(r"[\s*`]*([^\W\d_][\w\\ /-]*?)[*`]*[ ]?\((.*)", re.DOTALL)
-_BETWEEN = re.compile(r",|\band\b")
-# Plural endings and their singulars.
-_PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe"))
-_RELATIONS: Mapping[str, str] = _DATA["relations"]
+STATES: Mapping[str, Mapping[str, bool]] = {
+    "open": {"open": True},
+    "close": {"open": False},
+    "switch_on": {"toggled_on": True},
+    "switch_off": {"toggled_on": False},
+    "clean": {"dusty": False, "stained": False},
+    "rinse": {"dusty": False, "stained": False, "soaked": True},
+    "soak": {"soaked": True},
+    "dry": {"soaked": False},
+    "slice": {"sliced": True},
+    "cook": {"cooked": True},
+    "freeze": {"frozen": True},
+    "thaw": {"frozen": False},
+}
+"""By effect, the states that the named objects have afterwards (True) or no longer have (False).
+
+Effects that change no state are absent.
+"""
+# Words that separate an object's name from its place, with the predicate that relates the two; ""
+# for no predicate.
+_RELATIONS = {
+    "on": "ontop",
+    "ontop": "ontop",
+    "in": "inside",
+    "inside": "inside",
+    "near": "nextto",
+    "next": "nextto",
+    "beside": "nextto",
+    "under": "under",
+    "underneath": "under",
+    "touching": "touching",
+    "from": "",
+    "with": "",
+    "for": "",
+    "to": "",
+    "at": "",
+    "by": "",
+    "using": "",
+    "until": "",
+}
 _STATES = frozenset(name for name, predicate in PREDICATES.items() if len(predicate.arguments) == 1)
 
 
 class Step(NamedTuple):
     """A step whose action is known.
 
-    effect: A key of ``effects`` in ``steps.yaml``.
+    effect: A key of ``actions`` in ``steps.yaml``.
     names: The step's objects, as written.
     """
 
     effect: str
     names: tuple[str, ...]
+
+
+_CALL = re.compile(
+    r"""
+    [\s*`]*
+    (?P<action> [^\W\d_] [\w\\ /-]*? )
+    [*`]* [ ]?
+    \( (?P<names> .* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BETWEEN_NAMES = re.compile(r",|\band\b")
 
 
 def read_step(step: str) -> Step | None:
@@ -44,15 +91,13 @@ def read_step(step: str) -> Step | None:
     call = _CALL.fullmatch(ascii_form(step))
     if call is None:
         return None
-    action = re.sub(r"[\\\s/_-]+", "_", call[1].strip().lower()).strip("_")
-    # A nested call names a place, as in place_on_top(floor, next_to(toilet)).
-    names = (name.strip(" )") for name in _BETWEEN.split(call[2].replace("(", "_")))
+    action = re.sub(r"[\\\s/_-]+", "_", call["action"].strip().lower()).strip("_")
     effect = _EFFECTS.get(action)
-    return (
-        None
-        if effect is None
-        else Step(effect, tuple(name for name in names if re.search(r"[^\W_]", name)))
-    )
+    if effect is None:
+        return None
+    # A nested call names a place, as in place_on_top(floor, next_to(toilet)).
+    names = _BETWEEN_NAMES.split(call["names"].replace("(", "_"))
+    return Step(effect, tuple(name.strip(" )") for name in names if re.search(r"[^\W_]", name)))
 
 
 class Name(NamedTuple):
@@ -71,20 +116,23 @@ class Name(NamedTuple):
     relation: str = ""
 
     @classmethod
-    def of(cls, text: str) -> "Name":
+    def parse(cls, text: str) -> "Name":
         """Split a name.
 
-        >>> Name.of("book_on_shelf_2")
+        >>> Name.parse("book_on_shelf_2")
         Name(words=('book',), number=2, place=('shelf',), relation='ontop')
-        >>> Name.of("plywood_B")
+        >>> Name.parse("plywood_B")
         Name(words=('plywood',), number=2, place=(), relation='')
         """
         parts = re.findall(r"[a-z]+|[0-9]{1,4}", text.lower())
         numbers = [int(part) for part in parts if part.isdecimal()]
         words = [part for part in parts if part.isalpha()]
         if len(words) > 1 and len(words[-1]) == 1:
+            # plywood_B is the second plywood.
             numbers.append(ord(words.pop()) - ord("a") + 1)
-        cut = next((index for index, word in enumerate(words) if word in _RELATIONS), len(words))
+        cut = 0
+        while cut < len(words) and words[cut] not in _RELATIONS:
+            cut += 1
         return cls(
             words=tuple(words[:cut]),
             number=numbers[0] if numbers else None,
@@ -142,17 +190,25 @@ class Names:
         """
         forms = [singulars(word) | {word} for word in words]
         ranks = {kind: _rank(names, forms) for kind, names in self._names.items()}
-        if movable and any(rank for kind, rank in ranks.items() if kind not in self._fixtures):
-            ranks = {kind: rank for kind, rank in ranks.items() if kind not in self._fixtures}
-        best = max(ranks.values(), default=None)
-        things = [name for name, kind in self.types.items() if best and ranks.get(kind) == best]
+        if movable:
+            movable_ranks = {
+                kind: rank for kind, rank in ranks.items() if kind not in self._fixtures
+            }
+            if any(movable_ranks.values()):
+                ranks = movable_ranks
+        best = max(ranks.values(), default=())
+        if not best:
+            return []
+        things = [name for name, kind in self.types.items() if ranks.get(kind) == best]
         rooms = self.rooms_in(words)
         return [name for name in things if self.room_of(name) in rooms] or things
 
     def is_plural(self, words: Sequence[str]) -> bool:
         """Return True if the last word is a plural, and not part of a type's name."""
-        type_words = {word for names in self._names.values() for name in names for word in name}
-        return bool(words and singulars(words[-1])) and words[-1] not in type_words
+        if not words or not singulars(words[-1]):
+            return False
+        names_of_all_types = chain.from_iterable(self._names.values())
+        return not any(words[-1] in name for name in names_of_all_types)
 
     @cached_property
     def _fixtures(self) -> set[str]:
@@ -180,12 +236,8 @@ def names_of_type(kind: str) -> list[tuple[str, ...]]:
     """
     lemma = lemma_of(kind)
     words = tuple(lemma.split("_"))
-    names = [
-        words,
-        words[-1:],
-        *(tuple(synonym.split()) for synonym in _DATA["types"].get(lemma, [])),
-    ]
-    return list(dict.fromkeys(names))
+    everyday_names = [tuple(name.split()) for name in _TYPES.get(lemma, ())]
+    return list(dict.fromkeys([words, words[-1:], *everyday_names]))
 
 
 def lemma_of(kind: str) -> str:
@@ -193,21 +245,27 @@ def lemma_of(kind: str) -> str:
     return kind.partition(".")[0]
 
 
+# Plural endings and their singulars.
+_PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe"))
+
+
 def singulars(word: str) -> set[str]:
-    """Return the possible singulars of an English word; empty for a word without a plural ending."""
+    """Return the possible singulars of an English word; none without a plural ending."""
     return {word.removesuffix(end) + single for end, single in _PLURALS if word.endswith(end)}
 
 
 def _rank(names: Sequence[tuple[str, ...]], forms: Sequence[set[str]]) -> tuple[int, ...]:
-    """Return the length of a type's longest name that the words contain, and its last start; ()
-    without a match.
+    """Return how well a type's names match the words of a name; () without a match.
+
+    The rank is the length of the longest name that the words contain, and its last start.
+
+    Args:
+        names: The names of a type, as words.
+        forms: The forms of each word, such as its singulars.
     """
-    return max(
-        (
-            (len(words), start)
-            for words in names
-            for start in range(len(forms) - len(words) + 1)
-            if all(word in form for word, form in zip(words, forms[start:], strict=False))
-        ),
-        default=(),
-    )
+    ranks: list[tuple[int, ...]] = []
+    for words in names:
+        for start in range(len(forms) - len(words) + 1):
+            if all(word in form for word, form in zip(words, forms[start:], strict=False)):
+                ranks.append((len(words), start))
+    return max(ranks, default=())

@@ -98,7 +98,7 @@ def flaws_in(problem: Problem) -> list[str]:
     goal = grounded(problem)
     flaws = [f"initial facts: {clash}" for clash in _clashes(problem.init)]
     flaws += [f"goal: {clash}" for clash in _clashes(goal)]
-    if all(holds(problem, condition, World.of(problem).holds) for condition in goal):
+    if all(holds(problem, condition, World.initial(problem).holds) for condition in goal):
         flaws.append("goal: already holds at the start")
     return flaws
 

@@ -31,7 +31,7 @@ def test_steps(text, effect, names):
     ],
 )
 def test_names(text, expected):
-    assert Name.of(text) == expected
+    assert Name.parse(text) == expected
 
 
 @pytest.mark.parametrize(
