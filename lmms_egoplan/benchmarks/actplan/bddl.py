@@ -1,7 +1,7 @@
-"""Read and write activities in BDDL, the Behavior Domain Definition Language (sec.
-3.2): objects, facts and goal.
+"""Read and write activities in BDDL: their objects, facts and goal (sec. 3.2).
 
-BDDL: Srivastava et al. (2021), https://github.com/StanfordVL/bddl.
+BDDL is the Behavior Domain Definition Language: Srivastava et al. (2021),
+https://github.com/StanfordVL/bddl.
 """
 
 import re
@@ -12,11 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
-from pydantic import TypeAdapter
-
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import quoted
 
 Bound = Mapping[str, str]
@@ -24,12 +21,22 @@ Bound = Mapping[str, str]
 Facts = Callable[[str, tuple[str, ...]], bool]
 """Returns True if a predicate holds for the objects."""
 _NONE: Bound = MappingProxyType({})
-_OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
+# Operators that hold if all of their parts hold, and those over pairs of objects.
+_OF_ALL = ("and", "forall")
+_PAIRED = ("forpairs", "fornpairs")
 
 _SECTIONS = (":domain", ":objects", ":init", ":goal")
+_SECTION_FORMS = ", ".join(f"({name} ...)" for name in _SECTIONS)
 # The deepest condition in the release has 7 levels.
 _DEEPEST = 50
-_TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
+_TOKEN = re.compile(
+    r"""
+    ;[^\n]*         # a comment
+    | [()]
+    | [^\s();]+     # a word
+    """,
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -37,17 +44,73 @@ class Predicate:
     """A predicate that the simulator can model.
 
     arguments: The kind of each argument, ``object`` or ``room``.
-    place: True if the predicate says where an object is.
+    place: True if the predicate says where an object is. BDDL's initial facts never negate such a
+    predicate.
     """
 
     arguments: tuple[str, ...]
     place: bool = False
 
 
-_DATA = module_yaml(__file__)
-_FORMS: dict[str, str] = _DATA["forms"]
-PREDICATES = TypeAdapter(dict[str, Predicate]).validate_python(_DATA["predicates"])
-"""All predicates by name; ``bddl.yaml`` names their source."""
+_OF_AN_OBJECT = Predicate(("object",))
+_OF_A_PLACE = Predicate(("object", "object"), place=True)
+PREDICATES = {
+    "inside": _OF_A_PLACE,
+    "ontop": _OF_A_PLACE,
+    "onfloor": _OF_A_PLACE,
+    "nextto": _OF_A_PLACE,
+    "under": _OF_A_PLACE,
+    "touching": _OF_A_PLACE,
+    "inroom": Predicate(("object", "room"), place=True),
+    "burnt": _OF_AN_OBJECT,
+    "cooked": _OF_AN_OBJECT,
+    "dusty": _OF_AN_OBJECT,
+    "frozen": _OF_AN_OBJECT,
+    "open": _OF_AN_OBJECT,
+    "sliced": _OF_AN_OBJECT,
+    "soaked": _OF_AN_OBJECT,
+    "stained": _OF_AN_OBJECT,
+    "toggled_on": _OF_AN_OBJECT,
+}
+"""The predicates that a problem of the domain igibson may use.
+
+They are the states of iGibson 2 (Li et al. 2021, "Object states") under their BDDL names.
+ActPlan-1K's activities are loaded in iGibson 2 (sec. 3.2). The 153 released problems use all of
+them, except ``touching`` in initial facts.
+"""
+
+
+@dataclass(frozen=True)
+class _Operator:
+    """The form of a condition that combines others.
+
+    form: The form as text.
+    has_number: True if a number comes first.
+    variables: Number of variables after it.
+    parts: Number of conditions at the end; None for one or more.
+    """
+
+    form: str
+    has_number: bool = False
+    variables: int = 0
+    parts: int | None = 1
+
+
+_OPERATORS = {
+    "and": _Operator("(and CONDITION ...)", parts=None),
+    "or": _Operator("(or CONDITION ...)", parts=None),
+    "not": _Operator("(not CONDITION)"),
+    "imply": _Operator("(imply CONDITION CONDITION)", parts=2),
+    "forall": _Operator("(forall (?NAME - TYPE) CONDITION)", variables=1),
+    "exists": _Operator("(exists (?NAME - TYPE) CONDITION)", variables=1),
+    "forn": _Operator("(forn (NUMBER) (?NAME - TYPE) CONDITION)", has_number=True, variables=1),
+    "forpairs": _Operator("(forpairs (?NAME - TYPE) (?NAME - TYPE) CONDITION)", variables=2),
+    "fornpairs": _Operator(
+        "(fornpairs (NUMBER) (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
+        has_number=True,
+        variables=2,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -67,10 +130,10 @@ class Variable(Object):
 
 @dataclass(frozen=True)
 class Formula:
-    """A condition: an atom (a predicate of objects or bound variables), or a combination of
-    conditions.
+    """A condition: an atom, or a combination of conditions.
 
-    op: An atom's predicate, or one of these operators:
+    op: The predicate of an atom, whose arguments are objects or bound variables; or one of these
+    operators:
 
         - ``and``: all parts hold (at least one part). ``or``: one part holds. ``not``: the part
           does not hold.
@@ -100,12 +163,16 @@ class Formula:
     @property
     def is_atom(self) -> bool:
         """True for a predicate, False for an operator."""
-        return self.op not in _FORMS
+        return self.op not in _OPERATORS
 
     def __str__(self) -> str:
-        number = [f"({self.number})"] if "NUMBER" in _FORMS.get(self.op, "") else []
-        names = (f"?{name}" for name in self.arguments)
-        return f"({' '.join(map(str, (self.op, *number, *self.variables, *names, *self.parts)))})"
+        words = [self.op]
+        if not self.is_atom and _OPERATORS[self.op].has_number:
+            words.append(f"({self.number})")
+        words += map(str, self.variables)
+        words += [f"?{name}" for name in self.arguments]
+        words += map(str, self.parts)
+        return f"({' '.join(words)})"
 
 
 @dataclass(frozen=True)
@@ -126,9 +193,9 @@ class Problem:
     init: tuple[Formula, ...]
     goal: tuple[Formula, ...]
 
-    def of_type(self, kind: str) -> list[str]:
+    def of_type(self, type_name: str) -> list[str]:
         """Return the names of a type's objects, in order."""
-        return [obj.name for obj in self.objects if obj.type == kind]
+        return [obj.name for obj in self.objects if obj.type == type_name]
 
     @property
     def types(self) -> dict[str, str]:
@@ -138,15 +205,18 @@ class Problem:
     @property
     def conditions(self) -> tuple[Formula, ...]:
         """The goal's conditions: the parts of its outermost ``and``."""
-        return tuple(
-            part
-            for formula in self.goal
-            for part in (formula.parts if formula.op == "and" else [formula])
-        )
+        conditions: list[Formula] = []
+        for formula in self.goal:
+            if formula.op == "and":
+                conditions += formula.parts
+            else:
+                conditions.append(formula)
+        return tuple(conditions)
 
     def __str__(self) -> str:
-        """Format the problem as BDDL with one line per object, fact and condition; `parse_problem`
-        reads it back.
+        """Format the problem as BDDL, with one line per object, fact and condition.
+
+        `parse_problem` reads it back.
         """
         goal = [str(formula) for formula in self.goal]
         if len(self.goal) == 1 and self.goal[0].op == "and":
@@ -158,8 +228,11 @@ class Problem:
         }
         lines = [f"(define (problem {self.name})", f"    (:domain {self.domain})"]
         for title, section in sections.items():
-            lines += [f"    (:{title}", *(f"        {line}" for line in section), "    )"]
-        return "\n".join([*lines, ")", ""])
+            lines.append(f"    (:{title}")
+            lines += [f"        {line}" for line in section]
+            lines.append("    )")
+        lines.append(")\n")
+        return "\n".join(lines)
 
 
 def predicates_text() -> str:
@@ -216,8 +289,8 @@ def parse_problem(text: str, where: str) -> Problem:
             and the actual text.
 
     >>> problem = parse_problem(
-    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) (:init (dusty cup.n.01_1)) "
-    ...     "(:goal (not (dusty ?cup.n.01_1))))",
+    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) "
+    ...     "(:init (dusty cup.n.01_1)) (:goal (not (dusty ?cup.n.01_1))))",
     ...     "problem0.bddl",
     ... )
     >>> problem.objects[0].type, str(problem.goal[0])
@@ -227,15 +300,15 @@ def parse_problem(text: str, where: str) -> Problem:
 
 
 def grounded(problem: Problem) -> list[Formula]:
-    """Return the goal's conditions in order, with each ``forall`` expanded to one condition per
-    object.
+    """Return the goal's conditions in order, with each ``forall`` expanded.
 
-    Each part of ``and`` and ``forall`` is a separate condition, without duplicates. Other operators
-    are not split.
+    A ``forall`` becomes one condition per object. Each part of ``and`` and ``forall`` is a separate
+    condition, without duplicates. Other operators are not split.
 
     >>> text = '''(define (problem tea_0) (:domain igibson)
     ...     (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 - box.n.01)
-    ...     (:init) (:goal (and (open ?box.n.01_1) (forall (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?box.n.01_1)))))'''
+    ...     (:init) (:goal (and (open ?box.n.01_1)
+    ...         (forall (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?box.n.01_1)))))'''
     >>> [str(condition) for condition in grounded(parse_problem(text, "problem0.bddl"))]
     ['(open ?box.n.01_1)', '(inside ?cup.n.01_1 ?box.n.01_1)', '(inside ?cup.n.01_2 ?box.n.01_1)']
     """
@@ -254,18 +327,20 @@ def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]
             facts.
     """
     types = problem.types
-    return all(
-        atom.op in reachable
-        and is_known(atom)
-        and {*types.values()}.issuperset(bound.values())
-        and {*types, *bound}.issuperset(atom.arguments)
-        for atom, _, bound in literals_of(condition)
-    )
+    for atom, _, bound in literals_of(condition):
+        if atom.op not in reachable or not is_known(atom):
+            return False
+        if not {*types.values()}.issuperset(bound.values()):
+            return False
+        if not {*types, *bound}.issuperset(atom.arguments):
+            return False
+    return True
 
 
 def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
-    """Return True if a condition holds, as in BDDL's implementation; `Formula` defines each
-    operator.
+    """Return True if a condition holds, as in BDDL's implementation.
+
+    `Formula` defines each operator.
 
     Args:
         bound: Objects of the variables bound around the condition.
@@ -279,6 +354,7 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
         holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)
     )
     if formula.op in ("not", "imply"):
+        # The first part does not hold, or the second one, if there is one, does.
         return not next(results) or any(results)
     if formula.op == "forn":
         return sum(results) == formula.number
@@ -296,11 +372,9 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
         return float(holds(problem, formula, facts, bound))
     if formula.op in _PAIRED:
         with_partner, required = _pairs(problem, formula, facts, bound)
-        return (
-            min(1.0, sum(min(count, required) for count in with_partner) / (2 * required))
-            if required
-            else 1.0
-        )
+        if not required:
+            return 1.0
+        return min(1.0, sum(min(count, required) for count in with_partner) / (2 * required))
     degrees = [
         degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)
     ]
@@ -325,11 +399,8 @@ def _ground(
 
 def _substitute(formula: Formula, bound: Bound) -> Formula:
     """Replace free variables of a formula by objects."""
-    free = {
-        name: obj
-        for name, obj in bound.items()
-        if name not in {variable.name for variable in formula.variables}
-    }
+    own_variables = {variable.name for variable in formula.variables}
+    free = {name: obj for name, obj in bound.items() if name not in own_variables}
     return replace(
         formula,
         parts=tuple(_substitute(part, free) for part in formula.parts),
@@ -338,8 +409,9 @@ def _substitute(formula: Formula, bound: Bound) -> Formula:
 
 
 def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formula, Bound]]:
-    """Return the parts, each with the objects of its variables; a quantifier's part once per
-    object.
+    """Return the parts, each with the objects of its variables.
+
+    A quantifier's part is returned once per object.
     """
     if not formula.variables:
         return [(part, bound) for part in formula.parts]
@@ -354,18 +426,21 @@ def _pairs(
     problem: Problem, formula: Formula, facts: Facts, bound: Bound
 ) -> tuple[tuple[int, int], int]:
     """Return how many objects of each type have a partner, and how many must have one."""
-    names = [variable.name for variable in formula.variables]
-    firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
-    pairs = [
-        pair
-        for pair in product(firsts, seconds)
-        if pair[0] != pair[1]
-        and holds(
-            problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))}
-        )
-    ]
-    required = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
-    return (len({first for first, _ in pairs}), len({second for _, second in pairs})), required
+    first, second = formula.variables
+    first_objects = problem.of_type(first.type)
+    second_objects = problem.of_type(second.type)
+    firsts: set[str] = set()
+    seconds: set[str] = set()
+    for left, right in product(first_objects, second_objects):
+        objects = {**bound, first.name: left, second.name: right}
+        if left != right and holds(problem, formula.parts[0], facts, objects):
+            firsts.add(left)
+            seconds.add(right)
+    if formula.op == "fornpairs":
+        required = formula.number
+    else:
+        required = min(len(first_objects), len(second_objects))
+    return (len(firsts), len(seconds)), required
 
 
 @dataclass(frozen=True)
@@ -385,6 +460,8 @@ class _Node:
 
 
 class _Reader:
+    """Reads the text of a problem; errors name the file and the line."""
+
     def __init__(self, where: str) -> None:
         self._where = where
 
@@ -396,14 +473,14 @@ class _Reader:
         name = self._read_name(heading, "problem")
         sections: dict[str, _Node] = {}
         for section in section_nodes:
-            if section.head not in _SECTIONS or section.head in sections:
-                once = ", each once" if section.head in sections else ""
-                self._fail(
-                    section, f"one of ({'), ('.join(f'{name} ...' for name in _SECTIONS)}){once}"
-                )
+            if section.head in sections:
+                self._fail(section, f"one of {_SECTION_FORMS}, each once")
+            if section.head not in _SECTIONS:
+                self._fail(section, f"one of {_SECTION_FORMS}")
             sections[section.head] = section
-        if missing := [name for name in _SECTIONS if name not in sections]:
-            self._fail(define, f"a section ({missing[0]} ...)")
+        for section_name in _SECTIONS:
+            if section_name not in sections:
+                self._fail(define, f"a section ({section_name} ...)")
         goal = sections[":goal"]
         if len(goal.items) < 2:
             self._fail(goal, "(:goal CONDITION)")
@@ -422,8 +499,10 @@ class _Reader:
 
     def _tree(self, text: str) -> _Node:
         """Return the single list in the text."""
+        # The open lists, outermost first, each with its first line.
         lists: list[tuple[int, list[_Node]]] = [(0, [])]
-        line, position = 1, 0
+        line = 1
+        position = 0
         for token in _TOKEN.finditer(text):
             line += text.count("\n", position, token.start())
             position = token.start()
@@ -456,10 +535,11 @@ class _Reader:
             if self._word(node, "an object's name") != "-":
                 untyped_names.append(node.word)
                 continue
-            kind = next(nodes, None)
-            if kind is None or not untyped_names:
+            type_node = next(nodes, None)
+            if type_node is None or not untyped_names:
                 self._fail(node, "names, '-' and their type")
-            objects += [Object(name, self._word(kind, "a type")) for name in untyped_names]
+            type_name = self._word(type_node, "a type")
+            objects += [Object(name, type_name) for name in untyped_names]
             untyped_names = []
         if untyped_names:
             self._fail(section.items[-1], "'-' and a type after the objects' names")
@@ -473,31 +553,42 @@ class _Reader:
         return fact
 
     def _condition(self, node: _Node) -> Formula:
-        head, items = node.head, node.items[1:]
+        head = node.head
         if not head:
-            self._fail(node, f"(PREDICATE NAME ...) or {', '.join(_FORMS.values())}")
-        if head not in _FORMS:
-            names = (self._word(item, "a name").removeprefix("?") for item in items)
+            forms = ", ".join(operator.form for operator in _OPERATORS.values())
+            self._fail(node, f"(PREDICATE NAME ...) or {forms}")
+        if head not in _OPERATORS:
+            names = (self._word(item, "a name").removeprefix("?") for item in node.items[1:])
             return Formula(head, arguments=tuple(names), line=node.line)
-        form = _FORMS[head]
-        numbers, variables, parts = map(form.count, ("NUMBER", "?NAME", "CONDITION"))
-        first_part = numbers + variables
-        if not items or ("..." not in form and len(items) != first_part + parts):
-            self._fail(node, form)
+        return self._combination(node, _OPERATORS[head])
+
+    def _combination(self, node: _Node, operator: _Operator) -> Formula:
+        """Read a condition that combines others: a number, variables and parts."""
+        items = list(node.items[1:])
+        first_variable = 1 if operator.has_number else 0
+        first_part = first_variable + operator.variables
+        if not items:
+            self._fail(node, operator.form)
+        if operator.parts is not None and len(items) != first_part + operator.parts:
+            self._fail(node, operator.form)
         return Formula(
-            head,
-            number=self._number(items[0]) if numbers else 0,
-            variables=tuple(map(self._variable, items[numbers:first_part])),
-            parts=tuple(map(self._condition, items[first_part:])),
+            node.head,
+            number=self._number(items[0]) if operator.has_number else 0,
+            variables=tuple(self._variable(item) for item in items[first_variable:first_part]),
+            parts=tuple(self._condition(item) for item in items[first_part:]),
         )
 
     def _variable(self, node: _Node) -> Variable:
         words = re.fullmatch(r"\(\?([^ ()]+) - ([^ ()]+)\)", str(node))
-        return Variable(words[1], words[2]) if words else self._fail(node, "(?NAME - TYPE)")
+        if words is None:
+            self._fail(node, "(?NAME - TYPE)")
+        return Variable(words[1], words[2])
 
     def _number(self, node: _Node) -> int:
         number = re.fullmatch(r"\(([0-9]{1,4})\)", str(node))
-        return int(number[1]) if number else self._fail(node, "(NUMBER)")
+        if number is None:
+            self._fail(node, "(NUMBER)")
+        return int(number[1])
 
     def _word(self, node: _Node, expected: str) -> str:
         if node.word in ("", "?"):

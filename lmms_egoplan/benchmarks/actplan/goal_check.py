@@ -33,8 +33,9 @@ _BOTH_WAYS = ("nextto", "touching")
 REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for state in states}
 """The predicates that understood actions decide.
 
-``nextto`` and ``touching`` are excluded: the main actions (sec. 3.1) put objects in or on others, and do not say how
-near they are to anything else. ``burnt`` is excluded because no action burns an object.
+``nextto`` and ``touching`` are excluded: the main actions (sec. 3.1) put objects in or on others,
+and do not say how near they are to anything else. ``burnt`` is excluded because no action burns an
+object.
 """
 _Count = Annotated[StrictInt, Field(ge=0)]
 # Words for taps, whose water runs when they are opened or switched on, and types of basins, where
@@ -47,11 +48,13 @@ _BASINS = ("sink.", "shower.", "bathtub.")
 class GoalCheck:
     """The goal conditions that a plan reaches.
 
-    reached, missed: Grounded goal conditions (`grounded`) that hold, and do not hold, at the end of
-    the plan. unchecked: Conditions that cannot be checked (`is_checkable`). steps: Number of the
-    plan's steps. understood: Number of steps whose action is known. names: Number of names in the
-    understood steps that have an effect. named: Number of these names that match an object or a
-    room of the problem.
+    reached: Grounded goal conditions (`grounded`) that hold at the end of the plan.
+    missed: Those that do not hold.
+    unchecked: Conditions that cannot be checked (`is_checkable`).
+    steps: Number of the plan's steps.
+    understood: Number of steps whose action is known.
+    names: Number of names in the understood steps that have an effect.
+    named: Number of these names that match an object or a room of the problem.
     """
 
     reached: tuple[str, ...]
@@ -70,13 +73,17 @@ class GoalCheck:
         problem.
         """
         checked = len(self.reached) + len(self.missed)
-        return len(self.reached) / checked if checked and self.understood and self.named else None
+        if not (checked and self.understood and self.named):
+            return None
+        return len(self.reached) / checked
 
     @property
     def coverage(self) -> float:
         """Share of all conditions that were checked, in [0, 1]; 0 if `share` is None."""
+        if self.share is None:
+            return 0.0
         checked = len(self.reached) + len(self.missed)
-        return 0.0 if self.share is None else checked / (checked + len(self.unchecked))
+        return checked / (checked + len(self.unchecked))
 
 
 def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
@@ -88,21 +95,23 @@ def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
-    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01 box.n.01_1 - box.n.01)"
-    ...     "(:init (dusty cup.n.01_1)) (:goal (and (inside ?cup.n.01_1 ?box.n.01_1) (not (dusty ?cup.n.01_1)))))",
+    ...     "(define (problem tea_0) (:domain igibson)"
+    ...     "(:objects cup.n.01_1 - cup.n.01 box.n.01_1 - box.n.01) (:init (dusty cup.n.01_1))"
+    ...     "(:goal (and (inside ?cup.n.01_1 ?box.n.01_1) (not (dusty ?cup.n.01_1)))))",
     ...     "problem0.bddl",
     ... )
-    >>> check = check_goal(problem, ["walk_to(cup)", "grab(cup)", "walk_to(box)", "place_inside(box, cup)"])
+    >>> plan = ["walk_to(cup)", "grab(cup)", "walk_to(box)", "place_inside(box, cup)"]
+    >>> check = check_goal(problem, plan)
     >>> check.share, check.missed
     (0.5, ('(not (dusty ?cup.n.01_1))',))
     """
     executor = Executor(problem)
-    understood = [step for text in steps if (step := read_step(text)) is not None]
-    names = [
-        name for step in understood if step.effect != "nothing" for name in map(Name.parse, step.names)
-    ]
+    understood = [step for step in map(read_step, steps) if step is not None]
+    names: list[Name] = []
     for step in understood:
         executor.do(step)
+        if step.effect != "nothing":
+            names += map(Name.parse, step.names)
     conditions = bddl.grounded(problem)
     checkable = [
         condition for condition in conditions if bddl.is_checkable(problem, condition, REACHABLE)
@@ -154,20 +163,24 @@ def check_labelled(
     reasons: list[str] = []
     checked: list[CheckedPlan] = []
     for instance in track(instances, "Checking plans"):
+        problem = None
         path = problem_path(folder, instance.id)
         if path is None:
             reasons.append(
                 f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}"
             )
-        elif path not in problems:
-            try:
-                problems[path] = bddl.read_problem(path)
-            except LmmsEgoplanError as error:
-                problems[path] = None
-                reasons.append(str(error))
-        problem = problems[path] if path else None
+        else:
+            if path not in problems:
+                try:
+                    problems[path] = bddl.read_problem(path)
+                except LmmsEgoplanError as error:
+                    problems[path] = None
+                    reasons.append(str(error))
+            problem = problems[path]
         for plan in instance.plans:
-            check = check_goal(problem, parsed_steps(one_per_line(plan.text))) if problem else None
+            check = None
+            if problem is not None:
+                check = check_goal(problem, parsed_steps(one_per_line(plan.text)))
             checked.append(CheckedPlan(instance.id.setting, plan.correct, check))
     if all(plan.check is None for plan in checked):
         raise LmmsEgoplanError(
@@ -203,7 +216,8 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
 
     >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1, 1, 1)
     >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1, 1, 1)
-    >>> figures = agreement([CheckedPlan("normal", True, right), CheckedPlan("normal", False, wrong)])
+    >>> plans = [CheckedPlan("normal", True, right), CheckedPlan("normal", False, wrong)]
+    >>> figures = agreement(plans)
     >>> figures["accuracy"], figures["auc"], figures["always_wrong"]
     (1.0, 1.0, 0.5)
     """
@@ -211,21 +225,21 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
 
     checks = [plan.check for plan in plans if plan.check is not None]
     checkable = sum(len(check.reached + check.missed) for check in checks)
-    scored = [
-        (plan.correct, check.share)
-        for plan in plans
-        if (check := plan.check) and check.share is not None
-    ]
-    labels, shares = [label for label, _ in scored], [share for _, share in scored]
+    labels: list[bool] = []
+    shares: list[float] = []
+    for plan in plans:
+        if plan.check is not None and plan.check.share is not None:
+            labels.append(plan.correct)
+            shares.append(plan.check.share)
     verdicts = [share == 1 for share in shares]
     correct = _share(sum(labels), len(labels))
     has_both = len(set(labels)) > 1
     return {
         "plans": len(plans),
-        "checked": len(scored),
+        "checked": len(shares),
         "correct": correct,
         "reached": _share(sum(verdicts), len(verdicts)),
-        "accuracy": float(accuracy_score(labels, verdicts)) if scored else None,
+        "accuracy": float(accuracy_score(labels, verdicts)) if labels else None,
         "mcc": float(matthews_corrcoef(labels, verdicts)) if has_both else None,
         "auc": float(roc_auc_score(labels, shares)) if has_both else None,
         "always_wrong": None if correct is None else 1 - correct,
@@ -254,8 +268,9 @@ class World:
 
     @classmethod
     def initial(cls, problem: bddl.Problem) -> "World":
-        """Create the initial world from the facts whose predicates exist and have the right number
-        of objects.
+        """Create the world before a plan, from the problem's initial facts.
+
+        Facts are ignored if their predicate does not exist or has another number of objects.
         """
         return cls((fact.op, *fact.arguments) for fact in problem.init if bddl.is_known(fact))
 
@@ -275,14 +290,12 @@ class World:
             return True
         if predicate == "touching":
             return any(("ontop", *pair) in self.facts for pair in (arguments, arguments[::-1]))
-        return predicate == "inside" and arguments[1] in self._around(
-            {arguments[0]}, frozenset({"inside"})
-        )
+        if predicate == "inside":
+            return arguments[1] in self._around({arguments[0]}, frozenset({"inside"}))
+        return False
 
     def locations(self, thing: str) -> set[str]:
-        """Return an object and everything that it is in, on, under or next to, directly or
-        indirectly.
-        """
+        """Return an object and everything that it is in, on, under or next to, even indirectly."""
         return {thing} | self._around({thing}, PLACES)
 
     def supports(self, thing: str) -> set[tuple[str, str]]:
@@ -302,8 +315,10 @@ class World:
             self.held.append(thing)
 
     def put(self, thing: str, *relations: tuple[str, str]) -> None:
-        """Move an object from the agent's hand, or from its place, into relations of `PLACES` to
-        other objects.
+        """Move an object from the agent's hand or from its place.
+
+        Args:
+            relations: Its new relations: predicates of `PLACES`, each with another object.
         """
         self._lift(thing)
         self.held = [item for item in self.held if item != thing]
@@ -312,17 +327,17 @@ class World:
     def set_states(self, thing: str, states: Mapping[str, bool]) -> None:
         """Set or clear states of an object."""
         for state, value in states.items():
-            (self.facts.add if value else self.facts.discard)((state, thing))
+            if value:
+                self.facts.add((state, thing))
+            else:
+                self.facts.discard((state, thing))
 
     def _lift(self, thing: str) -> None:
-        self.facts = {
-            fact
-            for fact in self.facts
-            if fact[0] not in PLACES
-            or not (fact[1] == thing or (fact[0] in _BOTH_WAYS and fact[2] == thing))
-        }
+        """Remove the facts that say where an object is."""
+        self.facts = {fact for fact in self.facts if not _is_place_of(fact, thing)}
 
     def _around(self, inner: set[str], predicates: frozenset[str]) -> set[str]:
+        """Return everything that objects reach through predicates, directly or indirectly."""
         around: set[str] = set()
         facts = [fact for fact in self.facts if fact[0] in predicates]
         while inner:
@@ -330,6 +345,14 @@ class World:
             inner = ({fact[2] for fact in facts if fact[1] in inner} | neighbours) - around
             around |= inner
         return around
+
+
+def _is_place_of(fact: Fact, thing: str) -> bool:
+    """Return True if a fact says where an object is."""
+    predicate = fact[0]
+    if predicate not in PLACES:
+        return False
+    return fact[1] == thing or (predicate in _BOTH_WAYS and fact[2] == thing)
 
 
 class _Meaning(NamedTuple):
@@ -389,15 +412,18 @@ class Executor:
         if is_floor(where):
             return [("onfloor", where)]
         if relation in ("ontop", "inside", "onfloor"):
+            if relation == "onfloor":
+                relation = "ontop"
             usual = self._usual.get(self._names.types[where], set())
-            relation = "ontop" if relation == "onfloor" else relation
-            return [
-                (relation if relation in usual or len(usual) != 1 else next(iter(usual)), where)
-            ]
-        support = world.supports(where) if relation != "under" else set()
-        room = self._names.room_of(where)
-        floors = self._names.floors({room} if room else set())[:1]
-        return [(relation, where), *(sorted(support) or [("onfloor", floor) for floor in floors])]
+            if relation not in usual and len(usual) == 1:
+                (relation,) = usual
+            return [(relation, where)]
+        supports = sorted(world.supports(where)) if relation != "under" else []
+        if not supports:
+            room = self._names.room_of(where)
+            floors = self._names.floors({room} if room else set())
+            supports = [("onfloor", floor) for floor in floors[:1]]
+        return [(relation, where), *supports]
 
     def goal_reached(self, world: World) -> float:
         """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
@@ -417,9 +443,8 @@ class Executor:
         for name in names:
             for thing in self._handled(name):
                 if self._reaches(thing):
-                    self._here = (
-                        None if self._here is None else self._here | self.world.locations(thing)
-                    )
+                    if self._here is not None:
+                        self._here = self._here | self.world.locations(thing)
                     self.world.take(thing)
                     self._taken.add(thing)
 
@@ -437,15 +462,13 @@ class Executor:
                 second_places.append(target)
             elif target.relation in PLACES and not target.words:
                 relation = target.relation
-        nearby = [
-            (name.relation, support)
-            for name in second_places
-            for support in self._resolve(Name(name.place, name.number)).things[:1]
-        ]
+        nearby: list[tuple[str, str]] = []
+        for name in second_places:
+            supports = self._resolve(Name(name.place, name.number)).things
+            nearby += [(name.relation, support) for support in supports[:1]]
         for thing in things:
-            self._put_one(
-                thing, relation, [option for option in options if option != thing], nearby
-            )
+            targets = [option for option in options if option != thing]
+            self._put_one(thing, relation, targets, nearby)
 
     def _split(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
         """Return the objects to put, and the target; None means the agent's location.
@@ -457,11 +480,9 @@ class Executor:
         if relation == "onfloor":
             return self._handled(first), Name(("floor",))
         if not later_names:
-            return (
-                (self._handled(first), None)
-                if self._holds(first)
-                else (self.world.held[-1:], first)
-            )
+            if self._holds(first):
+                return self._handled(first), None
+            return self.world.held[-1:], first
         if self._holds(first) and not any(map(self._holds, later_names)):
             return self._handled(first), later_names[0]
         return [thing for name in later_names for thing in self._handled(name)], first
@@ -472,33 +493,28 @@ class Executor:
         within_reach = [option for option in options if is_floor(option) or self._reaches(option)]
         if not self._reaches(thing) or (options and not within_reach):
             return
-        self._do_nearest(
-            within_reach,
-            lambda world, option: world.put(
-                thing, *self.relations(world, relation, option), *nearby
-            ),
-        )
+
+        def put(world: World, option: str) -> None:
+            world.put(thing, *self.relations(world, relation, option), *nearby)
+
+        self._do_nearest(within_reach, put)
         if not options and thing in self.world.held:
             self.world.put(thing, *nearby)
-        if self._water_runs and any(
-            support.startswith(_BASINS) for _, support in self.world.supports(thing)
-        ):
+        supports = [support for _, support in self.world.supports(thing)]
+        if self._water_runs and any(support.startswith(_BASINS) for support in supports):
             self.world.set_states(thing, {"soaked": True})
 
     def _change(self, states: Mapping[str, bool], names: Sequence[Name]) -> None:
-        for name in names if states else ():
-            if set(states) & {"open", "toggled_on"} and any(
-                word in _TAPS for word in (*name.words, *name.place)
-            ):
+        """Change states of the objects that names mean; one object of each name, or all."""
+        if not states:
+            return
+        is_switch = "open" in states or "toggled_on" in states
+        for name in names:
+            if is_switch and any(word in _TAPS for word in (*name.words, *name.place)):
                 self._turn_water(on=any(states.values()))
             things, every = self._resolve(name, movable=len(name.words) > 1)
             targets = [
-                thing
-                for thing in things
-                if self._reaches(thing)
-                and any(
-                    self.world.holds(state, (thing,)) != value for state, value in states.items()
-                )
+                thing for thing in things if self._reaches(thing) and self._differs(thing, states)
             ]
             if every:
                 for thing in targets:
@@ -506,20 +522,27 @@ class Executor:
             else:
                 self._do_nearest(targets, lambda world, thing: world.set_states(thing, states))
 
+    def _differs(self, thing: str, states: Mapping[str, bool]) -> bool:
+        """Return True if an object does not have all of the states."""
+        return any(self.world.holds(state, (thing,)) != value for state, value in states.items())
+
     def _turn_water(self, *, on: bool) -> None:
-        """Turn water on or off; water wets everything in a basin, and what the agent holds at a
-        basin.
+        """Turn water on or off.
+
+        Water wets everything in a basin, and what the agent holds at a basin.
         """
         self._water_runs = on
-        if on:
-            at_basin = any(name.startswith(_BASINS) for name in self._here or ())
-            wet = {
-                fact[1]
-                for fact in self.world.facts
-                if fact[0] in PLACES and fact[2].startswith(_BASINS)
-            }
-            for thing in {*wet, *(self.world.held if at_basin else ())}:
-                self.world.set_states(thing, {"soaked": True})
+        if not on:
+            return
+        wet = {
+            fact[1]
+            for fact in self.world.facts
+            if fact[0] in PLACES and fact[2].startswith(_BASINS)
+        }
+        if any(location.startswith(_BASINS) for location in self._here or ()):
+            wet |= set(self.world.held)
+        for thing in wet:
+            self.world.set_states(thing, {"soaked": True})
 
     def _do_nearest(self, options: Sequence[str], act: Callable[[World, str], None]) -> None:
         """Act on the option that brings the goal nearest; the first one in a tie."""
@@ -531,17 +554,21 @@ class Executor:
             self.world = max(worlds, key=self.goal_reached) if len(worlds) > 1 else worlds[0]
 
     def _reaches(self, thing: str) -> bool:
+        """Return True if an object is where the agent is, or in its hands."""
+        if self._here is None:
+            return True
         locations = self.world.locations(thing)
-        return self._here is None or bool(
-            (locations | self._rooms_of(thing)) & self._here or locations & set(self.world.held)
-        )
+        if locations & set(self.world.held):
+            return True
+        return bool((locations | self._rooms_of(thing)) & self._here)
 
     def _rooms_of(self, thing: str) -> set[str]:
-        return {
-            room
-            for location in self.world.locations(thing)
-            if (room := self._names.room_of(location))
-        }
+        """Return the rooms in which an object is."""
+        return self._rooms_at(self.world.locations(thing))
+
+    def _rooms_at(self, locations: Iterable[str]) -> set[str]:
+        rooms = map(self._names.room_of, locations)
+        return {room for room in rooms if room}
 
     def _holds(self, name: Name) -> bool:
         return bool(set(self._candidates(name, movable=True)) & set(self.world.held))
@@ -559,10 +586,7 @@ class Executor:
         things = self._names.matching(name.words, movable=movable)
         rooms = self._names.rooms_in((*name.words, *name.place))
         if (not things and rooms) or any(map(is_floor, things)):
-            here = {
-                room for location in self._here or () if (room := self._names.room_of(location))
-            }
-            return self._names.floors(rooms or here)
+            return self._names.floors(rooms or self._rooms_at(self._here or ()))
         for state in name.states:
             things = [thing for thing in things if self._start.holds(state, (thing,))] or things
         return things
@@ -572,53 +596,62 @@ class Executor:
         things = self._candidates(name, movable=movable)
         if len(things) < 2:
             return _Meaning(things)
-        # Examples: book_on_shelf, sock_sofa.
-        all_matches = self._names.matching(name.words) + self._names.matching(name.words[:1])
-        surroundings = self._names.matching(name.place) or [
-            match for match in all_matches if match not in things
-        ]
-        nearby = [
-            thing for thing in things if not self.world.locations(thing).isdisjoint(surroundings)
-        ] or things
-        if rooms := self._names.rooms_in((*name.words, *name.place)):
-            nearby = [thing for thing in nearby if rooms & self._rooms_of(thing)] or nearby
+        nearby = self._nearby(name, things)
         if name.number is not None:
             return _Meaning([self._numbered_thing(name, things, nearby)])
         if self._names.is_plural(name.words):
             return _Meaning(nearby, every=True)
         held = [thing for thing in self.world.held if thing in things]
-        return _Meaning(
-            held[-1:] or [thing for thing in self._walked_to if thing in nearby] or nearby
-        )
+        if held:
+            return _Meaning(held[-1:])
+        return _Meaning([thing for thing in self._walked_to if thing in nearby] or nearby)
+
+    def _nearby(self, name: Name, things: list[str]) -> list[str]:
+        """Return those objects that are where a name says; all if none is.
+
+        Examples are book_on_shelf and sock_sofa.
+        """
+        surroundings = self._names.matching(name.place)
+        if not surroundings:
+            all_matches = self._names.matching(name.words) + self._names.matching(name.words[:1])
+            surroundings = [match for match in all_matches if match not in things]
+        nearby = [
+            thing for thing in things if not self.world.locations(thing).isdisjoint(surroundings)
+        ]
+        nearby = nearby or things
+        rooms = self._names.rooms_in((*name.words, *name.place))
+        if rooms:
+            nearby = [thing for thing in nearby if rooms & self._rooms_of(thing)] or nearby
+        return nearby
 
     def _numbered_thing(self, name: Name, things: Sequence[str], nearby: Sequence[str]) -> str:
         """Return the same object for the same words, number and place throughout a plan."""
-        earlier = [
-            thing
-            for earlier_name, thing in self._numbered.items()
-            if thing in things
-            and (earlier_name.words, earlier_name.number) == (name.words, name.number)
-            if earlier_name.place == name.place or not name.place
-        ]
-        if earlier:
-            return earlier[-1]
-        number, used = name.number or 0, set(self._numbered.values())
-        ordered = [*nearby[number - 1 : number], *nearby, *things] if number else [*nearby, *things]
-        thing = next((thing for thing in ordered if thing not in used), ordered[0])
+        for earlier, thing in reversed(self._numbered.items()):
+            is_same = (earlier.words, earlier.number) == (name.words, name.number)
+            if is_same and thing in things and name.place in ((), earlier.place):
+                return thing
+        number = name.number or 0
+        candidates = [*nearby, *things]
+        if number:
+            # The name's number counts the objects nearby, if there are so many.
+            candidates = [*nearby[number - 1 : number], *candidates]
+        used = set(self._numbered.values())
+        thing = next((thing for thing in candidates if thing not in used), candidates[0])
         self._numbered[name] = thing
         return thing
 
 
 def _usual_relations(problem: bddl.Problem) -> dict[str, set[str]]:
-    """Return, by type, which of ``ontop`` and ``inside`` the problem uses; plans often confuse the
-    two.
+    """Return, by type, which of ``ontop`` and ``inside`` the problem uses.
+
+    Plans often confuse the two.
     """
     usual: dict[str, set[str]] = {}
     for formula in (*problem.init, *problem.goal):
         for atom, _, bound in bddl.literals_of(formula):
             if atom.op in ("ontop", "inside") and len(atom.arguments) == 2:
-                kind = {**problem.types, **bound}.get(atom.arguments[1], "")
-                usual.setdefault(kind, set()).add(atom.op)
+                types = {**problem.types, **bound}
+                usual.setdefault(types.get(atom.arguments[1], ""), set()).add(atom.op)
     return usual
 
 
