@@ -1,6 +1,4 @@
-"""ActPlan-1K instances: ids, settings and activity types, the release's folders, and the prepared
-data.
-"""
+"""Read ActPlan-1K's instances, from the release's folders or from the prepared data."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +18,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import is_text, listing
 
 if TYPE_CHECKING:
@@ -35,9 +32,16 @@ REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 INSTANCES = {"normal": 825, "counterfactual": 362}
 # Column that keeps the number of instances of both settings after a selection by setting.
 _WHOLE = "release_size"
-_TEXTS: dict[str, str] = module_yaml(__file__)
-LAYOUT = _TEXTS["instances"].format(url=REPOSITORY_URL)
-LAYOUTS = _TEXTS["problems"]
+# Layouts of folders, for messages: of the release's instances, and of BDDL problems.
+LAYOUT = (
+    "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and "
+    "plan_gold_2.txt; and DIR/<scene>/<activity>/<n>/task_description_<n>.txt, where n is 0 or 1. "
+    f"The full release has this layout; {REPOSITORY_URL} links to it"
+)
+LAYOUTS = (
+    "[activity_definitions/]<activity>/problem<n>.bddl or, as in the release, "
+    "<scene>/<activity>/<n>/problem<n>.bddl"
+)
 # File in DIR that names the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
 _GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")
@@ -56,8 +60,9 @@ _Content = TypeVar("_Content")
 
 @dataclass(frozen=True, order=True)
 class InstanceId:
-    """ID of an instance, ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these
-    four fields.
+    """ID of an instance, ``<scene>/<activity>/<description>/sample_<sample>``.
+
+    IDs are ordered by these four fields.
 
     scene: Household environment of iGibson 2, such as ``Beechwood_0_int``.
     activity: Name such as ``making_tea``.
@@ -80,8 +85,10 @@ class InstanceId:
 
 
 def parse_id(text: str) -> InstanceId | None:
-    """Parse an id in the format of `InstanceId`, with or without parent folders; None if it is not
-    an id.
+    """Parse an id in the format of `InstanceId`, with or without parent folders.
+
+    Returns:
+        The id; None if the text is not an id.
     """
     *_, scene, activity, description, sample = ["", "", "", "", *text.split("/")]
     match = _SAMPLE.fullmatch(sample)
@@ -98,10 +105,12 @@ def activity_type(activity: str) -> str:
     ``cleaning_...``, ``filling_...``, ``packing_...``, ``storing_...``, ``putting_away_...`` and
     ``putting_..._away``; all other activities are ``other``.
     """
-    if match := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
+    match = re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL)
+    if match is not None:
         return match[1]
-    is_put_away = re.fullmatch("putting_(.*_)?away(_.*)?", activity, re.DOTALL) is not None
-    return "putting away" if is_put_away else "other"
+    if re.fullmatch("putting_(.*_)?away(_.*)?", activity, re.DOTALL):
+        return "putting away"
+    return "other"
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
@@ -113,7 +122,7 @@ def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
 
 
 def official_instances(doc: Mapping[str, Any]) -> int:
-    """Return the paper's number of instances: of one setting if the task selects one, else of both."""
+    """Return the paper's number of instances, of one setting if the task selects one."""
     return INSTANCES[doc["setting"]] if _WHOLE in doc else ACTPLAN.official["test"]
 
 
@@ -153,8 +162,9 @@ def views_swapped(docs: "Dataset") -> "Dataset":
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """Return the task description as released, which includes the instruction and the eight actions
-    (sec. 3.1).
+    """Return the task description as released.
+
+    It includes the instruction and the eight actions (sec. 3.1).
 
     Args:
         doc: A row of the prepared dataset; only ``task_description`` is read.
@@ -168,7 +178,9 @@ class ReleasedInstance:
 
     task_description: The exact text, without a byte order mark and with ``\n`` as line break.
     images: Bytes of the image files, in the order of their names.
-    gold_plan_1, gold_plan_2: Steps, one per non-blank line, stripped; empty if the file is missing.
+    gold_plan_1: Steps of the first gold plan, one per non-blank line, stripped; empty if the file
+    is missing.
+    gold_plan_2: The same for the second gold plan.
     bddl: The activity's problem in BDDL; "" if none can be read.
     bddl_problem: Why `bddl` is empty, with the path; else "". An instance without a problem is
     still valid.
@@ -195,10 +207,10 @@ class ShownInstance(NamedTuple):
 
 
 def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
-    """Find all instances in a folder with the release's layout, and the subfolders that do not fit
-    the layout.
+    """Find all instances in a folder with the release's layout.
 
-    Files, hidden folders and folders named ``__MACOSX`` are ignored.
+    Subfolders that do not fit the layout are returned, too. Files, hidden folders and folders named
+    ``__MACOSX`` are ignored.
 
     Args:
         source: Folder that contains ``<scene>/<activity>/<n>/sample_<k>/``.
@@ -218,20 +230,24 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
         raise LmmsEgoplanError(
             f"{source}: the instances are in its subfolder annotation; pass that folder: {folder}"
         )
-    reasons = dict(_descend(source, ()))
-    instances = sorted(
-        instance for path, reason in reasons.items() if not reason and (instance := parse_id(path))
-    )
+    instances: list[InstanceId] = []
+    invalid_folders: dict[str, str] = {}
+    for path, reason in _descend(source, ()):
+        instance = parse_id(path)
+        if reason:
+            invalid_folders[_storable(path)] = reason
+        elif instance is not None:
+            instances.append(instance)
     if not instances:
         raise LmmsEgoplanError(f"{source}: no instance; expected {LAYOUT}")
-    return instances, {_storable(path): reason for path, reason in reasons.items() if reason}
+    return sorted(instances), invalid_folders
 
 
 def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> ReleasedInstance:
-    """Read one instance from `find_instances`, decode its images, and list everything that is
-    wrong.
+    """Read one instance from `find_instances`, and list everything that is wrong.
 
     Only the images, gold plans 1 and 2, the task description and the problem next to it are read.
+    Images are decoded, to find damaged ones.
 
     Args:
         bddl: Folder in one of `LAYOUTS`, for activities without a problem next to the task
@@ -251,44 +267,51 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
             problems.append(str(error))
             return None
 
-    description = (
-        collect(_read_text, folder.parent / f"task_description_{instance.description}.txt") or ""
+    description = collect(
+        _read_text, folder.parent / f"task_description_{instance.description}.txt"
     )
-    texts = (
-        collect(_read_text, folder / name) or "" if name in names else "" for name in _GOLD_PLANS
-    )
-    first, second = (
-        tuple(step.strip() for step in official_steps(text) if step.strip()) for text in texts
-    )
+    gold_plans: list[tuple[str, ...]] = []
+    for name in _GOLD_PLANS:
+        text = collect(_read_text, folder / name) if name in names else None
+        steps = [step.strip() for step in official_steps(text or "")]
+        gold_plans.append(tuple(step for step in steps if step))
     if not set(_GOLD_PLANS).intersection(names):
         problems.append(f"{folder}: no gold plan; expected {' or '.join(_GOLD_PLANS)}")
     image_names = [name for name in names if name.lower().endswith(_IMAGES)]
     if not image_names:
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
-    images = tuple(
-        image for name in image_names if (image := collect(_read_image, folder / name)) is not None
-    )
+    images = [collect(_read_image, folder / name) for name in image_names]
     problem, bddl_problem = _read_problem(source, instance, bddl)
-    wrong, count = tuple(map(_storable, problems)), len(image_names)
     return ReleasedInstance(
-        instance, description, images, first, second, problem, bddl_problem, wrong, count
+        id=instance,
+        task_description=description or "",
+        images=tuple(image for image in images if image is not None),
+        gold_plan_1=gold_plans[0],
+        gold_plan_2=gold_plans[1],
+        bddl=problem,
+        bddl_problem=bddl_problem,
+        problems=tuple(map(_storable, problems)),
+        num_images=len(image_names),
     )
 
 
 def read_origin(source: Path) -> dict[str, str]:
-    """Read the origin of instances that are not the release's:
-    ``{"origin": ...}``, or {} for the release.
+    """Read the origin of instances that are not the release's.
+
+    Returns:
+        ``{"origin": ...}``, or {} for the release.
 
     Raises:
         LmmsEgoplanError: The file with the origin cannot be read or is empty.
     """
     path = source / ORIGIN
-    return {"origin": " ".join(_read_text(source, path).split())} if path.exists() else {}
+    if not path.exists():
+        return {}
+    return {"origin": " ".join(_read_text(source, path).split())}
 
 
 def problem_path(folder: Path, instance: InstanceId) -> Path | None:
-    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if it does
-    not exist.
+    """Return the path of an instance's problem in a folder with one of `LAYOUTS`, if it exists.
 
     In the file's name, n is the number of the task description: counterfactual activities have a
     separate problem, ``problem1.bddl``.
@@ -325,13 +348,17 @@ def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]
         LmmsEgoplanError: An instance is missing or damaged.
     """
     keys = {instance_key(name) for name in ids}
-    instances = _prepared(keys) if source is None else _released(keys, source)
-    if missing := sorted(keys - instances.keys()):
-        where = "the prepared data" if source is None else source
+    if source is None:
+        instances = _prepared(keys)
+        where = "the prepared data"
+    else:
+        instances = _released(keys, source)
+        where = str(source)
+    missing = sorted(keys - instances.keys())
+    if missing:
         raise LmmsEgoplanError(
             f"{len(missing)} of the plans' {len(keys)} instances are missing in {where}; pass the "
-            "release's folder "
-            f"with --instances, or remove these plans\n{listing(missing)}"
+            f"release's folder with --instances, or remove these plans\n{listing(missing)}"
         )
     return instances
 
@@ -343,35 +370,39 @@ def instance_key(name: str) -> str:
 
 
 def _released(keys: set[str], source: Path) -> dict[str, ShownInstance]:
+    """Read instances from the release's folder, by id."""
     records = [
         read_instance(source, instance)
         for instance in find_instances(source)[0]
         if str(instance) in keys
     ]
-    if problems := next((record.problems for record in records if record.problems), None):
-        raise LmmsEgoplanError("\n".join(problems))
+    for record in records:
+        if record.problems:
+            raise LmmsEgoplanError("\n".join(record.problems))
     return {
         str(record.id): ShownInstance(record.task_description, record.images) for record in records
     }
 
 
 def _prepared(keys: set[str]) -> dict[str, ShownInstance]:
+    """Read instances from the prepared data, by id."""
     from datasets import Image
     from datasets import Sequence as ListOf
 
     rows = ACTPLAN.load("test").select_columns(["id", "task_description", "images"])
     selected = rows.select([index for index, name in enumerate(rows["id"]) if name in keys])
-    return {
-        row["id"]: ShownInstance(
-            row["task_description"], tuple(image["bytes"] for image in row["images"])
-        )
-        for row in selected.cast_column("images", ListOf(Image(decode=False)))
-    }
+    instances: dict[str, ShownInstance] = {}
+    for row in selected.cast_column("images", ListOf(Image(decode=False))):
+        images = tuple(image["bytes"] for image in row["images"])
+        instances[row["id"]] = ShownInstance(row["task_description"], images)
+    return instances
 
 
 def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the paths of instances with "", and those of folders that do not fit the layout with
-    the reason.
+    """Yield the paths of instances, and of folders that do not fit the layout.
+
+    Yields:
+        The path below `root`, and the reason why it does not fit; "" for an instance.
     """
     if len(parts) == len(_LEVELS):
         yield "/".join(parts), ""

@@ -1,8 +1,7 @@
-"""Data types and readers for plans: model output, plan files, and published plans with human
-labels.
-"""
+"""Read plans: models' replies, files of plans, and published plans with human labels."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -14,7 +13,6 @@ from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.text import without_thinking
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import (
     AnyText,
@@ -27,9 +25,17 @@ from lmms_egoplan.validation import (
     read_as,
 )
 
-# Labels: verdicts (sec. 4.1) and types of errors (in the order of sec. 5.6).
+# People's verdicts on a plan (sec. 4.1).
 VERDICTS = ("correct", "commonsense")
-ERRORS: dict[str, str] = module_yaml(__file__)
+# Titles of the types of errors in a plan, in the order of sec. 5.6.
+ERRORS = {
+    "missing_actions": "Missing actions",
+    "object": "Mistake of object property or function",
+    "event": "Mistake of event cause or effect",
+    "form": "Incorrect form",
+    "extra_tools": "Hallucination of extra tools",
+    "image": "Incorrect image understanding",
+}
 # The file of labelled plans in an export.
 PLANS = "plans.jsonl"
 
@@ -46,7 +52,8 @@ _LABELLED = "gold_gpt"
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
 
 
-class GeneratedPlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GeneratedPlan:
     """A plan as a model wrote it, with the gold plans of its instance.
 
     id: ID of the instance.
@@ -71,7 +78,8 @@ class GeneratedPlan(NamedTuple):
         return cls(doc["id"], reply, golds, truncated, doc["problem"])
 
 
-class StoredPlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
     """A plan read from a file.
 
     plan: The plan without the model's thinking, and its gold plans.
@@ -104,7 +112,8 @@ class LabelledPlan(NamedTuple):
 class LabelledInstance(NamedTuple):
     """An instance with its gold plans and the models' plans for it.
 
-    gold_1, gold_2: Gold plans 1 and 2; "" for a missing one. At least one exists.
+    gold_1: Gold plan 1; "" if it is missing. At least one of the two exists.
+    gold_2: Gold plan 2; "" if it is missing.
     """
 
     id: InstanceId
@@ -185,16 +194,9 @@ def read_plans(path: Path) -> list[StoredPlan]:
     lines = read_lines(path)
     if not lines:
         raise LmmsEgoplanError(f"{path}: contains no plans; expected JSON lines {_FORM}")
-    if isinstance(first := _load(*lines[0]), dict) and _LABELLED in first:
-        return [
-            StoredPlan(
-                _plan(str(instance.id), plan.text, (instance.gold_1, instance.gold_2)),
-                {"correct": plan.correct, "commonsense": None},
-                plan.model,
-            )
-            for instance in read_labelled_plans(path)
-            for plan in instance.plans
-        ]
+    first = _load(*lines[0])
+    if isinstance(first, dict) and _LABELLED in first:
+        return _stored_labelled_plans(read_labelled_plans(path))
     return [_stored_plan(where, _load(where, line)) for where, line in lines]
 
 
@@ -253,24 +255,47 @@ def read_activities(path: Path) -> dict[str, str]:
 
 
 def _load(where: str, line: str) -> Any:
+    """Parse a line of a file of plans."""
     return parse_record(where, line, f"expected lines {_FORM}")
 
 
+def _stored_labelled_plans(instances: Sequence[LabelledInstance]) -> list[StoredPlan]:
+    """Return the plans of ``finetuning_data.jsonl``, each with its gold plans and its verdict."""
+    stored: list[StoredPlan] = []
+    for instance in instances:
+        for labelled in instance.plans:
+            plan = _plan(str(instance.id), labelled.text, (instance.gold_1, instance.gold_2))
+            labels = {"correct": labelled.correct, "commonsense": None}
+            stored.append(StoredPlan(plan, labels, model=labelled.model))
+    return stored
+
+
 def _stored_plan(where: str, record: Any) -> StoredPlan:
+    """Check a line of a file of plans."""
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {quoted(record)}")
     line = read_as(_StoredLine, where, record)
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
-    labels = {
-        name: label if (label := getattr(line, name)) is None else bool(label) for name in VERDICTS
-    }
-    plan = _plan(line.id, plan_text(line.candidate), line.references)
-    ends_in_thought = without_thinking(line.candidate) is None
-    return StoredPlan(plan, labels, line.model, line.images, line.errors, ends_in_thought)
+    labels: dict[str, bool | None] = {}
+    for name in VERDICTS:
+        label = getattr(line, name)
+        labels[name] = None if label is None else bool(label)
+    return StoredPlan(
+        plan=_plan(line.id, plan_text(line.candidate), line.references),
+        labels=labels,
+        model=line.model,
+        images=line.images,
+        errors=line.errors,
+        ends_in_thought=without_thinking(line.candidate) is None,
+    )
 
 
 def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:
+    """Create a plan whose gold plans have one step per line, like the plan itself.
+
+    The plan is split into lines only if the first existing gold plan has all steps on one line.
+    """
     lines = [one_per_line(reference) for reference in references]
     first = next(index for index, reference in enumerate(references) if reference)
     is_on_one_line = lines[first].strip() != references[first].strip()
@@ -279,6 +304,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
 
 
 def _instance(where: str, line: str) -> LabelledInstance:
+    """Check a line in the format of ``finetuning_data.jsonl``."""
     record = read_as(
         _LabelledLine,
         where,
@@ -288,11 +314,14 @@ def _instance(where: str, line: str) -> LabelledInstance:
         raise LmmsEgoplanError(
             f"{where}: gold_gpt and gold_gemini are both empty; an instance needs a gold plan"
         )
-    plans = tuple(
-        LabelledPlan(model, text, correct=label == "pos")
-        for model, name in zip(MODELS, ("gpt", "gemini"), strict=True)
-        for label in ("pos", "neg")
-        for text in getattr(record, f"{label}_{name}")
+    plans: list[LabelledPlan] = []
+    for model, name in zip(MODELS, ("gpt", "gemini"), strict=True):
+        for label in ("pos", "neg"):
+            texts = getattr(record, f"{label}_{name}")
+            plans += [LabelledPlan(model, text, correct=label == "pos") for text in texts]
+    return LabelledInstance(
+        id=record.path,
+        gold_1="".join(record.gold_gpt),
+        gold_2="".join(record.gold_gemini),
+        plans=tuple(plans),
     )
-    gold_1, gold_2 = ("".join(gold) for gold in (record.gold_gpt, record.gold_gemini))
-    return LabelledInstance(record.path, gold_1, gold_2, plans)
