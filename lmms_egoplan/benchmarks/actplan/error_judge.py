@@ -17,6 +17,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import AnyText, Checked, Text, quoted
 
 _TEXTS: dict[str, str] = module_yaml(__file__)
@@ -62,11 +63,9 @@ class JudgedPlan(Checked):
     @property
     def judge_name(self) -> str:
         """The judge's model, with the prompt's version if that is not the current one."""
-        return (
-            self.judge_model
-            if self.prompt == _PROMPT_VERSION
-            else f"{self.judge_model}, prompt {self.prompt}"
-        )
+        if self.prompt == _PROMPT_VERSION:
+            return self.judge_model
+        return f"{self.judge_model}, prompt {self.prompt}"
 
 
 def judge_errors(
@@ -133,11 +132,10 @@ def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
         pictures=_TEXTS["pictures"] if images else "",
         task=instance.description.strip(),
         references="\n\n".join("\n".join(gold) for gold in stored.plan.references),
-        plan="\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)",
+        plan=numbered(steps) or "(no steps)",
     )
-    return Prompt(
-        text, tuple(jpeg_url(Image.open(BytesIO(image)), _LONGER_SIDE) for image in images)
-    )
+    urls = [jpeg_url(Image.open(BytesIO(image)), _LONGER_SIDE) for image in images]
+    return Prompt(text, tuple(urls))
 
 
 def read_errors(reply: dict[str, Any], steps: int) -> Errors:
@@ -153,11 +151,16 @@ def read_errors(reply: dict[str, Any], steps: int) -> Errors:
     if not reply.keys() <= ERRORS.keys():
         raise ValueError(f"expected types of errors, found {quoted(reply)}")
     for marked in reply.values():
-        if not isinstance(marked, list) or not all(
-            type(step) is int and 0 <= step <= steps for step in marked
-        ):
+        if not _are_steps(marked, steps):
             raise ValueError(f"expected steps of the plan, found {quoted(marked)}")
     return {key: sorted(set(reply[key])) for key in ERRORS if reply.get(key)}
+
+
+def _are_steps(marked: Any, steps: int) -> bool:
+    """Return True for a list of a plan's steps, from 1, or of 0 for the whole plan."""
+    if not isinstance(marked, list):
+        return False
+    return all(type(step) is int and 0 <= step <= steps for step in marked)
 
 
 def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, Agreement]]:
@@ -167,20 +170,14 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
         By type: the number of plans that have it according to people, to the judge and to both; and
         the agreement. Empty if no plan was marked by both.
     """
-    both = [
-        (plan.people, plan.judge)
-        for plan in judged
-        if plan.people is not None and plan.judge is not None
-    ]
-    by_type = {}
-    for key in ERRORS if both else ():
-        people = [float(key in marks) for marks, _ in both]
-        judge = [float(key in marks) for _, marks in both]
+    by_type: dict[str, tuple[int, int, int, Agreement]] = {}
+    both = [plan for plan in judged if plan.people is not None and plan.judge is not None]
+    if not both:
+        return by_type
+    for key in ERRORS:
+        people = [float(key in (plan.people or ())) for plan in both]
+        judge = [float(key in (plan.judge or ())) for plan in both]
         in_both = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
-        by_type[key] = (
-            int(sum(people)),
-            int(sum(judge)),
-            in_both,
-            agreement(people, judge, (0.0, 1.0)),
-        )
+        result = agreement(people, judge, (0.0, 1.0))
+        by_type[key] = (int(sum(people)), int(sum(judge)), in_both, result)
     return by_type

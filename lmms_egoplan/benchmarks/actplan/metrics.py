@@ -1,5 +1,4 @@
-"""ActPlan-1K's metrics: the values of a plan that a harness collects, aggregations over a run, and
-breakdowns.
+"""Define ActPlan-1K's metrics: the values of a plan, aggregations over a run, and breakdowns.
 
 A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The
 number of plans in the mean is reported with it.
@@ -24,17 +23,20 @@ BREAKDOWNS = ("setting", "length", "activity_type")
 
 
 def length_bin(steps: int | None) -> str:
-    """Name the bin of a gold plan's length:
-    ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
+    """Name the bin of a gold plan's length.
+
+    The bins are ``1-10``, ``11-20``, ... ``51+``, and ``unknown`` without a gold plan.
 
     >>> length_bin(12), length_bin(51), length_bin(None)
     ('11-20', '51+', 'unknown')
     """
     if steps is None:
         return "unknown"
-    bin_of = bisect_left(LENGTH_BINS, steps)
-    start = (0, *LENGTH_BINS)[bin_of] + 1
-    return f"{start}-{LENGTH_BINS[bin_of]}" if bin_of < len(LENGTH_BINS) else f"{start}+"
+    bin_index = bisect_left(LENGTH_BINS, steps)
+    start = (0, *LENGTH_BINS)[bin_index] + 1
+    if bin_index == len(LENGTH_BINS):
+        return f"{start}+"
+    return f"{start}-{LENGTH_BINS[bin_index]}"
 
 
 def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -60,15 +62,31 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to
             another instance.
 
-    >>> plan, gold = ["walk_to(table)", "grab(cup)"], ["walk_to(table)", "open(box)", "grab(cup)"]
+    >>> plan = ["walk_to(table)", "grab(cup)"]
+    >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
     >>> score = PlanScore(
-    ...     "clean_table/1", plan, plan, reference_lengths=[3, None], lcs_each=[2, None], lcs_parsed_each=[2, None],
-    ...     form_validity=1.0, truncated=False, bleurt=None, bleurt_probability=None, bleurt_truncated=None,
-    ...     encoder="all-MiniLM-L6-v2", classifier=None,
+    ...     id="clean_table/1",
+    ...     official=plan,
+    ...     parsed=plan,
+    ...     reference_lengths=[3, None],
+    ...     lcs_each=[2, None],
+    ...     lcs_parsed_each=[2, None],
+    ...     form_validity=1.0,
+    ...     truncated=False,
+    ...     bleurt=None,
+    ...     bleurt_probability=None,
+    ...     bleurt_truncated=None,
+    ...     encoder="all-MiniLM-L6-v2",
+    ...     classifier=None,
     ... )
     >>> doc = {
-    ...     "id": "clean_table/1", "setting": "normal", "activity": "clean_table", "activity_type": "cleaning",
-    ...     "gold_plan_1": gold, "gold_plan_2": [], "split_size": 1187,
+    ...     "id": "clean_table/1",
+    ...     "setting": "normal",
+    ...     "activity": "clean_table",
+    ...     "activity_type": "cleaning",
+    ...     "gold_plan_1": gold,
+    ...     "gold_plan_2": [],
+    ...     "split_size": 1187,
     ... }
     >>> values = score_plan(doc, [score.to_text()])
     >>> values["lcs"]["score"], round(values["lcs_norm"]["score"], 3), values["lcs_gold_2"]
@@ -81,28 +99,18 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     labels = {name: doc[name] for name in ("setting", "activity", "activity_type")}
     groups = labels | {"length": length_bin(score.reference_lengths[0])}
     cluster = {"activity": doc["activity"]}
-    values = {
-        name: cluster | ({} if value is None else {"score": value})
-        for name, value in score.measures().items()
-    }
+    values: dict[str, dict[str, Any]] = {}
+    for name, value in score.measures().items():
+        values[name] = dict(cluster)
+        if value is not None:
+            values[name]["score"] = value
     if score.bleurt is not None:
         values["bleurt_correct"] = cluster | {
             "score": float(score.bleurt),
             "truncated": score.bleurt_truncated,
         }
         values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
-    measured = {
-        "by": "lcs_norm",
-        "plans_by": "lcs_norm",
-        "parsed_by": "lcs_norm_parsed",
-        "bleurt_by": "bleurt_correct",
-    }
-    for prefix, measure in measured.items():
-        if measure in values:
-            mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
-            values |= {
-                f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS
-            }
+    values |= _values_by_group(values, groups)
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
     values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | labels | golds
     return values | {
@@ -119,39 +127,69 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
+# Measures with breakdowns, by the prefix of the breakdowns' names.
+_MEASURES_BY_PREFIX = {
+    "by": "lcs_norm",
+    "plans_by": "lcs_norm",
+    "parsed_by": "lcs_norm_parsed",
+    "bleurt_by": "bleurt_correct",
+}
+
+
+def _values_by_group(
+    values: Mapping[str, Mapping[str, Any]], groups: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return a plan's values for the breakdowns of measures: its group, and the measure."""
+    grouped: dict[str, dict[str, Any]] = {}
+    for prefix, measure in _MEASURES_BY_PREFIX.items():
+        if measure not in values:
+            continue
+        for name in BREAKDOWNS:
+            value: dict[str, Any] = {"group": groups[name]}
+            if "score" in values[measure]:
+                value["mean_of"] = values[measure]["score"]
+            grouped[f"{prefix}_{name}"] = value
+    return grouped
+
+
 def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
-    """Return the mean of every group, to four decimals; NaN if the measure is undefined for all
-    plans of a group.
+    """Return the mean of every group, to four decimals.
+
+    The mean is NaN if the measure is undefined for all plans of a group.
 
     Args:
         values: Records with ``group`` and, if the measure is defined, ``mean_of``.
 
-    >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
+    >>> values = [
+    ...     {"group": "11-20", "mean_of": 0.25},
+    ...     {"group": "1-10", "mean_of": 0.5},
+    ...     {"group": "11-20"},
+    ... ]
     >>> mean_by_group(values)
     {'1-10': 0.5, '11-20': 0.25}
     """
-    groups = by_group(values).items()
-    defined = {
-        group: [member["mean_of"] for member in members if "mean_of" in member]
-        for group, members in groups
-    }
-    return {
-        group: round(fmean(numbers), 4) if numbers else math.nan
-        for group, numbers in defined.items()
-    }
+    means: dict[str, float] = {}
+    for group, members in by_group(values).items():
+        numbers = [member["mean_of"] for member in members if "mean_of" in member]
+        means[group] = round(fmean(numbers), 4) if numbers else math.nan
+    return means
 
 
 def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
     """Count the plans with a defined measure in every group.
 
-    >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
+    >>> values = [
+    ...     {"group": "11-20", "mean_of": 0.25},
+    ...     {"group": "1-10", "mean_of": 0.5},
+    ...     {"group": "11-20"},
+    ... ]
     >>> plans_by_group(values)
     {'1-10': 1, '11-20': 1}
     """
-    return {
-        group: sum("mean_of" in member for member in members)
-        for group, members in by_group(values).items()
-    }
+    counts: dict[str, int] = {}
+    for group, members in by_group(values).items():
+        counts[group] = sum("mean_of" in member for member in members)
+    return counts
 
 
 def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Value]]:
@@ -176,5 +214,6 @@ def classifier_names(values: Sequence[Value]) -> str:
 
 
 def _by_length(group: str) -> tuple[int, str]:
+    """Return a key that sorts bins of `length_bin` by length, and other groups by name."""
     start = group.rstrip("+").partition("-")[0]
-    return (int(start), group) if start.isdecimal() else (0, group)
+    return int(start) if start.isdecimal() else 0, group

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,6 @@ from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import track
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, write_figure
@@ -28,13 +27,49 @@ if TYPE_CHECKING:
     from datasets import Features
 
 SPLIT = "test"
-_COUNTS = module_yaml(__file__)
-# The paper's numbers, and the ranges that match them if more than one number does.
-PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
-_RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
-LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
-    name: f"instances, {name}" for name in instances.ACTIVITY_TYPES
+
+
+@dataclass(frozen=True)
+class _Count:
+    """A number of the paper, next to which `data prepare actplan` prints the prepared one.
+
+    label: Title of the number.
+    paper: The paper's number.
+    agrees: Lowest and highest number that match the paper's; None if only that number does.
+    """
+
+    label: str
+    paper: float
+    agrees: tuple[int, int] | None = None
+
+
+# In the order in which they are printed.
+_COUNTS = {
+    # Table 2. Steps are the mean length of gold plan 1; the paper does not say which one it counts.
+    "normal_activities": _Count("normal activities", 100),
+    "counterfactual_activities": _Count("counterfactual activities", 53),
+    "normal_instances": _Count("normal instances", 825),
+    "counterfactual_instances": _Count("counterfactual instances", 362),
+    "normal_steps": _Count("mean steps, normal", 23.95),
+    "counterfactual_steps": _Count("mean steps, counterfactual", 31.93),
+    # Table 1 and sec. 3.2.
+    "scenes": _Count("scenes", 15),
+    # Sec. 3.4: "each activity is loaded in three randomly selected household environments", and
+    # sampled "up to three times in each". Both counts are maxima over the activities.
+    "most_scenes": _Count("scenes of an activity, at most", 3),
+    "most_samples": _Count("samples of an activity in a scene, at most", 3, agrees=(1, 3)),
+    # Sec. 1: "Each activity instance contains 2~5 images"; sec. 3.2: "Generally, 2 to 5 images".
+    "fewest_images": _Count("images of an instance, at least", 2, agrees=(2, 5)),
+    "most_images": _Count("images of an instance, at most", 5, agrees=(2, 5)),
 }
+PAPER = {name: count.paper for name, count in _COUNTS.items()}
+"""The paper's numbers."""
+_RANGES = {name: count.agrees for name, count in _COUNTS.items() if count.agrees is not None}
+LABELS = {
+    **{name: count.label for name, count in _COUNTS.items()},
+    **{name: f"instances, {name}" for name in instances.ACTIVITY_TYPES},
+}
+"""Titles of the numbers and of the types of activities."""
 # Rows in memory per batch: about 20 MB of images.
 _ROWS = 16
 
@@ -102,11 +137,16 @@ def prepare_actplan(
         }
         if (invalid_folders or invalid) and not (skip_missing and usable):
             problems = [f"{source / path}: {reason}" for path, reason in invalid_folders.items()]
-            problems += [problem for record in records for problem in record.problems]
-            heading = f"ActPlan-1K's data have {len(problems)} problem(s):"
-            advice = "correct them, or skip these folders"
+            for record in records:
+                problems += record.problems
             raise LmmsEgoplanError(
-                refusal(heading, problems, advice, "instance", skip_missing=skip_missing)
+                refusal(
+                    f"ActPlan-1K's data have {len(problems)} problem(s):",
+                    problems,
+                    "correct them, or skip these folders",
+                    "instance",
+                    skip_missing=skip_missing,
+                )
             )
         from datasets import Dataset
 
@@ -114,6 +154,11 @@ def prepare_actplan(
         question_set = set_of(
             has_counts=has_counts, digest=digest, published=ACTPLAN.digests.get(SPLIT)
         )
+        missing = [
+            {"folder": path, "reason": reason}
+            for path, reason in (invalid_folders | invalid).items()
+        ]
+        bddl_problems = [record.bddl_problem for record in usable if record.bddl_problem]
         summary = ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)).add_column("question_set", [question_set] * len(usable)),
@@ -125,36 +170,52 @@ def prepare_actplan(
             without_gold_plan_1=sum(not record.gold_plan_1 for record in usable),
             without_gold_plan_2=sum(not record.gold_plan_2 for record in usable),
             without_bddl=sum(not record.bddl for record in usable),
-            bddl_missing=list(
-                dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)
-            ),
+            bddl_missing=list(dict.fromkeys(bddl_problems)),
             fingerprint=version,
-            missing=[
-                {"folder": path, "reason": reason}
-                for path, reason in (invalid_folders | invalid).items()
-            ],
-            images_outside=[
-                {"folder": str(record.id), "images": record.num_images}
-                for record in records
-                if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]
-            ],
+            missing=missing,
+            images_outside=_images_outside(records),
             counts=compare_counts(_counts(usable), _counts(records), "source", PAPER, _RANGES),
         )
-    prepared = {record.id.activity for record in usable if record.id.setting == "counterfactual"}
-    # In the authors' repository, descriptions are next to the problems; in the full release, in a
-    # folder "1".
-    texts = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
-    described = {path.parts[-3] if path.parts[-2] == "1" else path.parts[-2] for path in texts}
-    activities = {"prepared, category not published": prepared} | (
-        {"in --bddl, category not published": described} if described else {}
-    )
-    write_figure_4(split_dir("actplan", SPLIT), activities)
+    write_figure_4(split_dir("actplan", SPLIT), _counterfactual_activities(usable, bddl))
     return summary
 
 
+def _images_outside(records: Sequence[instances.ReleasedInstance]) -> list[dict[str, Any]]:
+    """List the instances with fewer or more images than the paper states."""
+    outside: list[dict[str, Any]] = []
+    for record in records:
+        if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]:
+            outside.append({"folder": str(record.id), "images": record.num_images})
+    return outside
+
+
+def _counterfactual_activities(
+    records: Sequence[instances.ReleasedInstance], bddl: Path | None
+) -> dict[str, set[str]]:
+    """Return the counterfactual activities of Fig. 4: the prepared ones, and those in `bddl`."""
+    activities = {
+        "prepared, category not published": {
+            record.id.activity for record in records if record.id.setting == "counterfactual"
+        }
+    }
+    described: set[str] = set()
+    descriptions = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
+    for path in descriptions:
+        # In the authors' repository, descriptions are next to the problems; in the full release,
+        # in a folder "1".
+        folder = path.parent
+        if folder.name == "1":
+            folder = folder.parent
+        described.add(folder.name)
+    if described:
+        activities["in --bddl, category not published"] = described
+    return activities
+
+
 def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> None:
-    """Write the numbers of counterfactual activities by type as ``figure_4.csv``, ``.png`` and
-    ``.svg`` (Fig. 4).
+    """Write the numbers of counterfactual activities by type (Fig. 4).
+
+    The files are ``figure_4.csv``, ``.png`` and ``.svg``.
 
     Args:
         folder: Output folder.
@@ -164,19 +225,17 @@ def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> N
         OSError: The folder cannot be written.
     """
     types = instances.ACTIVITY_TYPES
-    counts = {
-        category: Counter(map(instances.activity_type, names))
-        for category, names in activities.items()
-    }
-    rows: list[list[Any]] = [
-        [category, *map(counter.__getitem__, types)] for category, counter in counts.items()
-    ]
-    write_whole(folder / "figure_4.csv", csv_text([["category", *types], *rows]))
-    means = {category: [*map(Mean, numbers)] for category, *numbers in rows}
+    rows: list[list[Any]] = [["category", *types]]
+    means: dict[str, list[Mean]] = {}
+    for category, names in activities.items():
+        counter = Counter(map(instances.activity_type, names))
+        numbers = [counter[name] for name in types]
+        rows.append([category, *numbers])
+        means[category] = [Mean(number) for number in numbers]
+    write_whole(folder / "figure_4.csv", csv_text(rows))
     draw = partial(draw_bars, types, means, "counterfactual activities", 1)
-    write_figure(
-        folder, Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0))
-    )
+    figure = Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0))
+    write_figure(folder, figure)
 
 
 def _write_rows(
@@ -201,7 +260,8 @@ def _write_rows(
     with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
         for instance in track(ids, "Checking and copying instances"):
             record = instances.read_instance(source, instance, bddl)
-            parts.append(record_parts(record))
+            identity = record_parts(record)
+            parts.append(identity)
             if not record.problems:
                 row = {
                     "id": str(instance),
@@ -217,20 +277,19 @@ def _write_rows(
                     "setting_size": settings[instance.setting],
                     **origin,
                 }
-                digest.update(
-                    json.dumps([row | {"images": parts[-1][-1]}], sort_keys=True).encode()
-                )
-                writer.write(
-                    row | {"images": [{"bytes": image, "path": None} for image in record.images]}
-                )
+                image_hashes = identity[-1]
+                digest.update(json.dumps([row | {"images": image_hashes}], sort_keys=True).encode())
+                images = [{"bytes": image, "path": None} for image in record.images]
+                writer.write(row | {"images": images})
             records.append(replace(record, images=()))
         writer.finalize()
     return records, digest.hexdigest(), fingerprint(parts)
 
 
 def record_parts(record: instances.ReleasedInstance) -> list[Any]:
-    """Return what identifies a released instance: its id, texts, plans, and the hashes of its image
-    files.
+    """Return what identifies a released instance.
+
+    These are its id, texts, plans, and the hashes of its image files.
     """
     hashes = [sha256(image).hexdigest() for image in record.images]
     return [str(record.id), record.task_description, record.gold_plan_1, record.gold_plan_2, hashes]
@@ -240,45 +299,54 @@ def _features(origin: Iterable[str]) -> "Features":
     from datasets import Features, Image, Value
     from datasets import Sequence as ListOf
 
-    text, number = Value("string"), Value("int64")
+    text = Value("string")
+    number = Value("int64")
+    texts = ListOf(text)
     return Features(
         {
-            **dict.fromkeys(
-                ("id", "scene", "activity", "setting", "activity_type", "task_description"), text
-            ),
+            "id": text,
+            "scene": text,
+            "activity": text,
+            "setting": text,
+            "activity_type": text,
+            "task_description": text,
             "images": ListOf(Image()),
-            **dict.fromkeys(("gold_plan_1", "gold_plan_2"), ListOf(text)),
+            "gold_plan_1": texts,
+            "gold_plan_2": texts,
             "problem": text,
             **dict.fromkeys(origin, text),
-            **dict.fromkeys(("split_size", "setting_size"), number),
+            "split_size": number,
+            "setting_size": number,
         }
     )
 
 
 def _counts(records: Sequence[instances.ReleasedInstance]) -> dict[str, float | None]:
-    by_setting = {
-        name: [record for record in records if record.id.setting == name]
-        for name in instances.SETTINGS
-    }
-    types = Counter(instances.activity_type(record.id.activity) for record in records)
-    images = [record.num_images for record in records]
+    """Count what `PAPER` states, and the instances of each type of activity."""
+    by_setting: dict[str, list[instances.ReleasedInstance]] = {}
+    for name in instances.SETTINGS:
+        by_setting[name] = [record for record in records if record.id.setting == name]
+    counts: dict[str, float | None] = {}
+    for name, group in by_setting.items():
+        counts[f"{name}_activities"] = len({record.id.activity for record in group})
+    for name, group in by_setting.items():
+        counts[f"{name}_instances"] = len(group)
+    for name, group in by_setting.items():
+        counts[f"{name}_steps"] = _mean_steps(group)
     samples = Counter(
-        ((record.id.activity, record.id.setting), record.id.scene) for record in records
+        (record.id.activity, record.id.setting, record.id.scene) for record in records
     )
-    return {
-        **{
-            f"{name}_activities": len({record.id.activity for record in group})
-            for name, group in by_setting.items()
-        },
-        **{f"{name}_instances": len(group) for name, group in by_setting.items()},
-        **{f"{name}_steps": _mean_steps(group) for name, group in by_setting.items()},
-        "scenes": len({scene for _, scene in samples}),
-        "most_scenes": max(Counter(activity for activity, _ in samples).values(), default=0),
-        "most_samples": max(samples.values(), default=0),
-        "fewest_images": min(images, default=None),
-        "most_images": max(images, default=None),
-        **{name: types[name] for name in instances.ACTIVITY_TYPES},
-    }
+    scenes_of_activities = Counter((activity, setting) for activity, setting, _ in samples)
+    counts["scenes"] = len({scene for _, _, scene in samples})
+    counts["most_scenes"] = max(scenes_of_activities.values(), default=0)
+    counts["most_samples"] = max(samples.values(), default=0)
+    images = [record.num_images for record in records]
+    counts["fewest_images"] = min(images, default=None)
+    counts["most_images"] = max(images, default=None)
+    types = Counter(instances.activity_type(record.id.activity) for record in records)
+    for name in instances.ACTIVITY_TYPES:
+        counts[name] = types[name]
+    return counts
 
 
 def _mean_steps(records: Sequence[instances.ReleasedInstance]) -> float | None:

@@ -1,5 +1,7 @@
-"""Score plans: longest common subsequence with gold plans (4.2.1), form, goal check and classifier
-(4.2.2).
+"""Score plans.
+
+The scores are the longest common subsequence with gold plans (sec. 4.2.1), the form of the steps,
+the goal check, and the classifier's verdict (sec. 4.2.2).
 """
 
 from collections.abc import Sequence
@@ -54,7 +56,8 @@ class Reading(NamedTuple):
 class PlanScore(TextRecord):
     """Both readings of a plan, and their scores.
 
-    id, truncated: As in `GeneratedPlan`.
+    id: ID of the instance.
+    truncated: As in `GeneratedPlan`.
     official: The plan's lines, split as in the authors' code (`official_steps`).
     parsed: The steps in the text (`parsed_steps`).
     reference_lengths: Numbers of steps of gold plans 1, 2, ...; None for a missing plan.
@@ -98,30 +101,33 @@ class PlanScore(TextRecord):
     def _check_number(
         cls, counts: list[int | None] | None, info: ValidationInfo
     ) -> list[int | None] | None:
-        if counts is not None and not 0 < len(counts) == len(
-            info.data.get("reference_lengths", counts)
-        ):
+        if counts is None:
+            return None
+        num_gold_plans = len(info.data.get("reference_lengths", counts))
+        if not counts or len(counts) != num_gold_plans:
             raise expected("a number for each gold plan")
         return counts
 
     def measures(self) -> dict[str, float | None]:
-        """Return the measures that are averaged over plans, by name; None where a measure is
-        undefined.
+        """Return the measures that are averaged over plans, by name.
 
-        ``lcs`` is in steps, ``lcs_norm`` in [0, 1]; both compare the official reading with gold
-        plan 1. The suffix ``_gold_2`` means gold plan 2, ``_best`` the larger of the two, and
-        ``_parsed`` the parsed reading against gold plan 1. ``form_validity`` and ``plan_length``
-        (steps) are of the parsed reading.
+        A measure is None where it is undefined. ``lcs`` is in steps, ``lcs_norm`` in [0, 1]; both
+        compare the official reading with gold plan 1. The suffix ``_gold_2`` means gold plan 2,
+        ``_best`` the larger of the two, and ``_parsed`` the parsed reading against gold plan 1.
+        ``form_validity`` and ``plan_length`` (steps) are of the parsed reading.
         """
-        norms = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
+        lines = self.reference_lines or self.reference_lengths
+        norms = _norms(self.lcs_each, self.official, lines)
+        parsed_norms = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
+        has_gold_2 = len(self.lcs_each) > 1
         return {
             "lcs_norm": norms[0],
             "lcs": self.lcs_each[0],
-            "lcs_norm_gold_2": [*norms, None][1],
-            "lcs_gold_2": [*self.lcs_each, None][1],
+            "lcs_norm_gold_2": norms[1] if has_gold_2 else None,
+            "lcs_gold_2": self.lcs_each[1] if has_gold_2 else None,
             "lcs_norm_best": max((norm for norm in norms if norm is not None), default=None),
             "lcs_best": max((lcs for lcs in self.lcs_each if lcs is not None), default=None),
-            "lcs_norm_parsed": _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)[0],
+            "lcs_norm_parsed": parsed_norms[0],
             "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
@@ -159,8 +165,9 @@ def load_scorers(
     Raises:
         LmmsEgoplanError: One of the two cannot be loaded.
     """
-    name, folder = encoder_name(encoder), classifier_path(classifier)
+    name = encoder_name(encoder)
     load_encoder(name)
+    folder = classifier_path(classifier)
     if folder is not None:
         load_classifier(folder)
     return name, folder
@@ -188,47 +195,49 @@ def score_plans(
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
     # Load both models first, so that errors appear before the work begins.
-    encoding, classifying = (
-        load_encoder(encoder),
-        None if classifier is None else load_classifier(classifier),
-    )
+    sentence_encoder = load_encoder(encoder)
+    plan_classifier = None if classifier is None else load_classifier(classifier)
     readings = [_read(plan) for plan in plans]
-    pairs = [
-        pair
-        for official, parsed in readings
-        for lines, steps in zip(official.golds, parsed.golds, strict=True)
-        for pair in ((official.steps, lines), (parsed.steps, steps))
-    ]
-    lengths = lcs_lengths(pairs, encoding)
-    length_pairs = iter(zip(lengths[::2], lengths[1::2], strict=True))
-    verdicts = classify_plans([parsed for _, parsed in readings], classifying)
-    scores = []
+    # Each gold plan in the official and in the parsed reading.
+    pairs: list[tuple[Steps, Steps]] = []
+    for official, parsed in readings:
+        for lines, steps in zip(official.golds, parsed.golds, strict=True):
+            pairs.append((official.steps, lines))
+            pairs.append((parsed.steps, steps))
+    lengths = iter(lcs_lengths(pairs, sentence_encoder))
+    verdicts = classify_plans([parsed for _, parsed in readings], plan_classifier)
+    scores: list[PlanScore] = []
     for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
-        steps, lines = (
-            [len(gold) or None for gold in reading.golds] for reading in (parsed, official)
-        )
-        lcs = [
-            pair if gold else (None, None)
-            for gold, pair in zip(parsed.golds, length_pairs, strict=False)
-        ]
+        lcs_each: list[int | None] = []
+        lcs_parsed_each: list[int | None] = []
+        for gold in parsed.golds:
+            lcs = next(lengths)
+            lcs_parsed = next(lengths)
+            lcs_each.append(lcs if gold else None)
+            lcs_parsed_each.append(lcs_parsed if gold else None)
+        reference_lengths = [len(gold) or None for gold in parsed.golds]
+        reference_lines = [len(gold) or None for gold in official.golds]
+        is_correct = None
+        if classifier is not None:
+            is_correct = verdict is not None and verdict.correct
         scores.append(
             PlanScore(
                 id=plan.id,
                 official=official.steps,
                 parsed=parsed.steps,
-                reference_lengths=steps,
-                lcs_each=[length for length, _ in lcs],
-                lcs_parsed_each=[length for _, length in lcs],
+                reference_lengths=reference_lengths,
+                lcs_each=lcs_each,
+                lcs_parsed_each=lcs_parsed_each,
                 form_validity=form_validity(parsed.steps) if parsed.steps else None,
                 truncated=plan.truncated,
-                bleurt=None if classifier is None else verdict is not None and verdict.correct,
+                bleurt=is_correct,
                 bleurt_probability=verdict.probability if verdict else None,
                 bleurt_truncated=verdict.truncated if verdict else None,
                 encoder=encoder or encoder_name(),
                 classifier=classifier,
-                reference_lines=None if lines == steps else lines,
+                reference_lines=None if reference_lines == reference_lengths else reference_lines,
                 goal=_goal_check(plan.problem, parsed.steps),
-                classifier_name=None if classifying is None else classifying.name,
+                classifier_name=None if plan_classifier is None else plan_classifier.name,
             )
         )
     return scores
@@ -245,11 +254,11 @@ def classify_plans(
     """
     if classifier is None:
         return [None] * len(plans)
-    pairs = {
-        index: (" ".join(next(filter(None, plan.golds))), " ".join(plan.steps))
-        for index, plan in enumerate(plans)
-        if plan.steps and any(plan.golds)
-    }
+    pairs: dict[int, tuple[str, str]] = {}
+    for index, plan in enumerate(plans):
+        golds = [gold for gold in plan.golds if gold]
+        if plan.steps and golds:
+            pairs[index] = (" ".join(golds[0]), " ".join(plan.steps))
     verdicts = dict(zip(pairs, classifier.judge(list(pairs.values())), strict=True))
     return [verdicts.get(index) for index in range(len(plans))]
 
@@ -281,17 +290,21 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
     >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
     [2, 0]
     """
-    steps = list(
-        dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan)
-    )
-    embeddings = _embeddings(steps, encoder)
-    rows = {step: row for row, step in enumerate(steps)}
-    return [
-        _length([rows[step] for step in first], [rows[step] for step in second], embeddings)
-        if first and second
-        else 0
-        for first, second in pairs
-    ]
+    rows: dict[str, int] = {}
+    for first, second in pairs:
+        if first and second:
+            for step in (*first, *second):
+                rows.setdefault(step, len(rows))
+    embeddings = _embeddings(list(rows), encoder)
+    lengths: list[int] = []
+    for first, second in pairs:
+        if first and second:
+            first_rows = [rows[step] for step in first]
+            second_rows = [rows[step] for step in second]
+            lengths.append(_length(first_rows, second_rows, embeddings))
+        else:
+            lengths.append(0)
+    return lengths
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
@@ -300,29 +313,36 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
     >>> lcs_norm(2, candidate_length=2, reference_length=4)
     0.5
     """
-    return (
-        length / max(candidate_length, reference_length)
-        if candidate_length and reference_length
-        else 0.0
-    )
+    if not candidate_length or not reference_length:
+        return 0.0
+    return length / max(candidate_length, reference_length)
 
 
 def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
-    """Return the official reading, with all lines of the gold plans, and the parsed one, without
-    blank lines.
+    """Return the official and the parsed reading of a plan and its gold plans.
+
+    In the official reading, gold plans have all of their lines; in the parsed one, blank lines are
+    dropped. A gold plan of blank lines is missing in both.
     """
     text = plan_text(plan.text)
-    golds = [[line for line in lines if line.strip()] for lines in plan.references]
-    lines = [lines if steps else [] for lines, steps in zip(plan.references, golds, strict=True)]
-    return Reading(official_steps(text), lines), Reading(parsed_steps(text), list(golds))
+    gold_lines: list[Steps] = []
+    gold_steps: list[Steps] = []
+    for lines in plan.references:
+        steps = [line for line in lines if line.strip()]
+        gold_lines.append(lines if steps else [])
+        gold_steps.append(steps)
+    return Reading(official_steps(text), gold_lines), Reading(parsed_steps(text), gold_steps)
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
-    """Check the goal; None without a problem, or if it is not valid BDDL (which prepared data never
-    contain).
+    """Check the goal; None without a problem.
+
+    Prepared data never contain a problem that is not valid BDDL. Such a problem counts as none.
     """
+    if not problem:
+        return None
     try:
-        return check_goal(parse_problem(problem, "problem"), steps) if problem else None
+        return check_goal(parse_problem(problem, "problem"), steps)
     except LmmsEgoplanError:
         return None
 
@@ -364,33 +384,32 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     # it padding.
     order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    vectors = [
-        _encode([texts[index] for index in batch], encoder)
-        for batch in track(batches, "Embedding steps")
-    ]
+    vectors: list[np.ndarray] = []
+    for batch in track(batches, "Embedding steps"):
+        vectors.append(_encode([texts[index] for index in batch], encoder))
     embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
     embeddings[order] = np.concatenate(vectors)
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
         raise LmmsEgoplanError(
             f"the sentence encoder returns NaN or infinity for {broken.sum()} of {len(steps)} "
-            "steps, first for "
-            f"{quoted(steps[broken.argmax()])}: its weights are damaged; use another copy"
+            f"steps, first for {quoted(steps[broken.argmax()])}: its weights are damaged; use "
+            "another copy"
         )
     return embeddings
 
 
 def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
-    if callable(encoder.tokenizer):
-        return [
-            len(tokens)
-            for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]
-        ]
-    # A static encoder does not pad, so the order does not matter.
-    return [0] * len(texts)
+    """Count the tokens of each text; 0 if the encoder does not pad."""
+    if not callable(encoder.tokenizer):
+        # A static encoder does not pad, so the order does not matter.
+        return [0] * len(texts)
+    tokens = encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]
+    return [len(token_ids) for token_ids in tokens]
 
 
 def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
+    """Embed a batch of texts; on the CPU if the GPU has not enough memory."""
     import torch
 
     def encode() -> np.ndarray:

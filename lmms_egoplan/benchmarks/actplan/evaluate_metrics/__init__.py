@@ -9,7 +9,6 @@ from typing import Any
 import evaluate
 from datasets import Features
 
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 
@@ -36,16 +35,38 @@ class PlanMetric(evaluate.Metric):
         )
 
 
-def metric_info(name: str, features: Features | list[Features]) -> evaluate.MetricInfo:
-    """Return a metric's description for evaluate, with paper and code; the texts come from
-    ``__init__.yaml``.
+_CITATION = """\
+@inproceedings{su2024actplan,
+  title={ActPlan-1K: Benchmarking the Procedural Planning Ability of Visual Language Models in \
+Household Activities},
+  author={Su, Ying and Ling, Zhan and Shi, Haochen and Cheng, Jiayang and Yim, Yauwai and Song, \
+Yangqiu},
+  booktitle={Proceedings of the Conference on Empirical Methods in Natural Language Processing},
+  year={2024}
+}
+"""
+
+
+def metric_info(
+    description: str, inputs_description: str, features: Features | list[Features]
+) -> evaluate.MetricInfo:
+    """Return a metric's description for evaluate, with paper and code.
 
     Args:
-        name: Name of the metric.
+        description: What the metric measures.
+        inputs_description: Its arguments, results and an example.
         features: Features of predictions and references.
     """
-    texts = module_yaml(__file__)
-    return evaluate.MetricInfo(**texts["all"], **texts[name], features=features)
+    return evaluate.MetricInfo(
+        description=description,
+        citation=_CITATION,
+        inputs_description=inputs_description,
+        features=features,
+        reference_urls=[
+            "https://arxiv.org/abs/2410.03907",
+            "https://github.com/HKUST-KnowComp/ActPlan-1K",
+        ],
+    )
 
 
 def check_texts(name: str, values: list[str | None]) -> list[str]:
