@@ -11,12 +11,30 @@ from typing import Any, ClassVar, NamedTuple
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
 from lmms_egoplan.report.tables import Value, counted
 
-_DATA = module_yaml(__file__)
-MEASURES: dict[str, str] = _DATA["measures"]
+# Titles of the measures, in the order of the table of all scores.
+MEASURES = {
+    "lcs_norm": "Norm. LCS",
+    "lcs": "LCS, steps",
+    "lcs_norm_gold_2": "Norm. LCS, gold plan 2",
+    "lcs_gold_2": "LCS, gold plan 2, steps",
+    "lcs_norm_best": "Norm. LCS, better of the two",
+    "lcs_best": "LCS, better of the two, steps",
+    "lcs_norm_parsed": "Norm. LCS, parsed",
+    "lcs_parsed": "LCS, parsed, steps",
+    "form_validity": "Form validity",
+    "plan_length": "Plan length, steps",
+    "goal_conditions": "Goal conditions reached (diagnostic)",
+    "goal_conditions_coverage": "Goal conditions checked (diagnostic)",
+    "goal_steps_understood": "Steps understood by the goal check",
+    "goal_names_understood": "Names understood by the goal check",
+    "bleurt_correct": "Correct by classifier",
+    "empty": "Empty",
+    "unparsed": "Without a step",
+    "truncated": "Truncated",
+}
 GROUPS = {
     "setting": SETTINGS,
     "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
@@ -29,8 +47,23 @@ _TEXT_ONLY = "actplan_text_only"
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
 # Measures in steps. All others are shares.
 _IN_STEPS = ("lcs", "lcs_gold_2", "lcs_best", "lcs_parsed", "plan_length")
-# For each measure, the harness's metric that counts its plans.
-_COUNTS: dict[str, str] = _DATA["counts"]
+# For each measure, the harness's metric that counts its plans, if one exists.
+_COUNTS = {
+    "lcs_norm": "num_gold_1",
+    "lcs": "num_gold_1",
+    "lcs_norm_parsed": "num_gold_1",
+    "lcs_parsed": "num_gold_1",
+    "lcs_norm_gold_2": "num_gold_2",
+    "lcs_gold_2": "num_gold_2",
+    "lcs_norm_best": "num_plans",
+    "lcs_best": "num_plans",
+    "plan_length": "num_plans",
+    "bleurt_correct": "num_plans",
+    "empty": "num_plans",
+    "unparsed": "num_plans",
+    "truncated": "truncated_of",
+}
+# For each measure, the prefix of the harness's breakdowns by group.
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
 
 
@@ -62,8 +95,9 @@ class Planned(ScoredTask):
 
     @property
     def official(self) -> float | None:
-        """Number of the paper's instances for the task, or of prepared instances if they are not
-        the benchmark's.
+        """Number of the paper's instances for the task.
+
+        For instances that are not the benchmark's, the number of prepared ones.
         """
         return self._instances if self.is_official else self.number("split_size")
 
@@ -73,20 +107,17 @@ class Planned(ScoredTask):
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Why scores are not comparable with the published ones; () if all official instances were
-        asked.
+        """Reasons why scores are not comparable with the published ones.
+
+        There are none if all official instances were asked.
         """
-        asked = self.number("num_plans")
         if not self.is_official:
             return super().objections
+        asked = self.number("num_plans")
         if asked == self._instances:
             return ()
-        return (
-            (
-                f"{'unknown' if asked is None else f'{asked:,}'} of "
-                f"{counted(self._instances, 'instances')}"
-            ),
-        )
+        num_asked = "unknown" if asked is None else f"{asked:,}"
+        return (f"{num_asked} of {counted(self._instances, 'instances')}",)
 
     @property
     def conditions(self) -> dict[str, str | None]:
@@ -96,13 +127,14 @@ class Planned(ScoredTask):
     @cached_property
     def means(self) -> dict[str, Mean]:
         """Means over all plans, by measure."""
-        if self.answers is not None:
-            means = {measure: _mean([*self.answers.values()], measure) for measure in MEASURES}
-            if all(answer.record.score.goal is None for answer in self.answers.values()):
-                # Runs of task versions before 1.2 have no goal check.
-                means["goal_conditions_coverage"] = Mean()
-            return means
-        return {name: self.logged_mean(name) for name in MEASURES}
+        if self.answers is None:
+            return {name: self.logged_mean(name) for name in MEASURES}
+        answers = list(self.answers.values())
+        means = {measure: _mean(answers, measure) for measure in MEASURES}
+        if all(answer.record.score.goal is None for answer in answers):
+            # Runs of task versions before 1.2 have no goal check.
+            means["goal_conditions_coverage"] = Mean()
+        return means
 
     def logged_mean(self, measure: str) -> Mean:
         """Return the harness's mean, and the number of its plans if the harness reports it."""
@@ -110,41 +142,45 @@ class Planned(ScoredTask):
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:
-        """Means by ``setting``, ``length`` or ``activity_type``, then by existing group, then by
-        measure.
+        """Means by breakdown, then by existing group, then by measure.
+
+        The breakdowns are ``setting``, ``length`` and ``activity_type``.
         """
         answers = list((self.answers or {}).values())
-        return {
-            by: self._groups_with(answers, by) if answers else self._groups_without(by)
-            for by in GROUPS
-        }
+        if not answers:
+            return {by: self._groups_without_answers(by) for by in GROUPS}
+        return {by: self._groups_with_answers(answers, by) for by in GROUPS}
 
-    def _groups_with(self, answers: Sequence[Answer], by: str) -> dict[str, dict[str, Mean]]:
+    def _groups_with_answers(
+        self, answers: Sequence[Answer], by: str
+    ) -> dict[str, dict[str, Mean]]:
+        """Return means over the answers of each group."""
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
-        return {
-            group: {measure: _mean(plans, measure) for measure in measures}
-            for group in GROUPS[by]
-            if (plans := [answer for answer in answers if answer.groups[by] == group])
-        }
+        groups: dict[str, dict[str, Mean]] = {}
+        for group in GROUPS[by]:
+            members = [answer for answer in answers if answer.groups[by] == group]
+            if members:
+                groups[group] = {measure: _mean(members, measure) for measure in measures}
+        return groups
 
-    def _groups_without(self, by: str) -> dict[str, dict[str, Mean]]:
+    def _groups_without_answers(self, by: str) -> dict[str, dict[str, Mean]]:
         """Return means from the harness's breakdowns, which have four decimals."""
-        metrics = self.task_run.metrics
-        breakdowns = {
-            prefix: metrics.get(f"{prefix}_{by}") or {}
-            for prefix in (*_GROUPED.values(), "plans_by")
-        }
-        return {
-            group: {
-                measure: Mean(
-                    _finite(breakdowns[prefix].get(group)),
-                    questions=None if prefix == "bleurt_by" else breakdowns["plans_by"].get(group),
-                )
-                for measure, prefix in _GROUPED.items()
-            }
-            for group in GROUPS[by]
-            if group in breakdowns["by"]
-        }
+        counts = self._breakdown("plans_by", by)
+        groups: dict[str, dict[str, Mean]] = {}
+        for group in GROUPS[by]:
+            if group not in self._breakdown("by", by):
+                continue
+            groups[group] = {}
+            for measure, prefix in _GROUPED.items():
+                value = _finite(self._breakdown(prefix, by).get(group))
+                # The harness does not count the plans that the classifier judged.
+                plans = None if measure == "bleurt_correct" else counts.get(group)
+                groups[group][measure] = Mean(value, questions=plans)
+        return groups
+
+    def _breakdown(self, prefix: str, by: str) -> Mapping[str, Any]:
+        """Return a breakdown of the harness: its values by group."""
+        return self.task_run.metrics.get(f"{prefix}_{by}") or {}
 
     def of(self, by: str, group: str, measure: str) -> Mean:
         """Return the mean of a measure in a group."""
@@ -162,18 +198,15 @@ class Planned(ScoredTask):
 
     def covered(self, mean: Mean) -> float | None:
         """Return the fraction of the paper's instances that a score covers, at most 1."""
-        return (
-            min(1.0, mean.questions / self.official)
-            if mean.questions is not None and self.official
-            else None
-        )
+        if mean.questions is None or not self.official:
+            return None
+        return min(1.0, mean.questions / self.official)
 
     def shares(self, mean: Mean) -> dict[str, Value]:
         """Return the plans, coverage and truncation of a score, for the columns next to it."""
-        coverage = in_percent(self.covered(mean))
         return {
             "plans": mean.questions,
-            "coverage": coverage,
+            "coverage": in_percent(self.covered(mean)),
             "truncated": self.percent("truncated"),
         }
 
@@ -190,20 +223,24 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         ValueError: The sample has no setting, activity and type of the benchmark, or malformed gold
             plans.
     """
-    record, doc = sample.get("lcs_norm", {}), sample.get("doc")
+    record = sample.get("lcs_norm", {})
+    doc = sample.get("doc")
     score = logged(PlanScore, record)
-    golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))
-    setting, activity, kind = labels = [
-        record.get(name) for name in ("setting", "activity", "activity_type")
-    ]
-    if setting not in SETTINGS or not isinstance(activity, str) or kind not in ACTIVITY_TYPES:
+    setting = record.get("setting")
+    activity = record.get("activity")
+    type_of_activity = record.get("activity_type")
+    if (
+        setting not in SETTINGS
+        or not isinstance(activity, str)
+        or type_of_activity not in ACTIVITY_TYPES
+    ):
         raise ValueError(
             f"{score.id}: expected setting, activity and activity_type of the benchmark, "
-            f"found {labels}"
+            f"found {[setting, activity, type_of_activity]}"
         )
-    if not all(
-        isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds
-    ):
+    gold_1 = record.get("gold_plan_1")
+    gold_2 = record.get("gold_plan_2")
+    if not _are_steps(gold_1) or not _are_steps(gold_2):
         raise ValueError(f"{score.id}: gold plans must be lists of steps")
     scores = score.measures() | {
         "bleurt_correct": score.bleurt,
@@ -213,19 +250,24 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         **score.diagnostics(),
     }
     return Answer(
-        key=key_of(score.id, *golds),
+        key=key_of(score.id, gold_1, gold_2),
         id=score.id,
         name=f"instance {score.id}",
-        record=Plan(score, golds),
-        scores={name: None if x is None else float(x) for name, x in scores.items()},
+        record=Plan(score, (gold_1, gold_2)),
+        scores={name: None if value is None else float(value) for name, value in scores.items()},
         cluster=activity,
         groups={
             "setting": setting,
             "length": length_bin(score.reference_lengths[0]),
-            "activity_type": kind,
+            "activity_type": type_of_activity,
         },
         doc=doc if isinstance(doc, dict) else None,
     )
+
+
+def _are_steps(gold: Any) -> bool:
+    """Return True for a list of texts."""
+    return isinstance(gold, list) and all(isinstance(step, str) for step in gold)
 
 
 def _mean(plans: Sequence[Answer], measure: str) -> Mean:
