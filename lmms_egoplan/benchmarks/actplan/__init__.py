@@ -1,5 +1,4 @@
-"""ActPlan-1K: write procedural plans for household activities from a task description and images of
-the scene.
+"""ActPlan-1K: write plans for household activities from a description and images of the scene.
 
 Su, Ling, Shi, Cheng, Yim, Song, "ActPlan-1K: Benchmarking the Procedural Planning Ability of Visual
 Language Models in Household Activities". The benchmark has 1,187 instances of 153 normal and

@@ -1,9 +1,10 @@
-"""Classify plans as correct or wrong (sec.
-4.2.2), and measure the agreement with people (sec. 5.4, Table 5).
+"""Classify plans as correct or wrong, and measure the agreement with people.
 
-The classifier is a BERT-type encoder that compares a plan with a gold plan.
+The classifier is that of sec. 4.2.2: a BERT-type encoder that compares a plan with a gold plan.
+Sec. 5.4 and Table 5 have its agreement with people.
 """
 
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,8 +43,8 @@ Positives = Literal["mixed", "gold-first"]
 Shuffled = Literal["activity", "instance"]
 
 _BATCH = 32
-# Number of special tokens in a pair.
-_MARKS = 3
+# [CLS], and [SEP] after each of the two texts.
+_SPECIAL_TOKENS = 3
 _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
@@ -70,10 +71,12 @@ class Verdict(NamedTuple):
     truncated: bool
 
 
-class PlanPair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlanPair:
     """An input of the classifier with the expected verdict.
 
-    gold, candidate: Plans, with steps joined by one blank.
+    gold: A gold plan, with steps joined by one blank.
+    candidate: Another plan, in the same form.
     correct: The expected verdict.
     source: The model that wrote the candidate; for a training pair, ``positive``, ``wrong`` or
     ``shuffled``.
@@ -96,8 +99,10 @@ class SourceScores:
     accuracy: Share of right verdicts, in [0, 1].
     majority: Accuracy of always giving the more frequent label, in [0.5, 1].
     mcc: Matthews correlation, in [-1, 1]; None if all labels or all verdicts are the same.
-    true_correct, false_correct: Numbers of plans rightly and wrongly called correct.
-    false_wrong, true_wrong: Numbers of plans wrongly and rightly called wrong.
+    true_correct: Number of plans rightly called correct.
+    false_correct: Number of plans wrongly called correct.
+    false_wrong: Number of plans wrongly called wrong.
+    true_wrong: Number of plans rightly called wrong.
     truncated: Number of pairs that the classifier saw only in part.
     equal_to_gold: Accuracy, in [0, 1], of calling exactly those plans correct that equal one of
         their instance's gold plans; None if that is unknown.
@@ -131,10 +136,8 @@ class PlanClassifier:
         Only BLEURT's own checkpoints are BLEURT.
         """
         config = self._model.config
-        return (
-            f"{getattr(config, 'encoder', 'unnamed')} ({config.num_hidden_layers} layers of "
-            f"{config.hidden_size})"
-        )
+        encoder = getattr(config, "encoder", "unnamed")
+        return f"{encoder} ({config.num_hidden_layers} layers of {config.hidden_size})"
 
     @property
     def pairs(self) -> str:
@@ -160,15 +163,14 @@ class PlanClassifier:
         """
         import torch
 
+        max_length = self._model.config.max_pair_length
         encoded = [
-            encode_pair(
-                self._tokenizer, self._model.config.max_pair_length, joined(gold), joined(candidate)
-            )
+            encode_pair(self._tokenizer, max_length, joined(gold), joined(candidate))
             for gold, candidate in pairs
         ]
-        order = sorted(
-            range(len(encoded)), key=lambda index: len(encoded[index][0]["input_ids"]), reverse=True
-        )
+        # Sort by length, so that batches need little padding.
+        lengths = [len(tokens["input_ids"]) for tokens, _ in encoded]
+        order = sorted(range(len(encoded)), key=lambda index: lengths[index], reverse=True)
         batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
         probabilities = [0.0] * len(encoded)
         with torch.inference_mode():
@@ -177,7 +179,7 @@ class PlanClassifier:
                 inputs = self._tokenizer.pad(tokens, return_tensors="pt", verbose=False)
                 for index, probability in zip(batch, self._probabilities(inputs), strict=True):
                     probabilities[index] = probability
-        if any(probability != probability for probability in probabilities):
+        if any(map(math.isnan, probabilities)):
             raise LmmsEgoplanError(
                 "the classifier returns NaN: its weights are damaged; train it again"
             )
@@ -187,6 +189,7 @@ class PlanClassifier:
         ]
 
     def _probabilities(self, inputs: "BatchEncoding") -> list[float]:
+        """Return the probability of each pair that its candidate is correct."""
         import torch
 
         try:
@@ -201,23 +204,23 @@ class PlanClassifier:
 
 
 def classifier_path(setting: str | None = None) -> str | None:
-    """Return the classifier's absolute folder:
-    LMMS_EGOPLAN_BLEURT, `setting` or a classifier in `default_folder`.
+    """Return the classifier's absolute folder.
 
     Returns:
-        The first of these that is set or exists. None without any, or if the variable is set to "".
+        The first of these that is set or exists: LMMS_EGOPLAN_BLEURT, `setting`, a classifier in
+        `default_folder`. None without any, or if the variable is set to "".
     """
-    trained = default_folder()
-    path = os.environ.get(
-        BLEURT_VARIABLE, setting or (trained if (trained / "scores.json").is_file() else "")
-    )
+    path = os.environ.get(BLEURT_VARIABLE)
+    if path is None:
+        path = setting
+        trained = default_folder()
+        if not path and (trained / "scores.json").is_file():
+            path = str(trained)
     return str(Path(path).resolve()) if path else None
 
 
 def default_folder() -> Path:
-    """Return the folder below the data root in which ``lmms-egoplan train actplan-bleurt`` writes
-    by default.
-    """
+    """Return the folder in which ``train actplan-bleurt`` writes by default."""
     return split_dir("actplan", "classifier")
 
 
@@ -252,27 +255,14 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
         raise LmmsEgoplanError(
             f"{folder}: no such folder; expected a trained classifier; {_ADVICE}"
         )
-    if missing := [name for name in _FILES if not (folder / name).is_file()]:
+    missing_files = [name for name in _FILES if not (folder / name).is_file()]
+    if missing_files:
         raise LmmsEgoplanError(
-            f"{folder}: not a trained classifier: {', '.join(missing)} missing; {_ADVICE}"
+            f"{folder}: not a trained classifier: {', '.join(missing_files)} missing; {_ADVICE}"
         )
     try:
         config = AutoConfig.from_pretrained(folder)
-        if config.architectures != [_CLASS] or not isinstance(
-            getattr(config, "max_pair_length", None), int
-        ):
-            raise LmmsEgoplanError(
-                f"{folder}: contains {', '.join(config.architectures or ['another model'])}, not "
-                "a plan classifier; "
-                f"{_ADVICE}"
-            )
-        for name, choices in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
-            if (stored := getattr(config, name, None)) not in choices:
-                raise LmmsEgoplanError(
-                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found "
-                    f"{quoted(stored)}; "
-                    f"{_ADVICE}"
-                )
+        _check_config(folder, config)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model, missing_weights = load_weights(folder, config)
     except LmmsEgoplanError:
@@ -288,11 +278,34 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
     return model.eval(), tokenizer
 
 
+def _check_config(folder: Path, config: "PretrainedConfig") -> None:
+    """Check that a config is that of a classifier, with the settings of its training.
+
+    Raises:
+        LmmsEgoplanError: It is the config of another model, or a setting is unknown.
+    """
+    has_length = isinstance(getattr(config, "max_pair_length", None), int)
+    if config.architectures != [_CLASS] or not has_length:
+        raise LmmsEgoplanError(
+            f"{folder}: contains {', '.join(config.architectures or ['another model'])}, not "
+            f"a plan classifier; {_ADVICE}"
+        )
+    for name, choices in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
+        stored = getattr(config, name, None)
+        if stored not in choices:
+            raise LmmsEgoplanError(
+                f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found "
+                f"{quoted(stored)}; {_ADVICE}"
+            )
+
+
 def load_weights(
     source: str | Path, config: "PretrainedConfig"
 ) -> "tuple[PreTrainedModel, set[str]]":
-    """Load the network with a checkpoint's weights, and return it with the names of missing
-    weights.
+    """Load the network with a checkpoint's weights.
+
+    Returns:
+        The network, and the names of its weights that the checkpoint does not have.
     """
     import torch
 
@@ -310,11 +323,11 @@ def joined(plan: str) -> str:
 def encode_pair(
     tokenizer: "PreTrainedTokenizerBase", max_length: int, gold: str, candidate: str
 ) -> tuple[dict[str, list[int]], bool]:
-    """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are cut from the end of the
-    longer text first.
+    """Encode a pair for ``tokenizer.pad``.
 
-    The result equals the tokenizer's ``longest_first`` truncation. For two long texts, the
-    tokenizer would need memory proportional to the product of the numbers of removed tokens.
+    Tokens beyond `max_length` are cut from the end of the longer text first. The result equals the
+    tokenizer's ``longest_first`` truncation. For two long texts, the tokenizer would need memory
+    proportional to the product of the numbers of removed tokens.
 
     Returns:
         ``input_ids`` with special tokens and ``token_type_ids`` (1 for the second text); and True
@@ -322,11 +335,14 @@ def encode_pair(
     """
     texts = [clean_text(gold), clean_text(candidate)]
     first, second = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    budget = max_length - _MARKS
-    share = budget // 2 + (budget % 2 if len(first) > len(second) else 0)
+    budget = max_length - _SPECIAL_TOKENS
+    share = budget // 2
+    if len(first) > len(second):
+        share += budget % 2
     first_part = first[: max(share, budget - len(second))]
     second_part = second[: budget - len(first_part)]
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    cls = tokenizer.cls_token_id
+    sep = tokenizer.sep_token_id
     tokens = {
         "input_ids": [cls, *first_part, sep, *second_part, sep],
         "token_type_ids": [0] * (len(first_part) + 2) + [1] * (len(second_part) + 1),
@@ -345,11 +361,8 @@ def unknown_activities(
     instances: Sequence[LabelledInstance], activities: Mapping[str, str]
 ) -> dict[str, int]:
     """Count the instances of each activity without a split."""
-    return dict(
-        Counter(
-            instance.id.activity for instance in instances if instance.id.activity not in activities
-        )
-    )
+    names = [instance.id.activity for instance in instances]
+    return dict(Counter(name for name in names if name not in activities))
 
 
 def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
@@ -391,19 +404,15 @@ def evaluate_bleurt(
         LmmsEgoplanError: One of the files cannot be read or has another format, or the split has no
             plans.
     """
-    instances, splits = read_labelled_plans(plans), read_activities(activities)
+    instances = read_labelled_plans(plans)
+    splits = read_activities(activities)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
-        available = sorted(
-            {
-                splits[instance.id.activity]
-                for instance in instances
-                if instance.id.activity in splits
-            }
-        )
+        names = [instance.id.activity for instance in instances]
+        available = {splits[name] for name in names if name in splits}
         raise LmmsEgoplanError(
             f"{plans}: contains no labelled plans of the split {split}; splits with instances: "
-            f"{', '.join(available) or 'none'}"
+            f"{', '.join(sorted(available)) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
     return score_by_source(pairs, verdicts), unknown_activities(instances, splits)
@@ -415,17 +424,21 @@ def score_by_source(
     """Score verdicts by model in Table 5's order, omitting models without plans."""
     scores: dict[str, SourceScores] = {}
     for model in MODELS:
-        judged = [pair for pair in zip(pairs, verdicts, strict=True) if pair[0].source == model]
-        if judged:
-            scores[model] = replace(
-                score_verdicts(
-                    [pair.correct for pair, _ in judged], [verdict for _, verdict in judged]
-                ),
-                equal_to_gold=fmean(pair.correct == pair.equals_gold for pair, _ in judged),
-                equal_to_paired_gold=fmean(
-                    pair.correct == (pair.candidate == pair.gold) for pair, _ in judged
-                ),
-            )
+        judged = [
+            (pair, verdict)
+            for pair, verdict in zip(pairs, verdicts, strict=True)
+            if pair.source == model
+        ]
+        if not judged:
+            continue
+        labels = [pair.correct for pair, _ in judged]
+        scores[model] = replace(
+            score_verdicts(labels, [verdict for _, verdict in judged]),
+            equal_to_gold=fmean(pair.correct == pair.equals_gold for pair, _ in judged),
+            equal_to_paired_gold=fmean(
+                pair.correct == (pair.candidate == pair.gold) for pair, _ in judged
+            ),
+        )
     return scores
 
 
@@ -456,8 +469,9 @@ def _model_class() -> type[Any]:
     from transformers.modeling_outputs import SequenceClassifierOutput
 
     class PlanPairModel(BertPreTrainedModel):
-        """Dropout and a linear layer on the last hidden vector of ``[CLS]``; class 1 means a
-        correct plan.
+        """Dropout and a linear layer on the last hidden vector of ``[CLS]``.
+
+        Class 1 means a correct plan.
         """
 
         def __init__(self, config: BertConfig) -> None:
@@ -474,14 +488,17 @@ def _model_class() -> type[Any]:
             token_type_ids: torch.Tensor,
             labels: torch.Tensor | None = None,
         ) -> SequenceClassifierOutput:
-            """Compute logits, [pairs, 2], from three inputs of shape [pairs, tokens]; labels have
-            shape [pairs].
+            """Compute logits, [pairs, 2], from three inputs of shape [pairs, tokens].
+
+            Labels have shape [pairs].
             """
             hidden = self.bert(
                 input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
             )
             logits = self.plan_head(self.plan_dropout(hidden.last_hidden_state[:, 0]))
-            loss = None if labels is None else torch.nn.functional.cross_entropy(logits, labels)
+            loss = None
+            if labels is not None:
+                loss = torch.nn.functional.cross_entropy(logits, labels)
             return SequenceClassifierOutput(loss=loss, logits=logits)
 
     return PlanPairModel
