@@ -1,11 +1,11 @@
-"""Show labels by people and judges: rows next to Tables 3 and 5 to 7, types of errors next to Fig.
-6 and Table 8.
+"""Show labels by people and judges.
+
+They are rows next to Tables 3 and 5 to 7, and types of errors next to Fig. 6 and Table 8.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
 )
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.metrics import by_group, length_bin
-from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, INSTANCES, Plan, Planned
 from lmms_egoplan.judging.agreement import MIN_ITEMS
@@ -54,13 +54,10 @@ class LabelledPlan(Checked):
     @property
     def length(self) -> str:
         """Bin of gold plan 1's length, as in `length_bin`; ``unknown`` without gold plans."""
-        steps = [
-            step
-            for plan in self.references[:1]
-            for step in one_per_line(plan).splitlines()
-            if step.strip()
-        ]
-        return length_bin(len(steps) or None)
+        if not self.references:
+            return length_bin(None)
+        lines = one_per_line(self.references[0]).splitlines()
+        return length_bin(sum(bool(line.strip()) for line in lines) or None)
 
     @property
     def setting(self) -> str | None:
@@ -96,26 +93,23 @@ def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
 
 def table3_rows(people: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
     """Yield correctness and commonsense by setting, in percent, for plans made with images."""
+    official = sum(INSTANCES.values())
     for labelled in people:
-        if labelled.has_images:
-            parts = {
-                setting: [p for p in labelled.plans if p.setting == setting] for setting in SETTINGS
-            }
-            parts["total"] = list(labelled.plans)
-            row: dict[str, Value] = {
-                "model": f"{labelled.model} (people)",
-                "plans": len(labelled.plans),
-            }
-            count, official = len(labelled.plans), sum(INSTANCES.values())
-            row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
-            for part, plans in parts.items():
-                row |= {f"{part}_{title}": value for title, value in _percents(plans).items()}
-            yield row
+        if not labelled.has_images:
+            continue
+        count = len(labelled.plans)
+        row: dict[str, Value] = {"model": f"{labelled.model} (people)", "plans": count}
+        row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
+        for setting in SETTINGS:
+            row |= _percents(_of_setting(labelled.plans, setting), f"{setting}_")
+        row |= _percents(labelled.plans, "total_")
+        yield row
 
 
 def ablation_rows(people: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
-    """Yield rows of Table 6 or 7, with and without images, for models with labelled plans without
-    images.
+    """Yield rows of Table 6 or 7, with and without images.
+
+    Only models with labelled plans without images have rows.
     """
     text_only_models = {labelled.model for labelled in people if not labelled.has_images}
     for labelled in people:
@@ -135,9 +129,9 @@ def ablation_rows(people: Sequence[Labelled], number: int) -> Iterator[dict[str,
         else:
             row["model"] = f"{labelled.model}, {mark} image, people"
             for setting in SETTINGS:
-                plans = [plan for plan in labelled.plans if plan.setting == setting]
+                plans = _of_setting(labelled.plans, setting)
                 row[f"{setting}_avg_len"] = _length(plans)
-                row |= {f"{setting}_{title}": value for title, value in _percents(plans).items()}
+                row |= _percents(plans, f"{setting}_")
         yield row
 
 
@@ -147,127 +141,154 @@ def table5_rows(
     """Yield the agreement of each run's classifier with people, on identical plans."""
     from sklearn.metrics import matthews_corrcoef
 
-    labels = {
-        (plan.id, tuple(official_steps(plan.candidate))): plan.correct
-        for labelled in people
-        for plan in labelled.plans
-    }
+    labels: dict[tuple[str, tuple[str, ...]], bool] = {}
+    for labelled in people:
+        for plan in labelled.plans:
+            labels[plan.id, tuple(official_steps(plan.candidate))] = plan.correct
     for run in planned:
-        plans = [
-            (labels[key], answer.record.score.bleurt, _equals_gold(answer.record))
-            for answer in (run.answers or {}).values()
-            if answer.record.score.bleurt is not None
-            and (key := (answer.id, tuple(answer.record.score.official))) in labels
-        ]
-        if plans:
-            human_labels, verdicts, equal = zip(*plans, strict=True)
-            is_defined = len({*human_labels}) > 1 and len({*verdicts}) > 1
-            yield {
-                "model": (
-                    f"{encoder_of(run) or 'unknown encoder'}: "
-                    f"{run.task_run.metrics.get('bleurt_model')}"
-                ),
-                "vlm": run.name,
-                "mcc": float(matthews_corrcoef(human_labels, verdicts)) if is_defined else None,
-                "all_acc": 100 * fmean(a == b for a, b in zip(human_labels, verdicts, strict=True)),
-                "majority_acc": 100 * max(fmean(human_labels), 1 - fmean(human_labels)),
-                "equal_acc": 100 * fmean(a == b for a, b in zip(human_labels, equal, strict=True)),
-                "plans": len(plans),
-                "apart": "other plans than the published ones",
-            }
+        human_labels: list[bool] = []
+        verdicts: list[bool] = []
+        equal_gold: list[bool] = []
+        for answer in (run.answers or {}).values():
+            score = answer.record.score
+            label = labels.get((answer.id, tuple(score.official)))
+            if score.bleurt is not None and label is not None:
+                human_labels.append(label)
+                verdicts.append(score.bleurt)
+                equal_gold.append(_equals_gold(answer.record))
+        if not human_labels:
+            continue
+        mcc = None
+        if len(set(human_labels)) > 1 and len(set(verdicts)) > 1:
+            mcc = float(matthews_corrcoef(human_labels, verdicts))
+        share_correct = fmean(human_labels)
+        encoder = encoder_of(run) or "unknown encoder"
+        yield {
+            "model": f"{encoder}: {run.task_run.metrics.get('bleurt_model')}",
+            "vlm": run.name,
+            "mcc": mcc,
+            "all_acc": _percent_equal(human_labels, verdicts),
+            "majority_acc": 100 * max(share_correct, 1 - share_correct),
+            "equal_acc": _percent_equal(human_labels, equal_gold),
+            "plans": len(human_labels),
+            "apart": "other plans than the published ones",
+        }
+
+
+def _percent_equal(labels: Sequence[bool], verdicts: Sequence[bool]) -> float:
+    """Return the share of verdicts that equal the labels, in percent."""
+    return 100 * fmean(a == b for a, b in zip(labels, verdicts, strict=True))
 
 
 def _equals_gold(plan: Plan) -> bool:
-    """Return whether a plan has the lines of one of its gold plans."""
+    """Return True if a plan has the lines of one of its gold plans."""
     return bool(plan.score.official) and plan.score.official in plan.golds
 
 
 def encoder_of(run: Planned) -> str | None:
     """Name the encoder of a run's classifier; None if unknown."""
-    return (
-        join_list(
-            sorted({x.record.score.classifier_name for x in (run.answers or {}).values()} - {None})
-        )
-        or None
-    )
+    answers = (run.answers or {}).values()
+    names = {answer.record.score.classifier_name for answer in answers}
+    return join_list(sorted(name for name in names if name is not None)) or None
 
 
 def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:
     """Return `correct_by_length` of the plans made with images."""
-    with_images = [
-        (labelled.model, plan)
-        for labelled in people
-        if labelled.has_images
-        for plan in labelled.plans
-    ]
-    return correct_by_length(
-        [
-            {"model": f"{name} (people)", "length": x.length, "id": x.id, "correct": x.correct}
-            for name, x in with_images
-        ]
-    )
+    rows: list[dict[str, Any]] = []
+    for labelled in people:
+        if not labelled.has_images:
+            continue
+        for plan in labelled.plans:
+            rows.append(
+                {
+                    "model": f"{labelled.model} (people)",
+                    "length": plan.length,
+                    "id": plan.id,
+                    "correct": plan.correct,
+                }
+            )
+    return correct_by_length(rows)
 
 
 def correct_by_length(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mean]]:
-    """Return the share of plans that people call correct, in per cent, by model and bin of
-    `length_bin` (Fig. 5).
+    """Return the share of plans that people call correct, in percent (Fig. 5).
 
-    Intervals are those of scores, over the activities.
+    The shares are by model and bin of `length_bin`. Intervals are those of scores, over the
+    activities.
 
     Args:
         plans: Each with ``model``, ``length`` (a bin), ``id`` (of the instance) and ``correct``
             (people's verdict).
 
-    >>> plan = {"model": "mine", "length": "1-10", "id": "Rs_int/making_tea/0/sample_0", "correct": True}
-    >>> correct_by_length([plan, plan | {"length": "51+"}, plan | {"correct": False}])["mine"]["1-10"].value
+    >>> name = "Rs_int/making_tea/0/sample_0"
+    >>> plan = {"model": "mine", "length": "1-10", "id": name, "correct": True}
+    >>> means = correct_by_length([plan, plan | {"length": "51+"}, plan | {"correct": False}])
+    >>> means["mine"]["1-10"].value
     50.0
     """
-    groups = {
-        model: by_group(members, "length") for model, members in by_group(plans, "model").items()
-    }
-    return {
-        model: {length: _correct(bins[length]) for length in bins} for model, bins in groups.items()
-    }
+    means: dict[str, dict[str, Mean]] = {}
+    for model, members in by_group(plans, "model").items():
+        bins = by_group(members, "length")
+        means[model] = {length: _correct(bins[length]) for length in bins}
+    return means
 
 
 def _correct(plans: Sequence[Mapping[str, Any]]) -> Mean:
+    """Return the share of correct plans, with an interval over the activities."""
     values = [100.0 * plan["correct"] for plan in plans]
-    ids = [(parse_id(plan["id"]), plan["id"]) for plan in plans]
-    clusters = [name if instance is None else instance.activity for instance, name in ids]
-    return Mean(
-        fmean(values), score_interval(values, clusters, top=100), len(values), len(set(clusters))
-    )
+    clusters: list[str] = []
+    for plan in plans:
+        instance = parse_id(plan["id"])
+        clusters.append(plan["id"] if instance is None else instance.activity)
+    interval = score_interval(values, clusters, top=100)
+    return Mean(fmean(values), interval, len(values), len(set(clusters)))
 
 
 def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
     """Draw correctness by people by length, as in Fig. 5; None without verdicts."""
-    lengths = [
-        length for length in GROUPS["length"] if any(length in bins for bins in means.values())
-    ]
-    series = {
-        model: [bins.get(length, Mean()) for length in lengths] for model, bins in means.items()
-    }
+    if not means:
+        return None
+    lengths: list[str] = []
+    for length in GROUPS["length"]:
+        if any(length in bins for bins in means.values()):
+            lengths.append(length)
+    series: dict[str, list[Mean]] = {}
+    for model, bins in means.items():
+        series[model] = [bins.get(length, Mean()) for length in lengths]
     draw = partial(
         draw_lines, lengths, series, "correct by people, %", "steps of the first gold plan", 100
     )
-    title, caption = "Correctness by length, judged by people", note("people_length")
-    return (
-        Figure("actplan_people_by_length", title, caption, draw, spoken(lengths, series, 1))
-        if means
-        else None
+    return Figure(
+        "actplan_people_by_length",
+        "Correctness by length, judged by people",
+        "Like Fig. 5 of the paper: share of the plans that people called correct, by the length "
+        "of the first gold plan in steps, with 95 % intervals from a bootstrap over the "
+        "activities. Bins are this project's, since the paper's are not legible. Plans made "
+        "without images are excluded.",
+        draw,
+        spoken(lengths, series, 1),
     )
 
 
-def _percents(plans: Sequence[LabelledPlan]) -> dict[str, Value]:
-    titles = dict(zip(VERDICTS, ("correctness", "commonsense"), strict=True))
+def _of_setting(plans: Sequence[LabelledPlan], setting: str) -> list[LabelledPlan]:
+    return [plan for plan in plans if plan.setting == setting]
+
+
+def _percents(plans: Sequence[LabelledPlan], prefix: str = "") -> dict[str, Value]:
+    """Return the shares of people's verdicts, in percent; None without plans."""
+    if not plans:
+        return {f"{prefix}correctness": None, f"{prefix}commonsense": None}
     return {
-        title: 100 * fmean(getattr(p, name) for p in plans) if plans else None
-        for name, title in titles.items()
+        f"{prefix}correctness": 100 * fmean(plan.correct for plan in plans),
+        f"{prefix}commonsense": 100 * fmean(plan.commonsense for plan in plans),
     }
 
 
 def _length(plans: Sequence[LabelledPlan]) -> Value:
-    return fmean(len(parsed_steps(plan.candidate)) for plan in plans) if plans else None
+    """Return the mean number of steps; None without plans."""
+    if not plans:
+        return None
+    return fmean(len(parsed_steps(plan.candidate)) for plan in plans)
 
 
 note = read_notes(
@@ -321,41 +342,46 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
 
 
 def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
-    """Return the errors that people marked in each model's plans, then those that each judge
-    marked.
-    """
-    marked = []
+    """Return the errors that people marked in each model's plans, then those of each judge."""
+    marked: list[Marked] = []
     for labelled in people:
-        name = labelled.model if labelled.has_images else f"{labelled.model} (w/o images)"
+        name = _name_of(labelled.model, has_images=labelled.has_images)
         plans = tuple((plan.id, plan.candidate, plan.errors) for plan in labelled.plans)
         marked.append(Marked(f"{name}, people", plans))
-    for model, images, judge in dict.fromkeys(
-        (plan.model, plan.images, plan.judge_name) for plan in judged
-    ):
-        of_judge = [
-            plan
-            for plan in judged
-            if (plan.model, plan.images, plan.judge_name) == (model, images, judge)
-        ]
+    plans_by_judge: dict[tuple[str, bool, str], list[JudgedPlan]] = {}
+    for plan in judged:
+        key = (plan.model, plan.images, plan.judge_name)
+        plans_by_judge.setdefault(key, []).append(plan)
+    for (model, has_images, judge), judged_plans in plans_by_judge.items():
         plans = tuple(
-            (plan.id, plan.candidate, plan.judge) for plan in of_judge if plan.judge is not None
+            (plan.id, plan.candidate, plan.judge) for plan in judged_plans if plan.judge is not None
         )
-        name = f"{model}{'' if images else ' (w/o images)'}, judge {judge}"
-        marked.append(Marked(name, plans, len(of_judge) - len(plans)))
+        name = _name_of(model, has_images=has_images)
+        num_unmarked = len(judged_plans) - len(plans)
+        marked.append(Marked(f"{name}, judge {judge}", plans, num_unmarked))
     return marked
+
+
+def _name_of(model: str, *, has_images: bool) -> str:
+    return model if has_images else f"{model} (w/o images)"
 
 
 def error_rows(marked: Sequence[Marked]) -> Iterator[Mapping[str, Any]]:
     """Yield types of errors by model (Fig. 6), each with an example (Table 8)."""
-    for (key, title), model in product(ERRORS.items(), marked):
-        row = {
-            "error": title,
-            "model": model.name,
-            "plans": len(model.plans),
-            "unmarked": model.unmarked,
-        }
-        row |= {"count": model.count(key), "share": model.share(key)}
-        yield row | dict(zip(("example", "steps"), next(_examples(key, model), ()), strict=False))
+    for key, title in ERRORS.items():
+        for model in marked:
+            row = {
+                "error": title,
+                "model": model.name,
+                "plans": len(model.plans),
+                "unmarked": model.unmarked,
+                "count": model.count(key),
+                "share": model.share(key),
+            }
+            example = next(_examples(key, model), None)
+            if example is not None:
+                row["example"], row["steps"] = example
+            yield row
 
 
 def agreement_rows(judged: Sequence[JudgedPlan]) -> Iterator[dict[str, Any]]:
@@ -363,30 +389,41 @@ def agreement_rows(judged: Sequence[JudgedPlan]) -> Iterator[dict[str, Any]]:
     for judge in dict.fromkeys(plan.judge_name for plan in judged):
         of_judge = [plan for plan in judged if plan.judge_name == judge]
         for key, (people, by_judge, both, agreement) in agreements(of_judge).items():
-            same = agreement.questions - people - by_judge + 2 * both
+            # Plans that both mark, and plans that neither marks.
+            equal = agreement.questions - people - by_judge + 2 * both
             row = {
                 "judge": judge,
                 "error": ERRORS[key],
                 "plans": agreement.questions,
                 "people": people,
+                "by_judge": by_judge,
+                "both": both,
+                "equal": 100 * equal / agreement.questions,
             }
-            row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / agreement.questions}
-            if (kappa := agreement.kappa_unweighted) is not None:
+            kappa = agreement.kappa_unweighted
+            if kappa is not None:
                 row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
             yield row
 
 
 def errors_figure(marked: Sequence[Marked]) -> Figure | None:
     """Draw the shares of all errors by type, as in Fig. 6; None without errors."""
-    means = {
-        model.name: [Mean(model.share(key)) for key in ERRORS] for model in marked if model.total
-    }
+    means: dict[str, list[Mean]] = {}
+    for model in marked:
+        if model.total:
+            means[model.name] = [Mean(model.share(key)) for key in ERRORS]
     if not means:
         return None
     top = max(mean.value or 0 for bars in means.values() for mean in bars)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
     return Figure(
-        "actplan_errors", "Types of errors", note("errors_caption"), draw, spoken(_SHORT, means, 1)
+        "actplan_errors",
+        "Types of errors",
+        "Like Fig. 6 of the paper, whose numbers are not printed: share of all errors by type, in "
+        "plans marked by people or a judge. A type counts once per plan. The table has the "
+        "numbers.",
+        draw,
+        spoken(_SHORT, means, 1),
     )
 
 
