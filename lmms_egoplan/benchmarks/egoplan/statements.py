@@ -13,13 +13,34 @@ from dataclasses import dataclass, replace
 
 from lmms_egoplan.paths import module_yaml
 
+
+def _load_words() -> dict[str, set[str]]:
+    """Return the words of each kind in statements.yaml, of all languages, in lower case."""
+    words: dict[str, set[str]] = {}
+    for kind, languages in module_yaml(__file__).items():
+        words[kind] = set()
+        for text in languages.values():
+            normalised = unicodedata.normalize("NFKC", text)
+            words[kind] |= {word.replace("_", " ").casefold() for word in normalised.split()}
+    return words
+
+
+_WORDS = _load_words()
+
 # Thai, Chinese, Japanese and Korean: words are not separated by blanks, or particles join the word
 # before.
 _JOINED = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ud7ff\uf900-\ufaff"
 # Letters that cannot continue a Latin word: those of scripts without capitals.
 _WITHOUT_CAPITALS = "\u0590-\u1dff\u2e80-\uffff"
-LETTER = rf"(?<![^\W{_WITHOUT_CAPITALS}])(?P<letter>[A-D])(?![^\W{_WITHOUT_CAPITALS}])"
-"""Regular expression for a capital that is a separate word. It may touch letters of scripts without capitals."""
+# Begin and end of a word.
+_BEGIN = rf"(?<![^\W{_WITHOUT_CAPITALS}])"
+_END = rf"(?![^\W{_WITHOUT_CAPITALS}])"
+
+LETTER = rf"{_BEGIN}(?P<letter>[A-D]){_END}"
+"""Regular expression for a capital that is a separate word.
+
+It may touch letters of scripts without capitals.
+"""
 
 # The text of a choice becomes one character for private use, so that its words are not words of the
 # sentence.
@@ -27,7 +48,37 @@ _FIRST_MARK = 0xE000
 _MARK = "[\ue000-\uf8ff]"
 _LONGEST_STATEMENT = 300
 
-_SIGNS = str.maketrans("_\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c", " .?,;>>>>|")
+
+def _pattern(*kinds: str) -> str:
+    """Return a pattern for the longest of the words of these kinds."""
+    words: set[str] = set()
+    for kind in kinds:
+        words |= _WORDS[kind]
+    return _pattern_of(words)
+
+
+def _pattern_of(words: Collection[str]) -> str:
+    """Return a pattern for the longest of some words.
+
+    Words of scripts without blanks may be parts of longer words. Blanks are escaped, as verbose
+    patterns need.
+    """
+    joined = []
+    separate = []
+    for word in sorted(words, key=lambda word: (-len(word), word)):
+        if re.match(f"[{_JOINED}]", word):
+            joined.append(re.escape(word))
+        else:
+            separate.append(re.escape(word))
+    alternatives = [f"{_BEGIN}(?:{'|'.join(separate)}){_END}", *joined]
+    return f"(?i:{'|'.join(alternatives)})"
+
+
+# Each of these signs is read as the one below it.
+_SIGNS = str.maketrans(
+    "_\u0964\u061f\u060c\u061b\u2192\u21d2\u27a1\u279c\uff5c",
+    " .?,;>>>>|",
+)
 _SENTENCE_END = re.compile(rf"(?<=[.!?;])\s+|(?<=[.!?;])(?=[{_JOINED}])")
 # A small letter is one of a choice where no article can be: in brackets, last after a colon or
 # "option", or before its text.
@@ -46,13 +97,17 @@ _ARTICLE = re.compile(
     r"""
     ^[\s\u2022\u00b7-]*A\s
     (?!(?:
-        is|isn't|was|are|and|or|nor|but|because|has|had|can|can't|cannot|could|would|might|may|must|should|will|do|to|as|then
+        is|isn't|was|are|and|or|nor|but|because|has|had|can|can't|cannot|could|would|might|may
+        |must|should|will|do|to|as|then
         |vs|also|too|only|if|not|better|worse|in|on|at|for|with|fit|more|less|just|over|first
         |ist|lautet|est|jest|je|este|bude|er|adalah|ialah
     )\b)
     (?=
         (?:[a-z]+(?:ed|ly)\s){0,3} (?:(?!(?:the|my|our|as|is|to|by)\b)[a-z]+\s){0,3}
-            (?:answer|option|choice|response|guess|pick|prediction|solution|result|selection|decision|conclusion)\b
+            (?:
+                answer|option|choice|response|guess|pick|prediction|solution|result|selection
+                |decision|conclusion
+            )\b
         | (?![a-z]+(?:s|ed|ly)\b)[a-z]+
     )
     | \b[CD]'(?=\w)
@@ -64,37 +119,19 @@ _BEFORE_LIST = re.compile(
     r"(?i)\b(?:options|choices|candidates|following|each|consider)\b|[^.!)]\Z"
 )
 
-
-def _pattern(*kinds: str) -> str:
-    """Return a pattern for the longest of the words of these kinds."""
-    return _pattern_of(set().union(*(_WORDS[kind] for kind in kinds)))
-
-
-def _pattern_of(any_order: Collection[str]) -> str:
-    words = sorted(any_order, key=len, reverse=True)
-    joined = [re.escape(word) for word in words if re.match(f"[{_JOINED}]", word)]
-    separate = [re.escape(word) for word in words if not re.match(f"[{_JOINED}]", word)]
-    between = f"(?<![^\\W{_WITHOUT_CAPITALS}])(?:{'|'.join(separate)})(?![^\\W{_WITHOUT_CAPITALS}])"
-    return f"(?i:{'|'.join([between, *joined])})"
-
-
-_WORDS = {
-    kind: {
-        unicodedata.normalize("NFKC", word).replace("_", " ").casefold()
-        for words in languages.values()
-        for word in words.split()
-    }
-    for kind, languages in module_yaml(__file__).items()
-}
+# Words that may be in a statement.
 _KNOWN = _pattern("naming", "conclusion", "option", "list", "being", "other")
 _TOKEN = re.compile(
     rf"""
     (?P<word>{_KNOWN})
-    | {LETTER}(?:'d[iu\u0131\u00fc]r\b)?
+    | {LETTER}(?:'d[iu\u0131\u00fc]r\b)?    # with a Turkish ending
     | (?P<mark>{_MARK})
     | (?P<article>(?<=\u00e9\s)[ao](?=\s))  # Portuguese "\u00e9 a B"
-    | (?P<sign>(?!<>)[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-] | (?<=[^\s(])!(?![\w=])
-        | [\u2705\u2713\u2714\u2611\U0001f449])
+    | (?P<sign>
+        (?!<>)[\s().,:;|<>="'\\`$\u2022\u00b7\ufe0f-]
+        | (?<=[^\s(])!(?![\w=])             # after a word, and not as in "!B" or "!="
+        | [\u2705\u2713\u2714\u2611\U0001f449]
+      )
     """,
     re.VERBOSE,
 )
@@ -106,6 +143,8 @@ _DENIAL = re.compile(_pattern("denial"))
 # Denials that are no verdict on an answer: "The fridge is already open".
 _NO_VERDICT = {"already", "out", "without", "except", "avoid", "schon", "bereits"}
 _VERDICT = re.compile(_pattern_of(_WORDS["denial"] - _NO_VERDICT))
+# Crosses.
+_WRONG_SIGN = re.compile("[\u274c\u2717\u2718\U0001f6ab]")
 _KNOWN_WORD = re.compile(rf"{_KNOWN}|\ban?\b")
 _CONTRAST = re.compile(_pattern("contrast"))
 _CONDITION = re.compile(_pattern("condition"))
@@ -113,15 +152,22 @@ _CONDITION = re.compile(_pattern("condition"))
 _REJECTION = re.compile(rf"(?:\W|{_KNOWN}|{_pattern('denial')})*?(?:{LETTER}|{_MARK})")
 # A line about one choice: a letter, or a word for a choice and a letter.
 _OPTION = re.compile(rf"\W*(?:{_pattern('option')}\s?)?\(?{LETTER}")
-_PART = re.compile(
-    rf"[\s,;:(-]?(?={_pattern('reason')})|[,;(-]\s?(?={_pattern('reason_after_comma', 'denial', 'conclusion')})"
+# Where a sentence is divided into parts: before a reason, and at a comma before a denial or a
+# conclusion.
+_PART_START = re.compile(
+    rf"[\s,;:(-]?(?={_pattern('reason')})"
+    rf"|[,;(-]\s?(?={_pattern('reason_after_comma', 'denial', 'conclusion')})"
 )
 RETRACTION = re.compile(
     rf"""
-    (?:^|[.!?;,\n]\s*|\s-\s*) (?:(?:oh|but|hmm|and|well)[,.]?\s)*
+    (?: ^ | [.!?;,\n]\s* | \s-\s* )
+    (?: (?:oh|but|hmm|and|well)[,.]?\s )*
     (?: {_pattern("retraction")} | {_pattern("negation")}\s*(?:[,.!;]|$) )
-    | (?i:\b(?:that|this|it)(?:'s|\ is|\ was|\ seems|\ looks)(?:\ (?:clearly|also|actually|just|probably))?
-        \ (?:wrong|incorrect|false|a\ mistake|not\ (?:right|correct|possible|true)))
+    | (?i:
+        \b(?:that|this|it) (?:'s|\ is|\ was|\ seems|\ looks)
+        (?:\ (?:clearly|also|actually|just|probably))?
+        \ (?:wrong|incorrect|false|a\ mistake|not\ (?:right|correct|possible|true))
+    )
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -134,14 +180,15 @@ DENIED = re.compile(rf"{_pattern('denial')}\s+(?:{_pattern('option')}\s)?\(?\Z")
 class _Part:
     """A sentence, or the part of one that begins with a reason, a denial or a conclusion.
 
-    line: Number of its line.
-    mentioned: The letters in it, also those whose choice's text is in it.
-    stated: The letters that it may state; empty if it contradicts itself, None if it is no
-    statement.
-    is_named: It says that the letter is the answer, as in "the answer is B".
-    is_being: It has a verb of being.
-    is_empty: It has known words and no letter.
-    is_reason: It begins with "because" or a similar word.
+    Attributes:
+        line: Number of its line.
+        mentioned: The letters in it, also those whose choice's text is in it.
+        stated: The letters that it may state; empty if it contradicts itself, None if it is no
+            statement.
+        is_named: It says that the letter is the answer, as in "the answer is B".
+        is_being: It has a verb of being.
+        is_empty: It has known words and no letter.
+        is_reason: It begins with "because" or a similar word.
     """
 
     text: str
@@ -155,8 +202,7 @@ class _Part:
 
 
 def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
-    """Read the letter that the first or the last sentence states; None if there is none, or if
-    statements differ.
+    """Read the letter that the first or the last sentence states.
 
     - A statement may be the whole text, repeated or not.
     - The last sentence counts if it names the answer, or if it is a letter on a line of its own.
@@ -168,11 +214,14 @@ def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
         texts: Texts of the choices by letter, in lower case; none is empty. Two choices may have
             the same text: then it states neither.
 
+    Returns:
+        The letter; None if no sentence states one, or if statements differ.
+
     >>> texts = {"A": "cut it", "B": "open it"}
     >>> stated_letter(["Die Antwort ist B"], texts), stated_letter(["Open it."], texts)
     ('B', 'B')
-    >>> stated_letter(["Die Antwort ist nicht B"], texts), stated_letter(["Cut it or open it."], texts)
-    (None, None)
+    >>> stated_letter(["Die Antwort ist nicht B"], texts)
+    >>> stated_letter(["Cut it or open it."], texts)
     """
     parts = _with_labels(_parts(lines, texts))
     statements = [part.stated for part in parts if part.stated is not None]
@@ -180,27 +229,36 @@ def stated_letter(lines: Sequence[str], texts: Mapping[str, str]) -> str | None:
     if len(letters) != 1:
         return None
     (letter,) = letters
-    return letter if _ends_with_it(parts, lines) or _begins_with_it(parts, letter) else None
+    if _ends_with_statement(parts, lines) or _begins_with_statement(parts, letter):
+        return letter
+    return None
 
 
 def contradicts(lines: Sequence[str], texts: Mapping[str, str], letter: str) -> bool:
-    """Return True if a sentence names another letter as the answer, or if the only letter on its
-    own is another one.
+    """Return True if a sentence names another letter as the answer, or has it on its own.
 
-    Several letters on their own are a list.
+    Several different letters on their own are a list.
 
     Args:
         lines, texts: As for `stated_letter`.
 
-    >>> contradicts(["La risposta è A.", "The answer is B."], {}, "B"), contradicts(["Non è A.", "B"], {}, "B")
-    (True, False)
+    >>> contradicts(["La risposta è A.", "The answer is B."], {}, "B")
+    True
+    >>> contradicts(["Non è A.", "B"], {}, "B")
+    False
     """
-    statements = [part for part in _with_labels(_parts(lines, texts)) if part.stated is not None]
-    claims = [part.stated for part in statements if part.is_named or part.is_being]
-    alone = {part.stated for part in statements if not (part.is_named or part.is_being)}
+    claims: list[frozenset[str]] = []
+    alone: set[frozenset[str]] = set()
+    for part in _with_labels(_parts(lines, texts)):
+        if part.stated is None:
+            continue
+        if part.is_named or part.is_being:
+            claims.append(part.stated)
+        else:
+            alone.add(part.stated)
     if len(alone) == 1:
         claims += alone
-    return any(claim is not None and letter not in claim for claim in claims)
+    return any(letter not in claim for claim in claims)
 
 
 def is_answer_name(name: str) -> bool:
@@ -234,50 +292,73 @@ def is_denial(sentence: str) -> bool:
     >>> is_denial("Not correct."), is_denial("This answer is wrong."), is_denial("It is not open.")
     (True, True, False)
     """
-    others, denials = _VERDICT.subn(
-        " ", re.sub("[\u274c\u2717\u2718\U0001f6ab]", " wrong ", sentence)
-    )
-    return denials > 0 and not re.search(r"\w", _KNOWN_WORD.sub(" ", others))
+    sentence = _WRONG_SIGN.sub(" wrong ", sentence)
+    others, num_denials = _VERDICT.subn(" ", sentence)
+    if num_denials == 0:
+        return False
+    has_unknown_word = re.search(r"\w", _KNOWN_WORD.sub(" ", others)) is not None
+    return not has_unknown_word
 
 
-def _ends_with_it(parts: Sequence[_Part], lines: Sequence[str]) -> bool:
+def _ends_with_statement(parts: Sequence[_Part], lines: Sequence[str]) -> bool:
     """Return True if the last sentence is a statement that earlier ones do not weaken."""
     last = parts[-1]
     if last.stated is None:
         return False
     if last.is_named:
         return True
-    before = [part for part in parts if part.stated is None]
+    others = [part for part in parts if part.stated is None]
     if last.is_being:
-        return not any(part.mentioned - last.stated for part in before)
-    is_alone = all(part.line != last.line for part in before)
-    is_list = last.line > 0 and _BEFORE_LIST.search(lines[last.line - 1]) is not None
-    earlier_lines = [_ARTICLE.sub("", line) for line in lines[: last.line]]
-    options = {option["letter"] for line in earlier_lines if (option := _OPTION.match(line))}
-    return is_alone and not (is_list and before) and options <= last.stated
-
-
-def _begins_with_it(parts: Sequence[_Part], letter: str) -> bool:
-    """Return True if the first sentence is a statement, and the others only explain it."""
-    if parts[0].stated is None:
+        return all(part.mentioned <= last.stated for part in others)
+    shares_its_line = any(part.line == last.line for part in others)
+    if shares_its_line or (others and _may_begin_list(last, lines)):
         return False
-    opening = [part for part in parts if part.line == parts[0].line and part.stated is not None]
-    is_bare = not any(
-        part.is_named or part.is_being or re.search(_MARK, part.text) for part in opening
+    return _earlier_options(lines[: last.line]) <= last.stated
+
+
+def _may_begin_list(part: _Part, lines: Sequence[str]) -> bool:
+    return part.line > 0 and _BEFORE_LIST.search(lines[part.line - 1]) is not None
+
+
+def _earlier_options(lines: Sequence[str]) -> set[str]:
+    """Return the letters that begin lines."""
+    letters = set()
+    for line in lines:
+        option = _OPTION.match(_ARTICLE.sub("", line))
+        if option:
+            letters.add(option["letter"])
+    return letters
+
+
+def _begins_with_statement(parts: Sequence[_Part], letter: str) -> bool:
+    """Return True if the first sentence is a statement, and the others only explain it."""
+    first = parts[0]
+    if first.stated is None:
+        return False
+    is_bare = all(
+        _is_letter_alone(part)
+        for part in parts
+        if part.line == first.line and part.stated is not None
     )
     for part in parts:
         if _EXPLANATION.match(part.text):
             return True
         # After a letter alone, a line may only continue with a reason or a rejection.
-        may_continue = not (is_bare and part.line == parts[0].line)
+        may_continue = not (is_bare and part.line == first.line)
         if part.stated is None and not _explains(part, letter, may_continue=may_continue):
             return False
     return True
 
 
+def _is_letter_alone(part: _Part) -> bool:
+    """Return True if a statement is a letter, without a word or the text of a choice."""
+    return not (part.is_named or part.is_being or re.search(_MARK, part.text))
+
+
 def _explains(part: _Part, letter: str, *, may_continue: bool) -> bool:
-    """Return True if a part without statement gives a reason, rejects another letter, or names and
-    denies nothing.
+    """Return True if a part that states nothing does not weaken a statement before it.
+
+    It gives a reason, rejects another letter, or names no letter and denies nothing.
     """
     if part.is_reason and not _CONTRAST.search(part.text):
         return True
@@ -289,46 +370,66 @@ def _explains(part: _Part, letter: str, *, may_continue: bool) -> bool:
 
 
 def _rejects(part: _Part) -> bool:
-    is_denial = _REJECTION.match(part.text) and _DENIAL.search(part.text)
-    return bool(is_denial) and not _CONTRAST.search(part.text) and "?" not in part.text
+    """Return True if a part does nothing but deny a letter."""
+    if not _REJECTION.match(part.text) or not _DENIAL.search(part.text):
+        return False
+    return not _CONTRAST.search(part.text) and "?" not in part.text
 
 
 def _with_labels(parts: Iterable[_Part]) -> list[_Part]:
     """Drop the parts without content. A letter directly after "Answer:" is named by it."""
     remaining: list[_Part] = []
-    label = False
+    has_label = False
     for part in parts:
         if part.is_empty:
-            label = label or part.is_named
-        else:
-            remaining.append(
-                replace(part, is_named=part.is_named or (label and part.stated is not None))
-            )
-            label = False
+            has_label = has_label or part.is_named
+            continue
+        is_labelled = has_label and part.stated is not None
+        remaining.append(replace(part, is_named=part.is_named or is_labelled))
+        has_label = False
     return remaining
 
 
 def _parts(lines: Sequence[str], texts: Mapping[str, str]) -> Iterator[_Part]:
-    marks = {
-        text: chr(_FIRST_MARK + number)
-        for number, text in enumerate(sorted({*texts.values()}, key=len)[::-1])
-    }
-    marks = {text: mark for text, mark in marks.items() if len(text) > 1}
+    """Yield the parts of all sentences."""
+    marks = _choice_marks(texts)
     letters_of = {mark: frozenset(_letters_of(text, texts)) for text, mark in marks.items()}
     for number, line in enumerate(lines):
-        plain = re.sub(_MARK, " ", line).translate(_SIGNS)
-        for text, mark in marks.items():
-            pattern = rf"(?<![^\W{_WITHOUT_CAPITALS}]){re.escape(text)}(?![^\W{_WITHOUT_CAPITALS}])"
-            plain = re.sub(pattern, mark, plain, flags=re.IGNORECASE)
-        plain = _SMALL.sub(lambda small: small[0].upper(), plain)
-        for sentence in _SENTENCE_END.split(plain):
-            pieces = [sentence] if _CONDITION.search(sentence) else _PART.split(sentence)
-            for piece in pieces:
-                is_reason = _REASON.match(piece) or (
-                    piece is not pieces[0] and _REASON_AFTER_COMMA.match(piece)
-                )
+        for sentence in _SENTENCE_END.split(_with_marks(line, marks)):
+            for piece, is_reason in _pieces(sentence):
                 if re.search(rf"\w|{_MARK}", piece):
-                    yield replace(_read(piece, number, letters_of), is_reason=bool(is_reason))
+                    yield replace(_read(piece, number, letters_of), is_reason=is_reason)
+
+
+def _choice_marks(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the mark of each choice's text, the longest first; a text of one letter has none."""
+    marks = {}
+    longest_first = sorted({*texts.values()}, key=len)[::-1]
+    for number, text in enumerate(longest_first):
+        if len(text) > 1:
+            marks[text] = chr(_FIRST_MARK + number)
+    return marks
+
+
+def _with_marks(line: str, marks: Mapping[str, str]) -> str:
+    """Replace the choices' texts in a line by their marks, and small letters of choices."""
+    plain = re.sub(_MARK, " ", line).translate(_SIGNS)
+    for text, mark in marks.items():
+        plain = re.sub(f"{_BEGIN}{re.escape(text)}{_END}", mark, plain, flags=re.IGNORECASE)
+    return _SMALL.sub(lambda letter: letter[0].upper(), plain)
+
+
+def _pieces(sentence: str) -> Iterator[tuple[str, bool]]:
+    """Divide a sentence into parts; for each, say whether it begins with a reason.
+
+    A sentence with a condition is one part.
+    """
+    pieces = [sentence] if _CONDITION.search(sentence) else _PART_START.split(sentence)
+    for index, piece in enumerate(pieces):
+        is_reason = _REASON.match(piece) is not None
+        if index > 0 and _REASON_AFTER_COMMA.match(piece):
+            is_reason = True
+        yield piece, is_reason
 
 
 def _letters_of(text: str, texts: Mapping[str, str]) -> Iterator[str]:
@@ -339,37 +440,54 @@ def _letters_of(text: str, texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _read(text: str, line: int, letters_of: Mapping[str, frozenset[str]]) -> _Part:
+    """Read one part of a sentence.
+
+    Args:
+        line: Number of the part's line.
+        letters_of: The letters that each mark means.
+    """
     text = _ARTICLE.sub("", text)
-    claims = [
-        frozenset(mention["letter"])
-        if mention["letter"]
-        else letters_of.get(mention["mark"], frozenset())
-        for mention in _MENTION.finditer(text)
-    ]
-    part = _Part(text, line, frozenset().union(*claims))
+    mentioned: set[str] = set()
+    for mention in _MENTION.finditer(text):
+        mentioned |= _claim_of(mention, letters_of)
+    part = _Part(text, line, frozenset(mentioned))
     if "?" in text or len(text) > _LONGEST_STATEMENT:
         return part
-    stated: frozenset[str] | None = None
-    words: set[str] = set()
-    position = 0
-    while position < len(text):
-        token = _TOKEN.match(text, position)
-        if token is None:
-            return part
-        position = token.end()
-        if token["word"]:
-            words.add(token["word"].casefold())
-        elif token["letter"] or token["mark"]:
-            claim = frozenset(token["letter"]) if token["letter"] else letters_of[token["mark"]]
-            stated = claim if stated is None else stated & claim
+    tokens = _tokens(text)
+    if tokens is None:
+        return part
+    words = {token["word"].casefold() for token in tokens if token["word"]}
+    claims = [_claim_of(token, letters_of) for token in tokens if token["letter"] or token["mark"]]
     is_named = not words.isdisjoint(_WORDS["naming"] | _WORDS["conclusion"])
     is_being = not words.isdisjoint(_WORDS["being"])
     has_option = not words.isdisjoint(_WORDS["option"])
     is_list = not words.isdisjoint(_WORDS["list"])
-    if stated is None:
+    if not claims:
         return replace(part, is_named=is_named or has_option, is_empty=not is_list)
     if is_list:
         return part
-    if not (is_named or is_being or has_option) and (words or text.count("(") > text.count(")")):
+    has_open_end = bool(words) or text.count("(") > text.count(")")
+    if has_open_end and not (is_named or is_being or has_option):
         return part
+    stated = frozenset.intersection(*claims)
     return replace(part, stated=stated, is_named=is_named, is_being=is_being)
+
+
+def _claim_of(token: re.Match[str], letters_of: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the letters that a letter or the mark of a choice means."""
+    if token["letter"]:
+        return frozenset(token["letter"])
+    return letters_of.get(token["mark"], frozenset())
+
+
+def _tokens(text: str) -> list[re.Match[str]] | None:
+    """Divide a text into known words, letters, marks and signs; None if it has anything else."""
+    tokens = []
+    position = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            return None
+        tokens.append(token)
+        position = token.end()
+    return tokens
