@@ -90,7 +90,7 @@ def frames(task: str, record: Record) -> list[int]:
     """
     numbers: list[int] = []
 
-    class Reader(visuals.Visuals):
+    class Reader(visuals.FrameReader):
         def read_frames(self, _doc: Any, requested: Any) -> list[Any]:
             numbers.extend(requested)
             return list(requested)
@@ -184,7 +184,7 @@ def preset_frames(preset: Preset, record: Record) -> list[int]:
     """Return the numbers of all images that a preset shows; none for a video file."""
     numbers: list[int] = []
 
-    class Reader(visuals.Visuals):
+    class Reader(visuals.FrameReader):
         def read_frames(self, _doc: Any, requested: Any) -> list[Any]:
             numbers.extend(requested)
             return list(requested)

@@ -18,7 +18,7 @@ from huggingface_hub import try_to_load_from_cache
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_prompts, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.protocol import closed_choices
-from lmms_egoplan.benchmarks.egoplan.visuals import Visuals
+from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import folder_version
@@ -70,7 +70,11 @@ class Asking:
     def __init__(self, plan: Plan, benchmark: str, count: int, *, is_check: bool) -> None:
         data, split = _SPLITS[benchmark]
         rows, self._plan, self._is_check = data.load(split), plan, is_check
-        self._presets, self._visuals, self._decoded = load_prompts(benchmark), Visuals(benchmark), 0
+        self._presets, self._visuals, self._decoded = (
+            load_prompts(benchmark),
+            FrameReader(benchmark),
+            0,
+        )
         self._media, self.failures = (
             dict[tuple[str, str, str], VisualInput](),
             list[LmmsEgoplanError](),

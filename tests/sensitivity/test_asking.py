@@ -14,7 +14,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of, rotated
-from lmms_egoplan.benchmarks.egoplan.visuals import Visuals
+from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from patience import FOREVER_S, running, wait_until
 from sensitivity.answering_server import answering, arguments_of, command, sensitivity
@@ -312,13 +312,13 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
     from lmms_egoplan.demo.checkpoint import write_checkpoint
 
     write_checkpoint(tmp_path / "checkpoint")
-    read_frames, calls = Visuals.read_frames, []
+    read_frames, calls = FrameReader.read_frames, []
 
     def counting(self, doc, numbers):
         calls.append((doc["sample_id"], *numbers))
         return read_frames(self, doc, numbers)
 
-    monkeypatch.setattr(Visuals, "read_frames", counting)
+    monkeypatch.setattr(FrameReader, "read_frames", counting)
     monkeypatch.chdir(tmp_path)
     options = [
         "--vary",

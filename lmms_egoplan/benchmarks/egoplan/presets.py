@@ -33,7 +33,7 @@ class Preset(NamedTuple):
         benchmark: ``egoplan`` or ``egoplan_bench2``.
         source: Repository and commit, or paper.
         prompt: Text with the fields that `prompt_of` describes.
-        media: Settings of `Visuals.visual_input`, without the observation.
+        media: Settings of `FrameReader.visual_input`, without the observation.
         observation: ``last frame`` (of the media), ``separate`` (also an image after the media), or
             in words.
         option_order: ``stored``, or in words.
@@ -72,7 +72,7 @@ class Preset(NamedTuple):
 
     @property
     def visual_settings(self) -> dict[str, Any]:
-        """Settings of `Visuals.visual_input`, with the observation."""
+        """Settings of `FrameReader.visual_input`, with the observation."""
         return {**self.media, "observation": self.observation}
 
 

@@ -5,7 +5,7 @@ Ego4D, see `published_clips`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -55,10 +55,11 @@ _VIDEO_FRAMES = 256
 MOST_FRAMES = 256
 SEPARATE = "separate"
 """The ``observation`` that is also shown as an image after the frames."""
-# Shortcut conditions that select or order frames (`altered`), that show this many of the last past
-# actions, and that show all frames.
+# Shortcut conditions that select or order frames (`altered`).
 _ALTERED = ("last_frame", "first_frame", "frozen", "shuffled", "reversed")
+# Shortcut conditions that show this many of the last past actions.
 _LAST_ACTIONS = {"last_1_action": 1, "last_2_actions": 2, "last_4_actions": 4}
+# Shortcut conditions that show all frames.
 _WHOLE = (None, "without_goal", *PARTNERS)
 
 Segment = tuple[int, int]
@@ -89,15 +90,12 @@ class Progress:
         return Fraction(self.observation - self.first) / self.fps + 1 / self.source_fps
 
     def uniform_frames(self, num_frames: int) -> list[int]:
-        """Return evenly spaced frames from the first frame to the observation; see the function
-        `uniform_frames`.
-        """
+        """Return evenly spaced frames up to the observation; see the function `uniform_frames`."""
         return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
 
 
 def shown_frames(settings: Mapping[str, Any]) -> str:
-    """Describe the frames that the settings of the media ``frames``, ``clips`` and ``clip_frames``
-    request.
+    """Describe the frames that settings of ``frames``, ``clips`` and ``clip_frames`` request.
 
     >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
     ('8', '2 a second, at most 256')
@@ -106,131 +104,162 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
     >>> shown_frames({"num_clips": 4, "frames_per_clip": 8, "clip_marks": True})
     '4 marked clips of 8'
     """
-    end = ", as published" if settings.get("as_published") else ""
+    as_published = ", as published" if settings.get("as_published") else ""
     if settings.get("num_clips") is not None:
-        kind = "marked clips" if settings.get("clip_marks") else "clips"
-        return f"{settings['num_clips']} {kind} of {settings.get('frames_per_clip')}{end}"
+        clips = "marked clips" if settings.get("clip_marks") else "clips"
+        frames_per_clip = settings.get("frames_per_clip")
+        return f"{settings['num_clips']} {clips} of {frames_per_clip}{as_published}"
     if settings.get("fps") is not None:
         return f"{settings['fps']:g} a second, at most {settings.get('max_frames')}"
-    return (
-        f"{settings['num_frames']}{end}{', without the end' if settings.get('without_end') else ''}"
-    )
+    without_end = ", without the end" if settings.get("without_end") else ""
+    return f"{settings['num_frames']}{as_published}{without_end}"
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
     """Count the images of a question, without reading a frame.
 
     Args:
-        settings: As for `Visuals.visual_input`: those of ``clip_frames`` or of ``frames``;
+        settings: As for `FrameReader.visual_input`: those of ``clip_frames`` or of ``frames``;
             ``media`` is optional.
     """
-    settings = {
-        "media": "frames" if settings.get("num_clips") is None else "clip_frames",
-        **settings,
-    }
+    usual_media = "frames" if settings.get("num_clips") is None else "clip_frames"
+    settings = {"media": usual_media, **settings}
     doc, progress = _source_of(doc, settings)
     if settings["media"] == "clip_frames":
-        return sum(map(len, _clips_of(doc, progress, settings))) + 1
+        clips = _clips_of(doc, progress, settings)
+        observation = 1
+        return sum(len(clip) for clip in clips) + observation
     frames, separate = _frames_of(progress, settings)
     return len(altered(frames, settings.get("shortcut"), "")) + len(separate)
 
 
 def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:
-    """Return the row whose video is shown, and its progress, or the end of it, under the condition
-    ``shortcut``.
+    """Return the row whose video is shown, and the part of its progress that is shown.
+
+    The condition ``shortcut`` of the settings determines both.
     """
     shortcut = settings.get("shortcut")
-    if shortcut in PARTNERS and not doc.get("partner"):
-        raise LmmsEgoplanError(
-            f"sample_id {doc['sample_id']}: no partner; use process_docs of the {shortcut} task"
-        )
-    if shortcut in _ALTERED and (
-        settings.get("media") != "frames" or settings.get("observation") == SEPARATE
-    ):
-        raise LmmsEgoplanError(
-            f"visual settings: shortcut {shortcut} needs media frames without a separate "
-            "observation, got "
-            f"{settings.get('media')!r}; use a backend that takes images, such as hf_vlm"
-        )
-    if shortcut not in (*_ALTERED, *_LAST_ACTIONS, *_WHOLE):
-        raise LmmsEgoplanError(
-            f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it"
-        )
-    doc = doc["partner"] if shortcut in PARTNERS else doc
+    _check_shortcut(doc, shortcut, settings)
+    if shortcut in PARTNERS:
+        doc = doc["partner"]
     progress = progress_of(doc)
     if shortcut == "first_frame":  # a single frame of the progress is its last one
         progress = replace(progress, observation=progress.first)
     if shortcut in _LAST_ACTIONS:
         _check_times(doc)
-        past = progress.past[-_LAST_ACTIONS[shortcut] :]
-        if len(past) == _LAST_ACTIONS[shortcut]:
-            progress = replace(progress, past=past, first=max(progress.first, past[0][0]))
+        num_actions = _LAST_ACTIONS[shortcut]
+        last_actions = progress.past[-num_actions:]
+        if len(last_actions) == num_actions:
+            start, _ = last_actions[0]
+            progress = replace(progress, past=last_actions, first=max(progress.first, start))
     return doc, progress
 
 
+def _check_shortcut(doc: Doc, shortcut: str | None, settings: Mapping[str, Any]) -> None:
+    """Raise an error if a condition is unknown, or does not fit the question or the settings."""
+    if shortcut in PARTNERS and not doc.get("partner"):
+        raise LmmsEgoplanError(
+            f"sample_id {doc['sample_id']}: no partner; use process_docs of the {shortcut} task"
+        )
+    shows_frames_only = (
+        settings.get("media") == "frames" and settings.get("observation") != SEPARATE
+    )
+    if shortcut in _ALTERED and not shows_frames_only:
+        raise LmmsEgoplanError(
+            f"visual settings: shortcut {shortcut} needs media frames without a separate "
+            f"observation, got {settings.get('media')!r}; use a backend that takes images, such "
+            "as hf_vlm"
+        )
+    if shortcut not in (*_ALTERED, *_LAST_ACTIONS, *_WHOLE):
+        raise LmmsEgoplanError(
+            f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it"
+        )
+
+
 def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Return evenly spaced frames, by number or by rate, and the observation if it is also a
-    separate image.
-    """
-    separate = [progress.observation] if settings.get("observation") == SEPARATE else []
+    """Return the frames of a progress, and the observation if it is also a separate image."""
+    separate = _separate_frames(progress, settings)
     if separate and settings.get("needs_actions") and not progress.past:
         return [], separate
-    fps = settings.get("fps")
-    if fps is None:
-        count = count_setting(settings, "num_frames")
-        if settings.get("without_end"):
-            return frames_without_end(progress.first, progress.observation, count), separate
-        if settings.get("as_published"):
-            return published_frames(progress.first, progress.observation, count), separate
-        return progress.uniform_frames(count), separate
+    if settings.get("fps") is None:
+        return _frames_by_number(progress, settings), separate
+    return _frames_by_rate(progress, settings), separate
+
+
+def _separate_frames(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
+    if settings.get("observation") == SEPARATE:
+        return [progress.observation]
+    return []
+
+
+def _frames_by_number(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
+    """Return ``num_frames`` evenly spaced frames."""
+    count = count_setting(settings, "num_frames")
+    if settings.get("without_end"):
+        return frames_without_end(progress.first, progress.observation, count)
+    if settings.get("as_published"):
+        return published_frames(progress.first, progress.observation, count)
+    return progress.uniform_frames(count)
+
+
+def _frames_by_rate(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
+    """Return evenly spaced frames, ``fps`` per second."""
+    fps = settings["fps"]
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise LmmsEgoplanError(f"visual settings: fps must be a number above 0, got {fps!r}")
     most = count_setting(settings, "max_frames")
     if settings.get("min_frames") is not None:
+        least = count_setting(settings, "min_frames")
         length = progress.observation - progress.first + 1
-        count = paired_frames(
-            length, progress.seconds * Fraction(fps), count_setting(settings, "min_frames"), most
-        )
-        return evenly_spaced(progress.first, progress.observation, count), separate
+        count = paired_frames(length, progress.seconds * Fraction(fps), least, most)
+        return evenly_spaced(progress.first, progress.observation, count)
     seconds = Fraction(progress.observation - progress.first) / progress.fps
-    return progress.uniform_frames(min(most, int(seconds * Fraction(fps)) + 1)), separate
+    count = int(seconds * Fraction(fps)) + 1
+    return progress.uniform_frames(min(most, count))
 
 
 def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
+    """Return the frames of each clip of a past action."""
     _check_times(doc)
-    counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
-    if settings.get("as_published"):
-        clips = clips_as_published(doc, *counts)
-        return [[_position(doc, number) for number in clip] for clip in clips.frames]
-    return clip_frames(progress.past, progress.observation, *counts)
+    num_clips = count_setting(settings, "num_clips")
+    frames_per_clip = count_setting(settings, "frames_per_clip")
+    if not settings.get("as_published"):
+        return clip_frames(progress.past, progress.observation, num_clips, frames_per_clip)
+    clips = []
+    for numbers in clips_as_published(doc, num_clips, frames_per_clip).frames:
+        clips.append([_position(doc, number) for number in numbers])
+    return clips
 
 
 def _check_times(doc: Doc) -> None:
     if not doc.get("has_action_times", True):
         raise LmmsEgoplanError(
             f"clips of past actions need their times, which the {doc['media']} does not show (see "
-            "`clips` in the "
-            "prepared split's summary.json); use a task without clips, such as egoplan_val, or "
-            "prepare from the videos"
+            "`clips` in the prepared split's summary.json); use a task without clips, such as "
+            "egoplan_val, or prepare from the videos"
         )
 
 
 def progress_of(doc: Doc) -> Progress:
-    """Return the progress of a row of the prepared dataset, from its ``first_frame`` or the first
-    action's start.
+    """Return the progress of a row of the prepared dataset.
 
-    For a ready clip, the source's frame numbers are mapped evenly to positions in the clip. If both
-    have the same number of frames, each frame is mapped to one position.
+    It starts with its ``first_frame``, or else with the first action. For a ready clip, the
+    source's frame numbers are mapped evenly to positions in the clip. If both have the same number
+    of frames, each frame is mapped to one position.
     """
-    observation, past, first = doc["current_observation_frame"], _past_of(doc), _first_of(doc)
-    fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
-    frames, span = doc.get("clip_frames"), observation - first
-    if frames is None:
-        return Progress(past, first, observation, fps, fps)
+    observation = doc["current_observation_frame"]
+    first = _first_of(doc)
+    past = _past_of(doc)
+    source_fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
+    num_frames = doc.get("clip_frames")
+    if num_frames is None:
+        return Progress(past, first, observation, fps=source_fps, source_fps=source_fps)
     segments = [(_position(doc, start), _position(doc, stop)) for start, stop in past]
-    return Progress(
-        segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps, fps
-    )
+    last = num_frames - 1
+    fps = source_fps
+    if observation > first and last > 0:
+        fps = source_fps * last / (observation - first)
+    return Progress(segments, first=0, observation=last, fps=fps, source_fps=source_fps)
 
 
 def _past_of(doc: Doc) -> list[Segment]:
@@ -238,16 +267,12 @@ def _past_of(doc: Doc) -> list[Segment]:
 
 
 def _first_of(doc: Doc) -> int:
-    """Return a row's first frame: its ``first_frame``, else the first action's start, else the
-    observation.
-    """
+    """Return a row's ``first_frame``, else the first action's start, else the observation."""
     if doc.get("first_frame") is not None:
         return doc["first_frame"]
-    return (
-        doc["past_actions"][0]["start_frame"]
-        if doc["past_actions"]
-        else doc["current_observation_frame"]
-    )
+    if doc["past_actions"]:
+        return doc["past_actions"][0]["start_frame"]
+    return doc["current_observation_frame"]
 
 
 def _position(doc: Doc, number: int) -> int:
@@ -255,19 +280,23 @@ def _position(doc: Doc, number: int) -> int:
 
     Ready clips end with the observation.
     """
-    frames = doc.get("clip_frames")
-    if frames is None:
+    num_frames = doc.get("clip_frames")
+    if num_frames is None:
         return number
-    first, observation = _first_of(doc), doc["current_observation_frame"]
-    offset, span = max(min(number, observation) - first, 0), observation - first
-    return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
+    first = _first_of(doc)
+    observation = doc["current_observation_frame"]
+    span = observation - first
+    if span == 0:
+        return 0
+    offset = max(min(number, observation) - first, 0)
+    # offset / span of the clip, rounded half up
+    return (2 * offset * (num_frames - 1) + span) // (2 * span)
 
 
 def uniform_frames(
     past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES
 ) -> list[int]:
-    """Return evenly spaced frames of the whole progress, from the first past action's start to the
-    observation.
+    """Return evenly spaced frames, from the first past action's start to the observation.
 
     Args:
         past: (start, stop) frame numbers of the past actions, ordered by start; may be empty.
@@ -336,10 +365,12 @@ def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRA
 
 
 def authors_fail_at_video(doc: Doc) -> bool:
-    """Return whether the authors' code of EgoPlan-Bench fails to read a row's video: a progress of
-    one frame.
+    """Return whether the authors' code of EgoPlan-Bench fails to read a row's video.
 
-    >>> doc = {"past_actions": [{"start_frame": 9, "stop_frame": 20}], "current_observation_frame": 9}
+    It fails at a progress of one frame.
+
+    >>> past = [{"start_frame": 9, "stop_frame": 20}]
+    >>> doc = {"past_actions": past, "current_observation_frame": 9}
     >>> authors_fail_at_video(doc), authors_fail_at_video(doc | {"past_actions": []})
     (True, False)
     """
@@ -347,8 +378,9 @@ def authors_fail_at_video(doc: Doc) -> bool:
 
 
 def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
-    """Return the frames that FlagEvalMM shows of a video: read_video_pyav in
-    flagevalmm/common/video_utils.py.
+    """Return the frames that FlagEvalMM shows of a video.
+
+    Source: read_video_pyav in flagevalmm/common/video_utils.py.
 
     Returns:
         All numbers from `first` to `last` if they are at most `num_frames`; else `num_frames`
@@ -358,16 +390,15 @@ def frames_without_end(first: int, last: int, num_frames: int) -> list[int]:
     ([0, 1, 2, 3], [0, 2, 5, 8])
     """
     length = last - first + 1
-    return (
-        [first + i * length // num_frames for i in range(num_frames)]
-        if length > num_frames
-        else [*range(first, last + 1)]
-    )
+    if length <= num_frames:
+        return list(range(first, last + 1))
+    return [first + i * length // num_frames for i in range(num_frames)]
 
 
 def paired_frames(length: int, wanted: Fraction, least: int, most: int) -> int:
-    """Return the number of frames that Qwen's preprocessing shows of a video: smart_nframes in
-    qwen_vl_utils.
+    """Return the number of frames that Qwen's preprocessing shows of a video.
+
+    Source: smart_nframes in qwen_vl_utils.
 
     Args:
         length: Number of frames of the video.
@@ -380,7 +411,10 @@ def paired_frames(length: int, wanted: Fraction, least: int, most: int) -> int:
     >>> [paired_frames(length, Fraction(length, 15), 4, 16) for length in (1, 3, 30, 75, 900)]
     [2, 2, 4, 4, 16]
     """
-    return max(2, int(min(max(wanted, Fraction(least)), Fraction(min(most, length)))) // 2 * 2)
+    highest = Fraction(min(most, length))
+    count = int(min(max(wanted, Fraction(least)), highest))
+    even_count = count // 2 * 2
+    return max(2, even_count)
 
 
 @dataclass(frozen=True)
@@ -400,11 +434,14 @@ class PublishedClips:
 def clips_as_published(
     doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
 ) -> PublishedClips:
-    """Return the clips of a row of the prepared dataset, by the frame numbers of its source; see
-    `published_clips`.
-    """
-    observation, is_epic = doc["current_observation_frame"], doc["video_source"] == EPIC_KITCHENS
-    return published_clips(_past_of(doc), observation, num_clips, frames_per_clip, is_epic=is_epic)
+    """Return the `published_clips` of a prepared row, by the frame numbers of its source."""
+    return published_clips(
+        _past_of(doc),
+        doc["current_observation_frame"],
+        num_clips,
+        frames_per_clip,
+        is_epic=doc["video_source"] == EPIC_KITCHENS,
+    )
 
 
 def published_clips(
@@ -442,26 +479,31 @@ def published_clips(
     PublishedClips(frames=[[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]],
     authors_fail=True)
     """
-    actions = list(past)
-    if is_epic:
-        actions = [(start, stop) for start, stop in actions if stop <= observation]
-    actions = actions[-num_clips:]
-    if is_epic:
-        ends = [*(start for start, _ in actions), observation][1:]
-        actions = [
-            (start, min(stop, end)) for (start, stop), end in zip(actions, ends, strict=True)
-        ]
-    frames, authors_fail = [], False
+    actions = _cut_actions(past, observation, num_clips) if is_epic else list(past[-num_clips:])
+    frames = []
+    authors_fail = False
     for start, stop in actions:
-        length, step = stop - start + 1, (stop - start) // frames_per_clip
+        length = stop - start + 1
+        step = (stop - start) // frames_per_clip
         is_short = length < frames_per_clip if is_epic else step == 0
-        authors_fail |= is_short
-        offsets = [
-            i * length // frames_per_clip if is_epic or is_short else i * step
-            for i in range(frames_per_clip)
-        ]
+        if is_epic or is_short:
+            offsets = [i * length // frames_per_clip for i in range(frames_per_clip)]
+        else:
+            offsets = [i * step for i in range(frames_per_clip)]
         frames.append([start + offset for offset in offsets])
+        authors_fail = authors_fail or is_short
     return PublishedClips(frames, authors_fail)
+
+
+def _cut_actions(past: Sequence[Segment], observation: int, num_clips: int) -> list[Segment]:
+    """Return the last actions that stop before the observation, each cut where the next starts."""
+    complete = [(start, stop) for start, stop in past if stop <= observation]
+    last_actions = complete[-num_clips:]
+    next_starts = [start for start, _ in last_actions[1:]]
+    cut = []
+    for (start, stop), end in zip(last_actions, [*next_starts, observation], strict=False):
+        cut.append((start, min(stop, end)))
+    return cut
 
 
 def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
@@ -481,13 +523,15 @@ def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
 
     Copies of a single frame count as lasting one frame of the source.
     """
-    return (
-        float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
-    )
+    if len(frames) <= 1:
+        return None
+    gaps = len(frames) - 1
+    span = max(1, frames[-1] - frames[0])
+    return float(gaps * fps / span)
 
 
 @dataclass(frozen=True)
-class Visuals:
+class FrameReader:
     """Reader of the visual input of a benchmark's questions.
 
     Attributes:
@@ -540,41 +584,12 @@ class Visuals:
         """
         doc, progress = _source_of(doc, settings)
         match settings.get("media"):
-            case "frames" | "timed_frames" as media:
-                frames, separate = _frames_of(progress, settings)
-                frames = altered(frames, settings.get("shortcut"), str(doc.get("sample_id")))
-                pictures = self.read_frames(doc, [*frames, *separate])
-                if (size := settings.get("size")) is not None:
-                    pictures = [image.resize(tuple(size)) for image in pictures]
-                if media == "frames" or not frames:
-                    return [*pictures]
-                return [
-                    Clip(pictures[: len(frames)], frame_rate(frames, progress.fps)),
-                    *pictures[len(frames) :],
-                ]
-            case "clips" | "clip_frames" as media:
-                numbers = _clips_of(doc, progress, settings)
-                images = iter(
-                    self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation])
-                )
-                clips = [
-                    Clip((next(images) for _ in clip), frame_rate(clip, progress.fps))
-                    for clip in numbers
-                ]
-                parts = [[clip] if media == "clips" else [*clip] for clip in clips] + [
-                    [next(images)]
-                ]
-                if settings.get("clip_marks"):
-                    marks = [
-                        *(MARKS["clip"].format(i=i) for i in range(1, len(parts))),
-                        MARKS["observation"],
-                    ]
-                    parts = [
-                        [Mark(mark), *visuals] for mark, visuals in zip(marks, parts, strict=True)
-                    ]
-                return [*chain.from_iterable(parts)]
+            case "frames" | "timed_frames":
+                return self._frame_input(doc, progress, settings)
+            case "clips" | "clip_frames":
+                return self._clip_input(doc, progress, settings)
             case "video":
-                separate = [progress.observation] if settings.get("observation") == SEPARATE else []
+                separate = _separate_frames(progress, settings)
                 return [self._progress_video(doc, progress), *self.read_frames(doc, separate)]
             case media:
                 raise LmmsEgoplanError(
@@ -582,9 +597,45 @@ class Visuals:
                     f"clip_frames or video, got {media!r}"
                 )
 
+    def _frame_input(
+        self, doc: Doc, progress: Progress, settings: Mapping[str, Any]
+    ) -> VisualInput:
+        """Return the images of ``frames``, or the clip of ``timed_frames``.
+
+        If the observation is separate, it follows.
+        """
+        frames, separate = _frames_of(progress, settings)
+        frames = altered(frames, settings.get("shortcut"), str(doc.get("sample_id")))
+        images = self.read_frames(doc, [*frames, *separate])
+        size = settings.get("size")
+        if size is not None:
+            images = [image.resize(tuple(size)) for image in images]
+        if settings["media"] == "frames" or not frames:
+            return list(images)
+        clip = Clip(images[: len(frames)], frame_rate(frames, progress.fps))
+        return [clip, *images[len(frames) :]]
+
+    def _clip_input(self, doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> VisualInput:
+        """Return the clips of ``clips``, or the images of ``clip_frames``, and the observation."""
+        clips = _clips_of(doc, progress, settings)
+        numbers = [*chain.from_iterable(clips), progress.observation]
+        images = iter(self.read_frames(doc, numbers))
+        visual_input: VisualInput = []
+        for index, clip in enumerate(clips, start=1):
+            if settings.get("clip_marks"):
+                visual_input.append(Mark(MARKS["clip"].format(i=index)))
+            clip_images = [next(images) for _ in clip]
+            if settings["media"] == "clips":
+                visual_input.append(Clip(clip_images, frame_rate(clip, progress.fps)))
+            else:
+                visual_input += clip_images
+        if settings.get("clip_marks"):
+            visual_input.append(Mark(MARKS["observation"]))
+        visual_input.append(next(images))
+        return visual_input
+
     def _progress_video(self, doc: Doc, progress: Progress) -> str:
-        """Write an H.264 file of the progress that ends with the current observation, and return
-        its path.
+        """Write an H.264 file of the progress up to the current observation, and return its path.
 
         Some backends read a video file, and the source file would continue and show the answer. The
         new file has at most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly
@@ -592,22 +643,29 @@ class Visuals:
         root>/<benchmark>/progress_videos``. It is reused while the size and modification time of
         the video, or of the first and last frame file of the progress, stay the same.
         """
-        first, observation = progress.first, progress.observation
+        first = progress.first
+        observation = progress.observation
         folder = data_root() / self.benchmark / "progress_videos"
         version = _version(doc, first, observation)
         name = f"{doc['video_source']}_{doc['video_id']}_{first}_{observation}_{version}"
         if _is_clip(doc):
             name = f"clip_{doc['sample_id']}_{name}"
         path = resolve_inside(folder, f"{name}.mp4")
-        if not path.exists():
-            span = Fraction(observation - first) / progress.fps
-            numbers = progress.uniform_frames(min(_VIDEO_FRAMES, int(span * _VIDEO_FPS) + 1))
-            fps = (len(numbers) - 1) / span if len(numbers) > 1 else _VIDEO_FPS
-            images = read_in_batches(partial(self.read_frames, doc), numbers)
-            first_image = next(images)
-            rest = (image.resize(first_image.size) if "media" in doc else image for image in images)
-            write_video(path, chain([first_image], rest), fps)
+        if path.exists():
+            return str(path)
+        span = Fraction(observation - first) / progress.fps
+        numbers = progress.uniform_frames(min(_VIDEO_FRAMES, int(span * _VIDEO_FPS) + 1))
+        fps = (len(numbers) - 1) / span if len(numbers) > 1 else _VIDEO_FPS
+        write_video(path, self._images_of_one_size(doc, numbers), fps)
         return str(path)
+
+    def _images_of_one_size(self, doc: Doc, numbers: Sequence[int]) -> Iterator[Image.Image]:
+        """Yield frames; in a ready clip or a copy, resize them to the first one's size."""
+        images = read_in_batches(partial(self.read_frames, doc), numbers)
+        first_image = next(images)
+        yield first_image
+        for image in images:
+            yield image.resize(first_image.size) if "media" in doc else image
 
     def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
         """Read frames of a prepared question's video, by the frame numbers of its records.
@@ -617,15 +675,15 @@ class Visuals:
         Raises:
             FrameError: A frame is missing or cannot be decoded.
         """
-        read = read_frame_folder if _is_folder(doc) else read_video_frames
-        path: str | None = doc.get("observation_path")
-        in_video = [number for number in numbers if path is None or number < doc["clip_frames"] - 1]
+        observation_path: str | None = doc.get("observation_path")
         try:
-            images = dict(
-                zip(in_video, read(doc["media_path"], in_video) if in_video else [], strict=True)
-            )
-            if path is not None and len(in_video) < len(numbers):
-                images[doc["clip_frames"] - 1] = read_image(Path(path))
+            if observation_path is None:
+                images = _read_from_media(doc, numbers)
+            else:
+                last = doc["clip_frames"] - 1
+                images = _read_from_media(doc, [number for number in numbers if number < last])
+                if any(number >= last for number in numbers):
+                    images[last] = read_image(Path(observation_path))
             return [images[number] for number in numbers]
         except DamagedFrameError as error:
             raise DamagedFrameError(
@@ -635,8 +693,16 @@ class Visuals:
             ) from error
 
 
-EGOPLAN = Visuals("egoplan")
-EGOPLAN_BENCH2 = Visuals("egoplan_bench2")
+EGOPLAN = FrameReader("egoplan")
+EGOPLAN_BENCH2 = FrameReader("egoplan_bench2")
+
+
+def _read_from_media(doc: Doc, numbers: Sequence[int]) -> dict[int, Image.Image]:
+    """Return frames of a row's file or folder by number."""
+    if not numbers:
+        return {}
+    read = read_frame_folder if _is_folder(doc) else read_video_frames
+    return dict(zip(numbers, read(doc["media_path"], numbers), strict=True))
 
 
 def _is_clip(doc: Doc) -> bool:
@@ -644,15 +710,18 @@ def _is_clip(doc: Doc) -> bool:
 
 
 def _is_folder(doc: Doc) -> bool:
-    return (
-        Path(doc["media_path"]).is_dir() if _is_clip(doc) else doc["video_source"] == EPIC_KITCHENS
-    )
+    if _is_clip(doc):
+        return Path(doc["media_path"]).is_dir()
+    return doc["video_source"] == EPIC_KITCHENS
 
 
 def _version(doc: Doc, first: int, last: int) -> str:
+    """Return a text that changes with the files that contain the first or the last frame."""
     media = Path(doc["media_path"])
-    files = [frame_path(media, number) for number in (first, last)] if _is_folder(doc) else [media]
-    files += [Path(path)] if (path := doc.get("observation_path")) else []
+    files = [frame_path(media, first), frame_path(media, last)] if _is_folder(doc) else [media]
+    observation_path = doc.get("observation_path")
+    if observation_path:
+        files.append(Path(observation_path))
     try:
         versions = [file_version(file.stat()) for file in files]
     except OSError as error:

@@ -142,7 +142,7 @@ def plan_samples(
     """Create a sample for each record: its question, answer, negatives, clips and observation.
 
     Args:
-        visuals: Settings for `Visuals.visual_input`.
+        visuals: Settings for `FrameReader.visual_input`.
         where: Name of the file, for messages.
     """
     return [_sample(record, footage, visuals, where, record.negative_answers) for record in records]
@@ -246,7 +246,7 @@ def _sample(
 
 
 def _read_visuals(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
-    """Call `Visuals.visual_input`, but drop its advice, which is for prepared questions."""
+    """Call `FrameReader.visual_input`, but drop its advice, which is for prepared questions."""
     try:
         return EGOPLAN.visual_input(doc, visuals)
     except DamagedFrameError as error:

@@ -243,7 +243,7 @@ def test_the_prompt_equals_lmms_evals_own_function(upstream):
         assert prompt_of(preset, as_doc("egoplan", record)) == upstream.egoplan_doc_to_text(record)
 
 
-class Numbered(visuals.Visuals):
+class Numbered(visuals.FrameReader):
     """A reader of the frames' numbers instead of images."""
 
     def read_frames(self, _doc, numbers):
@@ -338,7 +338,7 @@ def test_the_size_is_what_qwens_preprocessing_makes_of_256():
 
 
 def test_images_are_resized():
-    class Photographs(visuals.Visuals):
+    class Photographs(visuals.FrameReader):
         def read_frames(self, _doc, numbers):
             return [Image.new("RGB", (64, 48)) for _ in numbers]
 

@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
 )
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import (
+    FrameReader,
     PublishedClips,
-    Visuals,
     num_images,
     published_clips,
     published_frames,
@@ -133,7 +133,7 @@ def test_a_ready_clip_shows_the_frames_of_its_source():
         assert shown == [*chain.from_iterable(frames), 100]
 
 
-class Numbers(Visuals):
+class Numbers(FrameReader):
     """Read numbers instead of images."""
 
     def read_frames(self, doc, numbers):

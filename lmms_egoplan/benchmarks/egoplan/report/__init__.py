@@ -214,7 +214,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
     """
 
     QUESTIONS: ClassVar[Questions]
-    VISUALS: ClassVar[visuals.Visuals]
+    VISUALS: ClassVar[visuals.FrameReader]
 
     def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
         """Read the runs' samples.
