@@ -1,22 +1,46 @@
-"""Measure what the video adds to ranked choices: a run's own task ("seen"), and its questions
-without it ("unseen").
+"""Measure what the video adds to ranked choices.
 
-The measures, which ``gain.yaml`` lists, are this project's.
+Compare a run's own task ("seen") with the same questions without the video ("unseen"). The
+measures are this project's.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.report.answers import Series
-from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.report.scores import Answer, mean_of
+from lmms_egoplan.benchmarks.egoplan.report.answers import Choice, Series
+from lmms_egoplan.report.scores import Answer, Key, mean_of
 from lmms_egoplan.report.tables import Value
 
-MEASURES: dict[str, tuple[str, str, float]] = module_yaml(__file__)
-"""Label, unit, and factor for the unit of each measure."""
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of what the video adds.
+
+    Attributes:
+        label: Its name in the table.
+        unit: Unit in the table.
+        scale: Factor from a score to the unit. Shares have the factor for per cent.
+    """
+
+    label: str
+    unit: str
+    scale: float = 1
+
+
+MEASURES = {
+    "gain": Measure("added to the right choice", "nats"),
+    "gain_margin": Measure("added to its margin", "nats"),
+    "gain_token": Measure("added to the right choice", "nats per token"),
+    "gain_margin_token": Measure("added to its margin", "nats per token"),
+    "without": Measure("right without seeing", "%", 100),
+    "only_with": Measure("right only with seeing", "%", 100),
+    "only_without": Measure("right only without seeing", "%", 100),
+    "never": Measure("never right", "%", 100),
+}
+"""The measures by the name of their scores, in the table's order."""
 
 
 Logprobs = Sequence[float | None] | None
@@ -29,72 +53,100 @@ def information_gain(
 
     Args:
         seen, unseen: Log-probabilities of the choices, at least two, in nats or nats per token;
-        None if unknown. gold: Index of the right choice.
+            None if unknown.
+        gold: Index of the right choice.
 
     Returns:
         Both in the unit of the log-probabilities; None if one of these is unknown or not finite.
 
-    >>> information_gain([-1.0, -3.0, -5.0], [-2.0, -2.5, -2.25], gold=0)  # the margin grows from 0.25 to 2
+    >>> seen, unseen = [-1.0, -3.0, -5.0], [-2.0, -2.5, -2.25]
+    >>> information_gain(seen, unseen, gold=0)  # the margin grows from 0.25 to 2
     (1.0, 1.75)
     >>> information_gain([-1.0, None], [-2.0, -2.5], gold=0)
     (None, None)
     """
-    if (
-        seen is None
-        or unseen is None
-        or not np.isfinite(values := np.array([seen, unseen], dtype=float)).all()
-    ):
+    if seen is None or unseen is None:
         return None, None
-    margins = values[:, gold] - np.delete(values, gold, axis=1).max(axis=1)
-    return float(values[0, gold] - values[1, gold]), float(margins[0] - margins[1])
+    logprobs = np.array([seen, unseen], dtype=float)
+    if not np.isfinite(logprobs).all():
+        return None, None
+    right = logprobs[:, gold]
+    best_wrong = np.delete(logprobs, gold, axis=1).max(axis=1)
+    margins = right - best_wrong
+    return float(right[0] - right[1]), float(margins[0] - margins[1])
 
 
 def with_gains(series: Sequence[Series]) -> list[Series]:
-    """Add the scores of `MEASURES` to the answers whose question the same run also answered without
-    the video.
+    """Add the scores of `MEASURES` to the answers of tasks with the video.
 
-    Inexact tasks have none.
+    The same run must also have answered the question without the video. Inexact tasks have none.
     """
-    exact = [task for task in series if task.is_ranked and not task.inexact]
-    blind = {(task.run.name, task.task): task.answers or {} for task in exact if task.unseen}
+    unseen_answers = {
+        (task.run.name, task.task): task.answers or {}
+        for task in series
+        if _is_exact(task) and task.unseen
+    }
     results = []
     for task in series:
-        unseen = (
-            blind.get((task.run.name, f"{task.task}_blind"), {})
-            if task.is_main and task in exact
-            else {}
-        )
-        new = {
-            key: _with_gain(x, unseen[key])
-            for key, x in (task.answers or {}).items()
-            if key in unseen
-        }
-        results.append(replace(task, answers={**task.answers, **new}) if task.answers else task)
+        if task.answers and task.is_main and _is_exact(task):
+            unseen = unseen_answers.get((task.run.name, f"{task.task}_blind"), {})
+            task = replace(task, answers=_with_gains(task.answers, unseen))
+        results.append(task)
     return results
 
 
+def _is_exact(task: Series) -> bool:
+    return task.is_ranked and not task.inexact
+
+
+def _with_gains(seen: Mapping[Key, Answer], unseen: Mapping[Key, Answer]) -> dict[Key, Answer]:
+    answers = dict(seen)
+    for key, answer in seen.items():
+        if key in unseen:
+            answers[key] = _with_gain(answer, unseen[key])
+    return answers
+
+
 def _with_gain(seen: Answer, unseen: Answer) -> Answer:
+    """Add the scores of `MEASURES` to an answer."""
+    seen_choice: Choice = seen.record
+    unseen_choice: Choice = unseen.record
+    gold = LETTERS.index(str(seen.key[2]))
     scores: dict[str, float | None] = dict.fromkeys(MEASURES)
-    for end, kind in (("", "sums"), ("_token", "logprobs")):
-        pair = getattr(seen.record, kind), getattr(unseen.record, kind)
-        scores[f"gain{end}"], scores[f"gain_margin{end}"] = information_gain(
-            *pair, LETTERS.index(str(seen.key[2]))
-        )
-    first, second = seen.scores["acc"], unseen.scores["acc"]
-    if first is not None and second is not None:
-        shares = second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)
-        scores |= dict(zip(("without", "only_with", "only_without", "never"), shares, strict=True))
+    scores["gain"], scores["gain_margin"] = information_gain(
+        seen_choice.sums, unseen_choice.sums, gold
+    )
+    scores["gain_token"], scores["gain_margin_token"] = information_gain(
+        seen_choice.logprobs, unseen_choice.logprobs, gold
+    )
+    right_seen = seen.scores["acc"]
+    right_unseen = unseen.scores["acc"]
+    if right_seen is not None and right_unseen is not None:
+        scores["without"] = right_unseen
+        scores["only_with"] = right_seen * (1 - right_unseen)
+        scores["only_without"] = (1 - right_seen) * right_unseen
+        scores["never"] = (1 - right_seen) * (1 - right_unseen)
     return replace(seen, scores={**seen.scores, **scores})
 
 
 def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
-    """Yield a row for each measure of each run that has both tasks, also for measures without a
-    value.
+    """Yield a row for each measure of each run that has both tasks.
+
+    Measures without a value have a row, too.
     """
     for task in series:
         paired = [answer for answer in (task.answers or {}).values() if "gain" in answer.scores]
-        for measure, (label, unit, scale) in MEASURES.items() if paired else ():
-            # Shares have the factor for per cent; gains have no bounds.
-            mean = mean_of(paired, measure, scale, top=100 if scale == 100 else None)
-            row = {"run": task.run.name, "task": task.task, "measure": label, "unit": unit}
-            yield row | mean.cells("value") | {"questions": mean.questions, "asked": len(paired)}
+        if not paired:
+            continue
+        for name, measure in MEASURES.items():
+            is_share = measure.scale == 100
+            # Gains have no bounds.
+            mean = mean_of(paired, name, measure.scale, top=100 if is_share else None)
+            row = {
+                "run": task.run.name,
+                "task": task.task,
+                "measure": measure.label,
+                "unit": measure.unit,
+            }
+            counts = {"questions": mean.questions, "asked": len(paired)}
+            yield row | mean.cells("value") | counts
