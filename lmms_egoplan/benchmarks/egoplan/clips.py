@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from PIL import Image
 
@@ -30,7 +30,6 @@ from lmms_egoplan.media.frames import (
     stream_video_frames,
     write_video,
 )
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import progress_bar
 
 # The file suffixes that lmms-eval's own task accepts.
@@ -51,28 +50,45 @@ _ENCODER = f"libx264, crf {_CRF}, key frame every {_KEY_EVERY}"
 Fit = Literal[
     "labelled", "frame for frame", "shorter", "cut off", "other rate", "frames", "observation only"
 ]
-"""How a clip fits its question's progress.
-
-labelled: ``data cut`` made the clip; its frames are those of the source.
-frame for frame: The clip has as many frames as the progress.
-shorter: The clip's duration is less than the progress's. The clip counts as the whole progress, and its last frame as
-    the observation.
-cut off: The clip continues after the progress. Later frames are not shown.
-other rate: The clip lasts as long as the progress, with a different number of frames.
-frames: A public copy has images without times. They count as evenly spaced.
-observation only: A public copy has no video.
-"""
+"""How a clip fits its question's progress; `FITS` describes each."""
 
 UNTIMED: tuple[Fit, ...] = ("shorter", "cut off", "frames", "observation only")
 """The fits that do not show when each past action happened."""
-FITS: dict[Fit, str] = module_yaml(__file__)
+
+FITS: dict[Fit, str] = {
+    "labelled": (
+        "cut by lmms-egoplan. Their frames are those of the source, except for the loss of H.264 "
+        "encoding"
+    ),
+    "frame for frame": (
+        "as many frames as the progress. Each frame counts as one frame of the source"
+    ),
+    "other rate": (
+        "as long as the progress, with a different number of frames. The frames shown have nearly "
+        "the same times"
+    ),
+    "shorter": (
+        "shorter than the progress. The clip counts as the whole progress, and its last frame as "
+        "the observation"
+    ),
+    "cut off": (
+        "longer than the progress. The clip is assumed to start with the first past action; frames "
+        "after the observation are not shown"
+    ),
+    "frames": (
+        "images without times, from a public copy. They count as evenly spaced from the start to "
+        "the observation"
+    ),
+    "observation only": "no video, only the image of the observation, from a public copy",
+}
 """The description that `data prepare` prints for each fit."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """Description of a clip's content: all frames from a record's `first_frame` to its
-    `observation_frame`.
+    """Description of a clip's content.
+
+    A clip has all frames from a record's `first_frame` to its `observation_frame`.
 
     Attributes:
         source: Version of the source's frames; changes when they change.
@@ -90,9 +106,13 @@ class Label:
     @classmethod
     def of(cls, record: Shown, source: str) -> "Label":
         """Describe the clip of a record."""
-        frames = record.frames
         return cls(
-            record.sample_id, record.video_source, record.video_id, frames[0], frames[-1], source
+            sample_id=record.sample_id,
+            video_source=record.video_source,
+            video_id=record.video_id,
+            first_frame=record.frames[0],
+            observation_frame=record.frames[-1],
+            source=source,
         )
 
     def to_text(self) -> str:
@@ -112,7 +132,8 @@ class ReadyClip(Footage):
     observation: Path | None = None
 
 
-class CutClips(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CutClips:
     """The result of `cut_clips`.
 
     Attributes:
@@ -131,8 +152,9 @@ class CutClips(NamedTuple):
 
 
 def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
-    """Find a question's clip, ``<sample_id>.mp4`` in `root` or in the subfolder named after the
-    record's video source.
+    """Find a question's clip.
+
+    It is ``<sample_id>.mp4`` in `root`, or in the subfolder named after the record's video source.
 
     Returns:
         The clip, or the reason why the question cannot be shown from it.
@@ -146,40 +168,45 @@ def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
 
 def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
     """Check how a file fits a question's progress. Returns and raises as `find_clip`."""
-    times, span = frame_times(path), len(record.frames)
+    times = frame_times(path)
+    span = len(record.frames)
     label = read_label(path)
-    if label and (problem := _label_problem(label, record, len(times))):
-        return f"{path}: {problem}; cut it again"
-    if span == 1 < len(times):
+    if label:
+        problem = _label_problem(label, record, len(times))
+        if problem:
+            return f"{path}: {problem}; cut it again"
+    if span == 1 and len(times) > 1:
         return (
             f"{path}: {len(times)} frames, but the question has no past actions; provide a clip "
-            "that contains only the "
-            "observation"
+            "that contains only the observation"
         )
-    fit: Fit = "labelled" if label else "frame for frame"
-    num_shown = span
-    if len(times) != span:
+    if len(times) == span:
+        fit: Fit = "labelled" if label else "frame for frame"
+        num_shown = span
+    else:
         seconds = Fraction(span - 1, frames_per_second(record.video_source, record.video_id))
         fit, num_shown = _fit_by_time(times, seconds)
-    if problem := _spacing_problem(times[:num_shown]):
+    problem = _spacing_problem(times[:num_shown])
+    if problem:
         return f"{path}: {problem}"
     return ReadyClip(path, file_version(path.stat()), range(num_shown), fit)
 
 
 def _fit_by_time(times: Sequence[float], seconds: Fraction) -> tuple[Fit, int]:
-    """Return how a clip fits a progress of this duration, and how many of its frames belong to the
-    progress.
-    """
+    """Return how a clip fits a progress of this duration, and how many of its frames are in it."""
     num_shown = bisect_right(times, times[0] + seconds + _ROUNDING)
     if num_shown < len(times):
         return "cut off", num_shown
     duration = times[-1] - times[0]
     gap = duration / (len(times) - 1) if len(times) > 1 else 0.0
-    return ("shorter" if duration + gap + _ROUNDING < seconds else "other rate"), num_shown
+    if duration + gap + _ROUNDING < seconds:
+        return "shorter", num_shown
+    return "other rate", num_shown
 
 
 def _spacing_problem(times: Sequence[float]) -> str | None:
-    """Describe the problem if frames are not evenly spaced:
+    """Describe the problem if frames are not evenly spaced.
+
     `progress_of` derives times from positions.
     """
     if len(times) < 2:
@@ -190,27 +217,24 @@ def _spacing_problem(times: Sequence[float]) -> str | None:
     gaps = [after - before for before, after in pairwise(times)]
     return (
         f"one frame follows another after {min(gaps):.3f} to {max(gaps):.3f} s, so positions do "
-        "not show their times. "
-        "Cut the clip again, or convert it to a constant rate: ffmpeg -i CLIP.mp4 -vf "
-        f"fps={round(1 / median(gaps))} "
-        "-crf 12 OUT.mp4"
+        "not show their times. Cut the clip again, or convert it to a constant rate: "
+        f"ffmpeg -i CLIP.mp4 -vf fps={round(1 / median(gaps))} -crf 12 OUT.mp4"
     )
 
 
 def _label_problem(label: Label, record: Shown, frames: int) -> str | None:
     expected = Label.of(record, label.source)
     for name in ("sample_id", "video_source", "video_id", "first_frame", "observation_frame"):
-        expected_value, value = getattr(expected, name), getattr(label, name)
+        expected_value = getattr(expected, name)
+        value = getattr(label, name)
         if value != expected_value:
             return (
                 f"cut for other annotations: {name} is {value!r}, but the record has "
                 f"{expected_value!r}"
             )
-    return (
-        None
-        if frames == len(record.frames)
-        else f"{frames} frames, but its label says {len(record.frames)}"
-    )
+    if frames == len(record.frames):
+        return None
+    return f"{frames} frames, but its label says {len(record.frames)}"
 
 
 def read_label(path: Path) -> Label | None:
@@ -229,13 +253,12 @@ def read_label(path: Path) -> Label | None:
 
 
 def _find_file(root: str | Path, record: Shown) -> Path:
-    folders = [(), (record.video_source,)]
-    paths = [
-        resolve_inside(root, *parts, f"{record.sample_id}{suffix}")
-        for parts in folders
-        for suffix in _SUFFIXES
-    ]
-    files = list({path.stat().st_ino: path for path in paths if path.is_file()}.values())
+    names = [f"{record.sample_id}{suffix}" for suffix in _SUFFIXES]
+    paths = [resolve_inside(root, name) for name in names]
+    paths += [resolve_inside(root, record.video_source, name) for name in names]
+    # Where case does not matter, several names are one file.
+    by_inode = {path.stat().st_ino: path for path in paths if path.is_file()}
+    files = list(by_inode.values())
     if len(files) > 1:
         raise FrameError(
             f"{files[0]}: {files[1]} is a second clip of the same question; remove one of them"
@@ -253,8 +276,7 @@ def cut_clips(
     *,
     skip_missing: bool = False,
 ) -> CutClips:
-    """Write an H.264 clip ``<sample_id>.mp4`` for each question, with every frame from the first to
-    the observation.
+    """Write an H.264 clip ``<sample_id>.mp4`` for each question, up to its observation.
 
     The clip has the same number, order and size of frames: its frame i is frame ``first + i`` of
     the source. Files are written atomically. An existing clip of the same frames and settings is
@@ -279,33 +301,21 @@ def cut_clips(
         for record in records:
             if record.sample_id not in footage:
                 continue
-            path, source = out / f"{record.sample_id}.mp4", footage[record.sample_id]
-            label, fps = (
-                Label.of(record, _version(source)),
-                frames_per_second(record.video_source, record.video_id),
-            )
+            path = out / f"{record.sample_id}.mp4"
+            source = footage[record.sample_id]
+            label = Label.of(record, _version(source))
+            fps = frames_per_second(record.video_source, record.video_id)
             if _is_cut(path, label):
                 reused += 1
             else:
-                frames, comment = _frames(source), label.to_text()
                 try:
-                    write_video(
-                        path,
-                        frames,
-                        fps,
-                        crf=_CRF,
-                        key_every=_KEY_EVERY,
-                        odd_sizes=True,
-                        comment=comment,
-                    )
+                    _write_clip(path, source, fps, label)
                 except FrameError as error:
                     if not skip_missing:
                         raise LmmsEgoplanError(
                             f"{annotations}: sample_id {record.sample_id}: {error}\n{cut} clips "
-                            "were cut and remain in "
-                            f"{out}. Restore the frame and repeat the command, or skip questions "
-                            "with damaged frames: "
-                            "--skip-missing"
+                            f"were cut and remain in {out}. Restore the frame and repeat the "
+                            "command, or skip questions with damaged frames: --skip-missing"
                         ) from error
                     failed[record.sample_id] = str(error)
                     continue
@@ -316,10 +326,25 @@ def cut_clips(
     return CutClips(cut, reused, seconds, size, failed)
 
 
+def _write_clip(path: Path, source: Footage, fps: int, label: Label) -> None:
+    write_video(
+        path,
+        _frames(source),
+        fps,
+        crf=_CRF,
+        key_every=_KEY_EVERY,
+        odd_sizes=True,
+        comment=label.to_text(),
+    )
+
+
 def _version(source: Footage) -> str:
     """Return a text that changes with the video file, or with the first or last frame file."""
-    path, numbers = source.path, (source.frames[0], source.frames[-1])
-    files = [frame_path(path, number) for number in numbers] if path.is_dir() else [path]
+    files = [source.path]
+    if source.path.is_dir():
+        first = frame_path(source.path, source.frames[0])
+        last = frame_path(source.path, source.frames[-1])
+        files = [first, last]
     return " ".join(file_version(file.stat()) for file in files)
 
 
@@ -333,4 +358,10 @@ def _is_cut(path: Path, label: Label) -> bool:
 def _frames(source: Footage) -> Iterator[Image.Image]:
     if not source.path.is_dir():
         return stream_video_frames(source.path, source.frames)
-    return (image for number in source.frames for image in read_frame_folder(source.path, [number]))
+    return _folder_frames(source)
+
+
+def _folder_frames(source: Footage) -> Iterator[Image.Image]:
+    """Yield the frames of a folder, one at a time."""
+    for number in source.frames:
+        yield from read_frame_folder(source.path, [number])
