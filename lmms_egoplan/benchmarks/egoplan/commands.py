@@ -1,9 +1,8 @@
 """The ``lmms-egoplan`` commands of EgoPlan-Bench and EgoPlan-Bench2."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -22,9 +21,11 @@ from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
 from lmms_egoplan.benchmarks.egoplan.statistics import (
     COLUMNS,
     COUNTS,
+    Statistics,
     statistics,
     statistics_files,
     texts_of,
+    texts_of_row,
 )
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
@@ -144,18 +145,24 @@ def prepare(
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
-    _print_prepared(summary := prepare_egoplan(annotations, split, media))
+    summary = prepare_egoplan(annotations, split, media)
+    _print_prepared(summary)
     if figures:
-        asked = [*map(texts_of, records.read_annotations(annotations, split))]
-        counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(asked)}
-        other = "test" if split == "val" else "val"
-        seen = load_summary("egoplan", other) or {}
-        if seen.get("questions", 0) < seen.get("split_size", 0):
-            typer.echo(f"Both splits are not counted together: questions of {other} were skipped")
-        elif seen:
-            asked += [texts_of(SimpleNamespace(**row)) for row in EGOPLAN.load(other)]
-            counted["EgoPlan-Bench, counted"] = statistics(asked)
-        write_figures(summary, statistics_files(counted))
+        write_figures(summary, statistics_files(_count_splits(annotations, split)))
+
+
+def _count_splits(annotations: Path, split: Literal["val", "test"]) -> dict[str, Statistics]:
+    """Count the questions of a split, and of both if the other one is prepared completely."""
+    questions = [texts_of(record) for record in records.read_annotations(annotations, split)]
+    counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(questions)}
+    other = "test" if split == "val" else "val"
+    summary = load_summary("egoplan", other) or {}
+    if summary.get("questions", 0) < summary.get("split_size", 0):
+        typer.echo(f"Both splits are not counted together: questions of {other} were skipped")
+    elif summary:
+        questions += [texts_of_row(row) for row in EGOPLAN.load(other)]
+        counted["EgoPlan-Bench, counted"] = statistics(questions)
+    return counted
 
 
 def prepare_bench2(
@@ -184,26 +191,8 @@ def prepare_bench2(
 
 
 def _print_prepared(summary: dict[str, Any]) -> None:
-    if copy := summary.get("copy"):
-        typer.echo(
-            f"Copy {copy['name']}: {copy['matched']:,} of {summary['split_size']:,} questions "
-            "match one of "
-            f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
-        )
-        for kind in (kind for kind in LISTS if copy[kind]):
-            typer.echo(
-                f"  {kind} ({len(copy[kind])}): {join_list([*map(str, copy[kind])], most=5)}"
-            )
-        if seen := copy.get("observations"):
-            ids = (
-                f": {join_list([*map(str, seen['different'])], most=5)}"
-                if seen["different"]
-                else ""
-            )
-            counts = (
-                f"{len(seen['other_size'])} have another size, {len(seen['different'])} differ{ids}"
-            )
-            typer.echo(f"  observations compared with the videos: {seen['compared']}; {counts}")
+    if summary.get("copy"):
+        _print_copy(summary["copy"], summary["split_size"])
     print_summary(summary, "questions", dict(zip(COUNTS, COLUMNS[1:], strict=True)))
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}. Results report this as media.")
@@ -211,6 +200,29 @@ def _print_prepared(summary: dict[str, Any]) -> None:
             typer.echo(f"  {count}: {FITS[fit]}")
     for warning in summary.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
+
+
+def _print_copy(copy: Mapping[str, Any], num_questions: int) -> None:
+    """Print how the rows of a public copy match the questions."""
+    typer.echo(
+        f"Copy {copy['name']}: {copy['matched']:,} of {num_questions:,} questions match one of "
+        f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
+    )
+    for kind in LISTS:
+        if copy[kind]:
+            typer.echo(f"  {kind} ({len(copy[kind])}): {_first_five(copy[kind])}")
+    observations = copy.get("observations")
+    if observations:
+        different = observations["different"]
+        ids = f": {_first_five(different)}" if different else ""
+        typer.echo(
+            f"  observations compared with the videos: {observations['compared']}; "
+            f"{len(observations['other_size'])} have another size, {len(different)} differ{ids}"
+        )
+
+
+def _first_five(values: Sequence[Any]) -> str:
+    return join_list([str(value) for value in values], most=5)
 
 
 @also_writes(*_ALSO_LISTED)
@@ -273,32 +285,34 @@ def _write_lists(
         if not source_videos:
             typer.echo(f"{source}: no videos needed, no list written")
             continue
-        name, option, kitchens = out.name, "--video_uid_file", ""
         if source == EPIC_KITCHENS:
-            name, option = f"{out.stem}_epic_kitchens{out.suffix}", "--specific-videos"
+            path = out.with_name(f"{out.stem}_epic_kitchens{out.suffix}")
+            option = "--specific-videos"
             participants = sorted({video.video_id.split("_")[0] for video in source_videos})
             kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
-        path = out.with_name(name)
+        else:
+            path = out
+            option = "--video_uid_file"
+            kitchens = ""
         write_whole(path, "".join(f"{video.video_id}\n" for video in source_videos))
+        hours = sum(video.seconds for video in source_videos) / 3600
         typer.echo(
-            f"{source}: {len(source_videos)} videos{kitchens}; the questions show "
-            f"{sum(video.seconds for video in source_videos) / 3600:.2f} hours. Written to "
-            f"{path}, for {option} of the "
-            "downloader"
+            f"{source}: {len(source_videos)} videos{kitchens}; the questions show {hours:.2f} "
+            f"hours. Written to {path}, for {option} of the downloader"
         )
     if frames:
-        path = out.with_name(f"{out.stem}_frames.csv")
-        lines = [
-            f"{video.source},{video.video_id},{first},{last}\n"
-            for video in videos
-            for first, last in video.runs
-        ]
-        write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
-        typer.echo(
-            f"{sum(video.num_frames for video in videos)} frames that tasks may read, in "
-            f"{len(lines)} runs. "
-            f"Written to {path}"
-        )
+        _write_frames(videos, out.with_name(f"{out.stem}_frames.csv"))
+
+
+def _write_frames(videos: Sequence[NeededFrames], path: Path) -> None:
+    """Write the frames that tasks may read, and print their number."""
+    lines = []
+    for video in videos:
+        for first, last in video.runs:
+            lines.append(f"{video.source},{video.video_id},{first},{last}\n")
+    write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
+    num_frames = sum(video.num_frames for video in videos)
+    typer.echo(f"{num_frames} frames that tasks may read, in {len(lines)} runs. Written to {path}")
 
 
 def cut(

@@ -10,25 +10,76 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import png_of
 from lmms_egoplan.text import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TEXTS = module_yaml(__file__)
-# Columns and rows of Table 2.
-COLUMNS, *TABLE_2 = _TEXTS["table 2"]
-# Names of the columns after the first in summaries.
+COLUMNS = [
+    "split",
+    "questions",
+    "task goals",
+    "action plans (verb+object)",
+    "verbs",
+    "objects",
+    "scenes",
+]
+"""Columns of Table 2."""
+TABLE_2: list[list[Any]] = [
+    ["EgoPlan-Val", 3355, 2407, 2538, 202, 496, 279],
+    ["EgoPlan-Test", 1584, 902, 1492, 160, 313, 317],
+    ["EgoPlan-Bench", 4939, 3269, 3185, 234, 558, 419],
+]
+"""Rows of Table 2."""
 COUNTS = ("questions", "task_goals", "action_plans", "verbs", "objects", "scenes")
-# `NO_OBJECTS` end an object or separate it from its verb: "down" and "on" in "put down plate on
-# table".
-ARTICLES, NO_OBJECTS = map(
-    frozenset, (_TEXTS["articles"], _TEXTS["articles"] + _TEXTS["no objects"])
+"""Names of the columns after the first in summaries."""
+ARTICLES = frozenset(("a", "an", "the"))
+_PREPOSITIONS = frozenset(
+    (
+        "about",
+        "across",
+        "against",
+        "and",
+        "around",
+        "at",
+        "away",
+        "back",
+        "behind",
+        "beside",
+        "between",
+        "by",
+        "down",
+        "for",
+        "from",
+        "in",
+        "inside",
+        "into",
+        "near",
+        "of",
+        "off",
+        "on",
+        "onto",
+        "out",
+        "over",
+        "through",
+        "to",
+        "together",
+        "towards",
+        "under",
+        "up",
+        "using",
+        "with",
+    )
 )
+NO_OBJECTS = ARTICLES | _PREPOSITIONS
+"""Words that end an object or separate it from its verb.
+
+In "put down plate on table", these are "down" and "on".
+"""
 # Numbers of verbs, and objects per verb, in Figure 4.
-_VERBS, _OBJECTS = 20, 8
+_VERBS = 20
+_OBJECTS = 8
 # Number of words in Figure 5. The paper does not state it.
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
@@ -38,8 +89,8 @@ _STOP_WORDS = re.compile(
 # Horizontal and vertical gap between two words, in the units of the font size.
 _GAP = (7.0, 2.0)
 
-# Goal, choices and scene of a question; the scene is None if unknown.
-Shown = tuple[str, Sequence[str], str | None]
+Texts = tuple[str, Sequence[str], str | None]
+"""Goal, choices and scene of a question; the scene is None if unknown."""
 
 
 class Statistics(NamedTuple):
@@ -68,22 +119,27 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
     return verb, " ".join(takewhile(lambda word: word not in NO_OBJECTS, rest))
 
 
-def texts_of(question: Any) -> Shown:
-    """Return the goal, the choices and the scene of a published record or prepared row.
+def texts_of(question: Any) -> Texts:
+    """Return the goal, the choices and the scene of a published record."""
+    scene = _scene(question.video_source, question.video_id)
+    return question.task_goal, question.choices, scene
 
-    The paper does not define scenes. Here, a scene is a participant's kitchen in EPIC-KITCHENS, or
-    a video of Ego4D.
+
+def texts_of_row(row: Mapping[str, Any]) -> Texts:
+    """Return the goal, the choices and the scene of a prepared row."""
+    return row["task_goal"], row["choices"], _scene(row["video_source"], row["video_id"])
+
+
+def _scene(source: str, video_id: str) -> str:
+    """Return a participant's kitchen in EPIC-KITCHENS, or a video of Ego4D.
+
+    The paper does not define scenes.
     """
-    video = question.video_id
-    return (
-        question.task_goal,
-        question.choices,
-        video.split("_")[0] if question.video_source == EPIC_KITCHENS else video,
-    )
+    return video_id.split("_")[0] if source == EPIC_KITCHENS else video_id
 
 
 def statistics(
-    questions: Iterable[Shown], parts: Callable[[str], tuple[str, str]] = verb_and_object
+    questions: Iterable[Texts], parts: Callable[[str], tuple[str, str]] = verb_and_object
 ) -> Statistics:
     """Count goals, and the action plans among the choices with their verbs and objects.
 
@@ -92,33 +148,50 @@ def statistics(
         parts: Returns verb and object of a choice. The default rule is this project's; the paper
             does not state one.
 
-    >>> statistics([("make tea", ["take the cup", "pour water"], "P01"), ("drink", ["take cup", "stir"], "P02")]).counts
+    >>> tea = ("make tea", ["take the cup", "pour water"], "P01")
+    >>> statistics([tea, ("drink", ["take cup", "stir"], "P02")]).counts
     (2, 2, 4, 3, 2, 2)
     """
     questions = list(questions)
     choices = Counter(choice for _, texts, _ in questions for choice in texts)
-    objects: dict[str, Counter[str]] = {}
+    objects_of_verb: dict[str, Counter[str]] = {}
     for choice, count in choices.items():
         verb, thing = parts(choice)
-        objects.setdefault(verb, Counter())[thing] += count
+        objects_of_verb.setdefault(verb, Counter())[thing] += count
+    objects: set[str] = set()
+    for verb_objects in objects_of_verb.values():
+        objects.update(verb_objects)
+    objects.discard("")
     goals = {goal for goal, _, _ in questions}
-    words = Counter(
-        word for goal in sorted(goals) for word in re.findall(r"[^\W\d_][\w'-]+", goal.casefold())
-    )
     scenes = {scene for _, _, scene in questions}
-    things = {thing for verb_objects in objects.values() for thing in verb_objects if thing}
     counts = (
-        *map(len, (questions, goals, choices, objects, things)),
+        len(questions),
+        len(goals),
+        len(choices),
+        len(objects_of_verb),
+        len(objects),
         None if None in scenes else len(scenes),
     )
-    by_count = sorted(objects.items(), key=lambda item: (-item[1].total(), item[0]))
-    verbs = tuple(
-        (verb, verb_objects.total(), _most_common(verb_objects)) for verb, verb_objects in by_count
+    return Statistics(counts, _verbs_by_count(objects_of_verb), _goal_words(goals))
+
+
+def _verbs_by_count(
+    objects_of_verb: Mapping[str, Counter[str]],
+) -> tuple[tuple[str, int, tuple[tuple[str, int], ...]], ...]:
+    """Return each verb with its number of choices and its objects, as in `Statistics`."""
+    totals = Counter({verb: objects.total() for verb, objects in objects_of_verb.items()})
+    return tuple(
+        (verb, total, _most_common(objects_of_verb[verb])) for verb, total in _most_common(totals)
     )
-    return Statistics(
-        counts,
-        verbs,
-        tuple(word for word in _most_common(words) if not _STOP_WORDS.fullmatch(word[0])),
+
+
+def _goal_words(goals: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Return the words of goals with their counts, most frequent first, without stop words."""
+    words = Counter[str]()
+    for goal in goals:
+        words.update(re.findall(r"[^\W\d_][\w'-]+", goal.casefold()))
+    return tuple(
+        (word, count) for word, count in _most_common(words) if not _STOP_WORDS.fullmatch(word)
     )
 
 
@@ -128,34 +201,23 @@ def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 
 def statistics_files(by_name: Mapping[str, Statistics]) -> dict[str, str | bytes]:
-    """Return files by name: tables as CSV, Table 2 also as Markdown, and Figures 4 and 5 as PNG
-    images.
+    """Return tables as CSV, Table 2 also as Markdown, and Figures 4 and 5 as PNG images.
 
     Args:
         by_name: Statistics by name, at least one. For a row of Table 2 and ", counted", the
             differences are added. The figures show the last ones.
+
+    Returns:
+        The files' contents by name.
     """
-    paper = {f"{name}, counted": numbers for name, *numbers in TABLE_2}
-    table: list[list[Any]] = [COLUMNS]
-    for name, stats in by_name.items():
-        table.append([name, *stats.counts])
-        if name in paper:
-            table.append(
-                [
-                    _TEXTS["difference"],
-                    *(f"{x:+.0f}" for x in np.array(stats.counts, float) - paper[name]),
-                ]
-            )
-    table += TABLE_2
-    cells = [
-        ["" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
-        for row in table
-    ]
-    objects = [(verb, total, *thing) for verb, total, things in stats.verbs for thing in things]
-    cells.insert(1, ["---", *["---:"] * (len(COLUMNS) - 1)])
+    rows = _table_2_rows(by_name)
+    name, stats = list(by_name.items())[-1]
+    objects = []
+    for verb, total, things in stats.verbs:
+        objects += [(verb, total, thing, count) for thing, count in things]
     return {
-        "table_2.csv": csv_text(table),
-        "table_2.md": "".join(f"| {' | '.join(row)} |\n" for row in cells),
+        "table_2.csv": csv_text([COLUMNS, *rows]),
+        "table_2.md": _markdown_table(COLUMNS, rows),
         "figure_4.csv": csv_text([("verb", "verb_count", "object", "count"), *objects]),
         "figure_4.png": png_of(draw_verbs(stats, name)),
         "figure_5.csv": csv_text([("word", "goals"), *stats.words]),
@@ -163,9 +225,39 @@ def statistics_files(by_name: Mapping[str, Statistics]) -> dict[str, str | bytes
     }
 
 
+def _table_2_rows(by_name: Mapping[str, Statistics]) -> list[list[Any]]:
+    """Return the rows of statistics, their differences from the paper, and the paper's rows."""
+    paper = {f"{name}, counted": numbers for name, *numbers in TABLE_2}
+    rows: list[list[Any]] = []
+    for name, stats in by_name.items():
+        rows.append([name, *stats.counts])
+        if name in paper:
+            differences = np.array(stats.counts, float) - paper[name]
+            cells = [f"{difference:+.0f}" for difference in differences]
+            rows.append(["difference from the paper", *cells])
+    return rows + TABLE_2
+
+
+def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a table whose first column is text and whose others are numbers."""
+    lines = [list(columns), ["---"] + ["---:"] * (len(columns) - 1)]
+    for row in rows:
+        lines.append([_markdown_cell(cell) for cell in row])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _markdown_cell(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return str(cell)
+
+
 def draw_verbs(stats: Statistics, name: str) -> "Figure":
-    """Draw the most frequent verbs among the choices, each as a bar of its most frequent objects
-    (Figure 4).
+    """Draw the most frequent verbs among the choices (Figure 4).
+
+    Each is a bar of its most frequent objects.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
@@ -174,12 +266,13 @@ def draw_verbs(stats: Statistics, name: str) -> "Figure":
     height = 1 + 0.42 * len(verbs)
     figure = Figure(figsize=(13, height))
     axes = figure.add_axes((0.09, 0.1 / height, 0.9, 1 - 0.6 / height))
-    for rank in range(_OBJECTS, -1, -1):  # each bar covers the one before except for its last part
-        ends = [
-            sum(count for _, count in things[: rank + 1]) if rank < _OBJECTS else total
-            for _, total, things in verbs
-        ]
-        color = colormaps["YlGnBu"](0.6 - 0.06 * rank) if rank < _OBJECTS else "0.9"
+    totals = [total for _, total, _ in verbs]
+    axes.barh(range(len(verbs)), totals, color="0.9", edgecolor="white", linewidth=0.8)
+    for rank in range(_OBJECTS - 1, -1, -1):  # each bar covers the one before except its last part
+        ends = []
+        for _, _, things in verbs:
+            ends.append(sum(count for _, count in things[: rank + 1]))
+        color = colormaps["YlGnBu"](0.6 - 0.06 * rank)
         axes.barh(range(len(verbs)), ends, color=color, edgecolor="white", linewidth=0.8)
     for row, (_, total, things) in enumerate(verbs):
         text = ", ".join(
@@ -209,7 +302,10 @@ def draw_verbs(stats: Statistics, name: str) -> "Figure":
 
 
 def draw_goals(stats: Statistics, name: str) -> "Figure":
-    """Draw a word cloud of the task goals. A word's area grows with its number of goals (Figure 5)."""
+    """Draw a word cloud of the task goals (Figure 5).
+
+    A word's area grows with its number of goals.
+    """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
@@ -223,7 +319,8 @@ def draw_goals(stats: Statistics, name: str) -> "Figure":
         path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / stats.words[0][1]))
         # The box of the outline's control points is close to the one that `get_extents` computes
         # from its curves.
-        (x, y), (right, top) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+        x, y = path.vertices.min(axis=0)
+        right, top = path.vertices.max(axis=0)
         x_left, bottom = _free_position(right - x, top - y, boxes)
         boxes.append((x_left, bottom, x_left + right - x, bottom + top - y))
         outline = path.transformed(Affine2D().translate(x_left - x, bottom - y))
@@ -243,11 +340,15 @@ def draw_goals(stats: Statistics, name: str) -> "Figure":
 def _free_position(
     width: float, height: float, boxes: Sequence[Any], count: int = 1000
 ) -> tuple[float, float]:
-    """Return x_left and bottom of the first of `count` or more positions on a flat spiral where a
-    box overlaps none.
+    """Return left and bottom of the first position on a flat spiral where a box overlaps none.
+
+    Args:
+        boxes: Left, bottom, right and top of the boxes placed so far.
+        count: Number of positions to try first.
     """
     turns = np.sqrt(64 + 11.2 * np.arange(count)) - 8
-    x_left, bottom = 3 * turns * np.cos(turns) - width / 2, 1.5 * turns * np.sin(turns) - height / 2
+    x_left = 3 * turns * np.cos(turns) - width / 2
+    bottom = 1.5 * turns * np.sin(turns) - height / 2
     start, low, stop, high = np.array(boxes).reshape(-1, 4, 1).transpose(1, 0, 2)
     is_beside = np.maximum(start - x_left - width, x_left - stop) > _GAP[0]
     is_above_or_below = np.maximum(low - bottom - height, bottom - high) > _GAP[1]

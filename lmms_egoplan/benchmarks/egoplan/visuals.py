@@ -475,9 +475,11 @@ def published_clips(
     [[10, 20, 30, 40, 50, 60, 70, 80], [90, 93, 97, 101, 105, 109, 113, 117]]
     >>> published_clips([(10, 89)], 89, is_epic=False).frames
     [[10, 19, 28, 37, 46, 55, 64, 73]]
-    >>> published_clips([(10, 20), (14, 40)], 50, is_epic=True)
-    PublishedClips(frames=[[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]],
-    authors_fail=True)
+    >>> clips = published_clips([(10, 20), (14, 40)], 50, is_epic=True)
+    >>> clips.frames
+    [[10, 10, 11, 11, 12, 13, 13, 14], [14, 17, 20, 24, 27, 30, 34, 37]]
+    >>> clips.authors_fail
+    True
     """
     actions = _cut_actions(past, observation, num_clips) if is_epic else list(past[-num_clips:])
     frames = []
