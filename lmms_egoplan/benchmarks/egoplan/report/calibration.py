@@ -1,12 +1,13 @@
-"""Report the calibration of ranked choices, risk by coverage and conformal sets; and read a
-threshold for the planner.
+"""Report the calibration of ranked choices, risk by coverage and conformal sets.
 
-A probability is the softmax of the four choices' mean log-probabilities per token. Shortcut tasks,
-presets, inexact runs and written letters have no row.
+Also compute a threshold for the planner from a run. A probability is the softmax of the four
+choices' mean log-probabilities per token. Shortcut tasks, presets, inexact runs and written letters
+have no row.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -23,129 +24,209 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
     read_series,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report import calibration as measures
 from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, why_no_interval
 from lmms_egoplan.report.two_runs import read_run
 from lmms_egoplan.text import join_list
 
 LEVELS = (0.8, 0.9, 0.95)
-_TEXTS = module_yaml(__file__)
 Rows = list[dict[str, Any]]
-Ranked = tuple[np.ndarray, np.ndarray, list[str], dict[str, Any]]
-"""Scores, right choices and videos of the questions whose choices all have finite scores; counts, with the others'."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The questions of a task whose choices all have finite scores.
+
+    Attributes:
+        task: Name of the task.
+        scores: Mean log-probability per token of each choice.
+        gold: Index of the right choice.
+        videos: The questions' videos.
+        excluded_ids: Ids of the other questions.
+    """
+
+    task: str
+    scores: np.ndarray
+    gold: np.ndarray
+    videos: list[str]
+    excluded_ids: list[str]
+
+    @property
+    def num_videos(self) -> int:
+        """Number of distinct videos."""
+        return len(set(self.videos))
+
+    def cells(self) -> dict[str, Any]:
+        """Return the counts, by column key."""
+        return {
+            "questions": len(self.gold),
+            "videos": self.num_videos,
+            "excluded": len(self.excluded_ids),
+            "task": self.task,
+            "ids": join_list(self.excluded_ids, 5) or None,
+        }
 
 
 def ranked_answers(task: Series) -> Ranked | None:
     """Return the scores of a task's choices; None if it has no samples, or is not reported here."""
     if not task.is_ranked or task.inexact or task.shortcut or not task.answers:
         return None
-    answers = np.array([*task.answers.values()], dtype=object)
-    scores = np.array(
-        [answer.record.logprobs or [None] * len(LETTERS) for answer in answers], dtype=float
-    )
-    is_usable = np.isfinite(scores).all(1) & [answer.cluster is not None for answer in answers]
-    gold = np.array([LETTERS.index(str(answer.key[2])) for answer in answers[is_usable]], dtype=int)
-    videos, excluded = (
-        [str(x.cluster) for x in answers[is_usable]],
-        [x.id for x in answers[~is_usable]],
-    )
-    counts = {"questions": len(gold), "videos": len(set(videos)), "excluded": len(excluded)}
-    return (
-        scores[is_usable],
-        gold,
-        videos,
-        counts | {"task": task.task, "ids": join_list(excluded, 5) or None},
+    scores = []
+    gold = []
+    videos = []
+    excluded_ids = []
+    for answer in task.answers.values():
+        logprobs = np.array(answer.record.logprobs or [None] * len(LETTERS), dtype=float)
+        if answer.cluster is None or not np.isfinite(logprobs).all():
+            excluded_ids.append(answer.id)
+            continue
+        scores.append(logprobs)
+        gold.append(LETTERS.index(str(answer.key[2])))
+        videos.append(str(answer.cluster))
+    return Ranked(
+        task=task.task,
+        scores=np.array(scores, dtype=float).reshape(-1, len(LETTERS)),
+        gold=np.array(gold, dtype=int),
+        videos=videos,
+        excluded_ids=excluded_ids,
     )
 
 
 def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
-    """Return the rows of the tables, by key:
-    ``calibration``, ``prediction_sets`` and ``reliability``.
-    """
+    """Return the rows of the tables ``calibration``, ``prediction_sets`` and ``reliability``."""
     rows: dict[str, Rows] = {"calibration": [], "prediction_sets": [], "reliability": []}
-    for task, (scores, gold, videos, counts) in (
-        (task, x) for task in tasks if (x := ranked_answers(task))
-    ):
-        row: dict[str, Any] = {"run": task.run.name} | counts
-        if row["videos"] < FEWEST_CLUSTERS:
-            rows["calibration"].append(row | {"no_value": why_no_interval(row["videos"], "videos")})
+    for task in tasks:
+        ranked = ranked_answers(task)
+        if ranked is None:
             continue
-        fitted: tuple[float, Any] = (
-            measures.fit_temperature(scores, gold),
-            measures.cross_fitted(scores, gold, videos),
-        )
-        for kind, (temperature, each) in {"as is": (1.0, 1.0), "fitted": fitted}.items():
-            pair = measures.choices(scores, gold, each)
-            cells = row | {
-                "kind": kind,
-                "temperature": temperature,
-                "aurc": 100 * measures.area_under_risk(*pair),
-            }
-            cells |= measures.calibration_error(*pair, videos).cells("ece", "ece_", 100)
-            cells |= measures.brier_score(scores, gold, each, videos).cells("brier", "brier_")
-            rows["calibration"].append(cells)
-            rows["reliability"] += [
-                cells | point | {"series": task} for point in measures.curves(*pair)
-            ]
-        rows["prediction_sets"] += [
-            row | measures.conformal_sets(scores, gold, videos, level) for level in LEVELS
-        ]
+        row: dict[str, Any] = {"run": task.run.name} | ranked.cells()
+        if ranked.num_videos < FEWEST_CLUSTERS:
+            no_value = why_no_interval(ranked.num_videos, "videos")
+            rows["calibration"].append(row | {"no_value": no_value})
+            continue
+        for cells, points in _fits(ranked):
+            rows["calibration"].append(row | cells)
+            rows["reliability"] += [row | cells | point | {"series": task} for point in points]
+        for level in LEVELS:
+            sets = measures.conformal_sets(ranked.scores, ranked.gold, ranked.videos, level)
+            rows["prediction_sets"].append(row | sets)
     return rows
 
 
+def _fits(ranked: Ranked) -> Iterator[tuple[dict[str, Any], Rows]]:
+    """Yield the cells and the curves of the probabilities, first as they are, then fitted.
+
+    Each question's fitted temperature comes from the other videos.
+    """
+    yield _fit_cells(ranked, "as is", 1.0, 1.0)
+    temperature = measures.fit_temperature(ranked.scores, ranked.gold)
+    temperatures = measures.cross_fitted(ranked.scores, ranked.gold, ranked.videos)
+    yield _fit_cells(ranked, "fitted", temperature, temperatures)
+
+
+def _fit_cells(
+    ranked: Ranked, kind: str, temperature: float, temperatures: Any
+) -> tuple[dict[str, Any], Rows]:
+    """Return the cells and the curves for one way to compute probabilities.
+
+    Args:
+        kind: Its name in the tables.
+        temperature: The temperature that the table shows.
+        temperatures: One for all questions, or one for each.
+    """
+    confidence, is_right = measures.choices(ranked.scores, ranked.gold, temperatures)
+    error = measures.calibration_error(confidence, is_right, ranked.videos)
+    brier = measures.brier_score(ranked.scores, ranked.gold, temperatures, ranked.videos)
+    cells = {
+        "kind": kind,
+        "temperature": temperature,
+        "aurc": 100 * measures.area_under_risk(confidence, is_right),
+        **error.cells("ece", "ece_", 100),
+        **brier.cells("brier", "brier_"),
+    }
+    return cells, list(measures.curves(confidence, is_right))
+
+
 def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
-    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video, if there
-    are any.
+    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video.
 
     Args:
         spec: The benchmark's specification.
         rows: Rows of the table ``reliability``.
     """
-    groups = groupby(
-        (row for row in rows if row["series"].is_main), itemgetter("run", "task", "kind")
+    rows_with_video = [row for row in rows if row["series"].is_main]
+    groups = groupby(rows_with_video, itemgetter("run", "task", "kind"))
+    lines = [list(points) for _, points in groups]
+    if not lines:
+        return
+    yield Figure(
+        f"{spec.name}_reliability",
+        "Reliability of probabilities",
+        spec.note("reliability"),
+        partial(_draw_reliability, lines),
+        spec.note("points"),
     )
-    lines = [[*points] for _, points in groups]
-    for key in ("reliability", "risk_coverage") if lines else ():
-        title, x, y = _TEXTS["figures"][key]
-        yield Figure(
-            f"{spec.name}_{key}",
-            title,
-            spec.note(key),
-            partial(_draw, lines, x, y),
-            spec.note("points"),
-        )
+    yield Figure(
+        f"{spec.name}_risk_coverage",
+        "Errors by coverage",
+        spec.note("risk_coverage"),
+        partial(_draw_risk_coverage, lines),
+        spec.note("points"),
+    )
 
 
-def _draw(lines: Sequence[Rows], x: str, y: str) -> Any:
+def _draw_reliability(lines: Sequence[Rows]) -> Any:
     figure, axes = new_figure(5.4, 4.4)
-    if y == "right":
-        axes.plot(
-            [0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated"
-        )
-    for points in lines:
-        task, kind = points[0]["series"], points[0]["kind"]
-        look: dict[str, Any] = {
-            "color": shade(task.look),
-            "marker": marker(task.look),
-            "linestyle": "-" if kind == "as is" else "--",
-        }
-        ends = ([point[name] for point in points] for name in (x, y))
-        axes.plot(*ends, label=f"{task.short_name}, {kind}", markersize=5, **look)
-    axes.set(xlim=(0, 100), ylim=(0, 100), xlabel=_TEXTS[x], ylabel=_TEXTS[y])
+    axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
+    _draw_lines(axes, lines, "confidence", "right")
+    axes.set(
+        xlim=(0, 100),
+        ylim=(0, 100),
+        xlabel="mean probability of the best choice, %",
+        ylabel="right choices, %",
+    )
     finish(axes)
     return figure
 
 
-def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
-    """Compute the threshold of conformal sets from a run of the planner's model, and describe the
-    calibration.
+def _draw_risk_coverage(lines: Sequence[Rows]) -> Any:
+    figure, axes = new_figure(5.4, 4.4)
+    _draw_lines(axes, lines, "answered", "risk")
+    axes.set(
+        xlim=(0, 100),
+        ylim=(0, 100),
+        xlabel="coverage (the most confident questions), %",
+        ylabel="errors among these, %",
+    )
+    finish(axes)
+    return figure
 
-    If the run has several ranked tasks with a video, ``egoplan_val_clips`` counts, else the first
-    one.
+
+def _draw_lines(axes: Any, lines: Sequence[Rows], x: str, y: str) -> None:
+    """Draw a line through the points of each task, whose coordinates are in columns `x` and `y`."""
+    for points in lines:
+        task = points[0]["series"]
+        kind = points[0]["kind"]
+        axes.plot(
+            [point[x] for point in points],
+            [point[y] for point in points],
+            label=f"{task.short_name}, {kind}",
+            markersize=5,
+            color=shade(task.look),
+            marker=marker(task.look),
+            linestyle="-" if kind == "as is" else "--",
+        )
+
+
+def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
+    """Compute the threshold of conformal sets from a run of the planner's model.
+
+    Also describe the calibration. If the run has several ranked tasks with a video,
+    ``egoplan_val_clips`` counts, else the first one.
 
     Args:
         path: Folder or results file of the run, with samples.
@@ -157,32 +238,51 @@ def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -
             questions of EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
     """
     run, _ = read_run(path, path.name, ())
-    adapters = [
-        text for text in run.provenance.get("arguments", "").split(",") if text.startswith("peft=")
-    ]
-    names = {
-        "run": ", ".join([run.model, *adapters]),
-        "model": f"{model}, peft={adapter}" if adapter else model,
-    }
-    if not f"/{names['model']}".endswith(f"/{names['run']}"):
-        raise LmmsEgoplanError(_TEXTS["other_model"].format(path=path, **names))
-    tasks = [
-        task for of in (EGOPLAN, EGOPLAN_BENCH2) for task in read_series([run], of) if task.is_main
-    ]
-    usable = {task.task: ranked for task in tasks if (ranked := ranked_answers(task))}
-    nothing: Ranked = (
-        np.zeros((0, len(LETTERS))),
-        np.zeros(0, int),
-        [],
-        {"task": "the run", "videos": 0},
-    )
-    scores, gold, videos, counts = usable.get("egoplan_val_clips") or next(
-        iter(usable.values()), nothing
-    )
-    threshold = measures.conformal_threshold(measures.gaps_of(scores, gold), videos, level)
+    _check_model(run, path, model, adapter)
+    ranked = _calibration_answers(run)
+    gaps = measures.gaps_of(ranked.scores, ranked.gold)
+    threshold = measures.conformal_threshold(gaps, ranked.videos, level)
     if math.isinf(threshold):
         needed = math.ceil(level / (1 - level) - 1e-9)
         raise LmmsEgoplanError(
-            _TEXTS["few_videos"].format(path=path, level=level, needed=needed, **counts)
+            f"--calibration {path}: --ask-when-unsure {level:g} needs samples of questions of "
+            f"{needed:,} videos, with ranked choices; {ranked.task} has {ranked.num_videos:,} "
+            "videos. Use a lower level, or run more questions of egoplan_val_clips or egoplan_val "
+            "with --log_samples"
         )
-    return threshold, _TEXTS["calibrated"].format(level=level, **counts)
+    return threshold, (
+        f"level {level:g}, calibrated on {len(ranked.gold):,} questions of {ranked.task} in "
+        f"{ranked.num_videos:,} videos ({len(ranked.excluded_ids):,} without finite scores "
+        "excluded)"
+    )
+
+
+def _check_model(run: Run, path: Path, model: str, adapter: Path | None) -> None:
+    """Check that a run is of the planner's model.
+
+    The names may be paths of different length.
+    """
+    arguments = run.provenance.get("arguments", "").split(",")
+    adapters = [argument for argument in arguments if argument.startswith("peft=")]
+    run_model = ", ".join([run.model, *adapters])
+    planner_model = f"{model}, peft={adapter}" if adapter else model
+    if not f"/{planner_model}".endswith(f"/{run_model}"):
+        raise LmmsEgoplanError(
+            f"--calibration {path}: the run is of {run_model}, but the planner's model is "
+            f"{planner_model}; pass a run of the same model and adapter"
+        )
+
+
+def _calibration_answers(run: Run) -> Ranked:
+    """Return the answers of ``egoplan_val_clips``, else of the first ranked task with a video."""
+    tasks = read_series([run], EGOPLAN) + read_series([run], EGOPLAN_BENCH2)
+    usable = {}
+    for task in tasks:
+        ranked = ranked_answers(task) if task.is_main else None
+        if ranked is not None:
+            usable[task.task] = ranked
+    if "egoplan_val_clips" in usable:
+        return usable["egoplan_val_clips"]
+    for ranked in usable.values():
+        return ranked
+    return Ranked("the run", np.zeros((0, len(LETTERS))), np.zeros(0, int), [], [])
