@@ -97,7 +97,7 @@ class Asking:
             "model": [plan.model, str(weights), folder_version(arguments.get("peft"))],
             "backend": [plan.backend_name, arguments],
             "data": [benchmark, data.fingerprint(split)],
-            "presets": fingerprint(preset._asdict() for preset in self._presets.values()),
+            "presets": fingerprint(asdict(preset) for preset in self._presets.values()),
             "version": __version__,
         }
         self._path = plan.out / "replies.sqlite"

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, tuned_opening
 from lmms_egoplan.media.sampling import Doc
@@ -25,7 +26,8 @@ LIKELIHOOD = "likelihood"
 """`Preset.parser` of pipelines that rank the options by likelihood. They have no decoding."""
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True)
+class Preset:
     """How a pipeline asks a benchmark.
 
     Attributes:
@@ -67,8 +69,12 @@ class Preset(NamedTuple):
 
     @property
     def open_fields(self) -> tuple[str, ...]:
-        """The unknown fields, and those with gaps, such as ``prompt (stored questions not seen)``."""
-        return (*self.unknown, *(f"{field} ({gap})" for field, gap in self.gaps.items()))
+        """The unknown fields, and those with gaps.
+
+        A gap is ``prompt (stored questions not seen)``, for example.
+        """
+        gaps = [f"{field} ({gap})" for field, gap in self.gaps.items()]
+        return (*self.unknown, *gaps)
 
     @property
     def visual_settings(self) -> dict[str, Any]:
@@ -80,46 +86,66 @@ class Preset(NamedTuple):
 def load_presets(benchmark: str) -> dict[str, Preset]:
     """Return the presets of a benchmark, by name."""
     entries = module_yaml(__file__)[benchmark]
-    stand_in = entries.pop("stand_in")
-    entries.pop("prompts", None)
-    presets = {}
-    for name, entry in entries.items():
-        unknown = tuple(field for field in FIELDS if entry.get(field) is None)
-        values = {field: stand_in[field] if field in unknown else entry[field] for field in FIELDS}
-        presets[name] = Preset(
-            name=name,
-            benchmark=benchmark,
-            source=entry["source"],
-            unknown=unknown,
-            gaps=entry.get("gaps", {}),
-            pixels=entry.get("pixels", {}),
-            **values,
-        )
-    return presets
+    fallback = entries["stand_in"]
+    return {
+        name: _preset(benchmark, name, entry, fallback)
+        for name, entry in entries.items()
+        if name not in ("stand_in", "prompts")
+    }
+
+
+def _preset(
+    benchmark: str, name: str, entry: Mapping[str, Any], fallback: Mapping[str, Any]
+) -> Preset:
+    """Read a preset. Fields that it does not state have the values of `fallback`."""
+    unknown = tuple(field for field in FIELDS if entry.get(field) is None)
+    stated = {field: entry[field] for field in FIELDS if field not in unknown}
+    values = {**fallback, **stated}
+    return Preset(
+        name=name,
+        benchmark=benchmark,
+        source=entry["source"],
+        prompt=values["prompt"],
+        media=values["media"],
+        observation=values["observation"],
+        option_order=values["option_order"],
+        decoding=values["decoding"],
+        thinking=values["thinking"],
+        parser=values["parser"],
+        subset=values["subset"],
+        unknown=unknown,
+        gaps=entry.get("gaps", {}),
+        pixels=entry.get("pixels", {}),
+    )
 
 
 def stated_pixels(name: str) -> Mapping[str, int]:
-    """Return the limits on pixels of a pipeline, which are equal for its benchmarks; empty if it
-    states none.
+    """Return the limits on pixels of a pipeline, which are equal for its benchmarks.
+
+    They are empty if it states none.
 
     >>> stated_pixels("mimo")["max_pixels"], stated_pixels("official")
     (3211264, {})
     """
-    presets = (presets.get(name) for presets in map(load_presets, module_yaml(__file__)))
-    return next((preset.pixels for preset in presets if preset is not None), {})
+    for benchmark in module_yaml(__file__):
+        presets = load_presets(benchmark)
+        if name in presets:
+            return presets[name].pixels
+    return {}
 
 
 @cache
 def load_prompts(benchmark: str) -> dict[str, Preset]:
-    """Return, by name, the presets of a benchmark, and presets with the prompts of sources that
-    state little else.
+    """Return the presets of a benchmark, and presets of sources that state little but a prompt.
+
+    The latter are otherwise like the first preset whose models answer in writing.
     """
-    presets = load_presets(benchmark)
-    letters = next(preset for preset in presets.values() if preset.parser != LIKELIHOOD)
-    alone = module_yaml(__file__)[benchmark].get("prompts", {})
-    return presets | {
-        name: letters._replace(name=name, prompt=text) for name, text in alone.items()
-    }
+    presets = dict(load_presets(benchmark))
+    written = next(preset for preset in presets.values() if preset.parser != LIKELIHOOD)
+    prompts = module_yaml(__file__)[benchmark].get("prompts", {})
+    for name, prompt in prompts.items():
+        presets[name] = replace(written, name=name, prompt=prompt)
+    return presets
 
 
 def prompt_of(preset: Preset, doc: Doc) -> str:
@@ -139,8 +165,9 @@ def prompt_of(preset: Preset, doc: Doc) -> str:
 
 
 def rotated(doc: Doc, shift: int) -> dict[str, Any]:
-    """Return a question whose options are moved down by `shift` positions, cyclically, and its
-    right letter with them.
+    """Return a question whose options, and its right letter, are moved down by `shift` positions.
+
+    The last options become the first ones.
 
     >>> rotated({"choices": ["w", "x", "y", "z"], "golden_choice_idx": "D"}, 1)
     {'choices': ['z', 'w', 'x', 'y'], 'golden_choice_idx': 'A'}
