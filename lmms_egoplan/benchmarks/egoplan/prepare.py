@@ -1,9 +1,10 @@
-"""Prepare the datasets that the tasks load, from annotations and footage; one function per
-benchmark.
+"""Prepare the datasets that the tasks load, from annotations and footage.
+
+Each benchmark has a function of its own.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -13,7 +14,14 @@ from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyClip, find_clip
 from lmms_egoplan.benchmarks.egoplan.copies import compare_observations, read_copy
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
-from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
+from lmms_egoplan.benchmarks.egoplan.sources import (
+    Id,
+    VideoInfo,
+    Warn,
+    find_video,
+    read_video_info,
+    record_problem,
+)
 from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, statistics, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import set_of
@@ -32,25 +40,29 @@ from lmms_egoplan.storage import (
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Table 2. Sec. 5.1: questions per source in the validation split.
+_, *_VAL_COUNTS = TABLE_2[0]
+_, *_TEST_COUNTS = TABLE_2[1]
 PAPER_COUNTS: dict[str, dict[str, int]] = {
-    "val": {**dict(zip(COUNTS, TABLE_2[0][1:], strict=True)), EPIC_KITCHENS: 2432, EGO4D: 923},
-    "test": dict(zip(COUNTS, TABLE_2[1][1:], strict=True)),
+    "val": {**dict(zip(COUNTS, _VAL_COUNTS, strict=True)), EPIC_KITCHENS: 2432, EGO4D: 923},
+    "test": dict(zip(COUNTS, _TEST_COUNTS, strict=True)),
 }
+"""Counts of Table 2, and of questions per source in the validation split (sec. 5.1)."""
 # Number of records in lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
 _COPY_SIZE = 1435
 _COLUMNS = (
-    *(
-        "sample_id",
-        "video_source",
-        "video_id",
-        "task_goal",
-        "question",
-        "choices",
-        "golden_choice_idx",
-        "answer",
-    ),
-    *("current_observation_frame", "past_actions", "media_path", "split_size", "question_set"),
+    "sample_id",
+    "video_source",
+    "video_id",
+    "task_goal",
+    "question",
+    "choices",
+    "golden_choice_idx",
+    "answer",
+    "current_observation_frame",
+    "past_actions",
+    "media_path",
+    "split_size",
+    "question_set",
 )
 # Columns of ready clips and copies, and of questions that are not the benchmark's.
 _OPTIONAL = ("clip_frames", "observation_path", "media", "has_action_times", "origin")
@@ -98,8 +110,9 @@ class Media:
                 )
 
 
-class FoundMedia(NamedTuple):
-    """The result of `find_media`.
+@dataclass(frozen=True)
+class FootageIndex:
+    """The footage of questions, as `find_media` finds it.
 
     Attributes:
         footage: Footage by sample id.
@@ -133,15 +146,13 @@ class _DataSet(NamedTuple):
 
     def counts(self, questions: Sequence[Question]) -> dict[str, int]:
         """Count the columns of Table 2, questions per source, and distinct values of fields."""
-        counts: dict[str, Any] = dict(
-            zip(COUNTS, statistics(map(texts_of, questions)).counts, strict=True)
-        )
-        counts |= Counter(record.video_source for record in questions)
-        counts |= {
-            name: len({getattr(x, field, None) for x in questions})
-            for name, field in _DISTINCT.items()
-        }
-        return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}
+        in_table_2 = statistics(texts_of(question) for question in questions).counts
+        counts: dict[str, Any] = dict(zip(COUNTS, in_table_2, strict=True))
+        counts |= Counter(question.video_source for question in questions)
+        for name, field in _DISTINCT.items():
+            counts[name] = len({getattr(question, field, None) for question in questions})
+        names = next(iter(self.paper.values()))
+        return {name: counts.get(name, 0) for name in names}
 
 
 _DISTINCT = {"videos": "video_id", "domains": "domain", "scenarios": "scenario"}
@@ -177,8 +188,8 @@ def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media)
             written.
     """
     questions = records.read_annotations(annotations, split)
-    found_media = find_media(annotations, questions, media, f"egoplan {split}")
-    return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, found_media)
+    index = find_media(annotations, questions, media, f"egoplan {split}")
+    return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, index)
 
 
 def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, Any]:
@@ -197,17 +208,15 @@ def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, A
             written.
     """
     questions = records.read_bench2_annotations(annotations)
-    found_media = find_media(annotations, questions, media, "egoplan_bench2 test")
+    index = find_media(annotations, questions, media, "egoplan_bench2 test")
     if len(questions) == _COPY_SIZE:
-        found_media.warnings.append(
+        index.warnings.append(
             f"the file has {_COPY_SIZE:,} records, like lmms-eval's copy of the data set "
-            "(nv-njb/egoplan-bench2); the "
-            f"paper has {EGOPLAN_BENCH2.official['test']:,} questions. Accuracies are not "
-            "comparable with published "
-            "ones"
+            f"(nv-njb/egoplan-bench2); the paper has {EGOPLAN_BENCH2.official['test']:,} "
+            "questions. Accuracies are not comparable with published ones"
         )
     source = HUB if str(annotations) == HUB else Path(annotations).resolve()
-    return _save(_EGOPLAN_BENCH2, "test", source, questions, found_media)
+    return _save(_EGOPLAN_BENCH2, "test", source, questions, index)
 
 
 def check_media(
@@ -226,7 +235,7 @@ def check_media(
 
 def find_media(
     annotations: str | Path, questions: Sequence[Question], media: Media, part: str = ""
-) -> FoundMedia:
+) -> FootageIndex:
     """Find the footage of each question.
 
     Args:
@@ -237,48 +246,33 @@ def find_media(
         LmmsEgoplanError: A folder is missing, or frames are missing and `skip_missing` is false.
             With `skip_missing`, only if no question has all frames.
     """
-    videos = None if media.epic_video_info is None else read_video_info(Path(media.epic_video_info))
-    copied, copy = (None, None) if media.copy is None else read_copy(*media.copy, part, questions)
-    if copied is not None:
+    videos = None
+    if media.epic_video_info is not None:
+        videos = read_video_info(Path(media.epic_video_info))
+    copied = None
+    copy = None
+    if media.copy is not None:
+        copied, copy = read_copy(*media.copy, part, questions)
         questions = [record for record in questions if record.sample_id in copied]
-    elif media.clips is None:
-        _check_roots(questions, media)
-    elif not Path(media.clips).is_dir():
-        raise LmmsEgoplanError(
-            f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4"
-        )
-    problems: dict[Id, Footage | str] = {
-        record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
-        for index, record in enumerate(questions)
-        if videos is not None
-        and record.video_source == EPIC_KITCHENS
-        and (problem := record_problem(record.video_id, record.current_observation_frame, videos))
-    }
+    else:
+        _check_folders(questions, media)
+    problems = _video_problems(annotations, questions, videos)
     warnings: list[str] = []
 
     def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
-        results = {
-            record.sample_id: problems[record.sample_id]
-            for record in group
-            if record.sample_id in problems
-        }
+        ids = {record.sample_id for record in group}
+        results: dict[Id, Footage | str] = {key: problems[key] for key in problems if key in ids}
         valid = [record for record in group if record.sample_id not in problems]
-        if not valid:
-            return results
         if copied is not None:
-            return results | {record.sample_id: copied[record.sample_id] for record in valid}
-        if media.clips is not None:
-            return results | {record.sample_id: find_clip(media.clips, record) for record in valid}
-        source = valid[0].video_source
-        if (root := media.roots[source]) is None:
-            raise FrameError(f"{_OPTIONS[source]} is not set")
-        return results | find_video(root, valid, videos, warnings.append)
+            results |= {record.sample_id: copied[record.sample_id] for record in valid}
+        elif media.clips is not None:
+            results |= {record.sample_id: find_clip(media.clips, record) for record in valid}
+        elif valid:
+            results |= _find_in_source(valid, media, videos, warnings.append)
+        return results
 
-    video_of = attrgetter(
-        "video_source", "video_id" if (media.clips or media.copy) is None else "sample_id"
-    )
     footage, lost = find_footage(
-        questions, attrgetter("sample_id"), video_of, find, verify=media.verify
+        questions, attrgetter("sample_id"), _file_of(media), find, verify=media.verify
     )
     message = _missing_message(lost, len(questions), media) if lost else ""
     if lost and not (media.skip_missing and footage):
@@ -288,50 +282,98 @@ def find_media(
             annotations, questions, replace(media, copy=None, skip_missing=True, verify=False)
         )
         copy["observations"] = compare_observations(footage, sources.footage)
-    return FoundMedia(footage, lost, message, warnings, media.verify, copy)
+    return FootageIndex(
+        footage=footage,
+        lost=lost,
+        message=message,
+        warnings=warnings,
+        is_verified=media.verify,
+        copy=copy,
+    )
 
 
-def _check_roots(questions: Sequence[Question], media: Media) -> None:
-    """Check that each video source that questions need has a folder.
+def _file_of(media: Media) -> Callable[[Question], tuple[str, Any]]:
+    """Return a function for what identifies a question's file: its video, or its clip."""
+    if media.clips is None and media.copy is None:
+        return attrgetter("video_source", "video_id")
+    return attrgetter("video_source", "sample_id")
+
+
+def _video_problems(
+    annotations: str | Path, questions: Sequence[Question], videos: Mapping[str, VideoInfo] | None
+) -> dict[Id, str]:
+    """Describe the questions that do not fit EPIC-KITCHENS' official list of videos."""
+    problems: dict[Id, str] = {}
+    if videos is None:
+        return problems
+    for index, record in enumerate(questions):
+        if record.video_source != EPIC_KITCHENS:
+            continue
+        problem = record_problem(record.video_id, record.current_observation_frame, videos)
+        if problem:
+            where = f"{annotations}: record {index}, sample_id {record.sample_id}"
+            problems[record.sample_id] = f"{where}, {problem}"
+    return problems
+
+
+def _find_in_source(
+    group: Sequence[Question], media: Media, videos: Mapping[str, VideoInfo] | None, warn: Warn
+) -> dict[Id, Footage | str]:
+    """Find the footage of questions on one source video."""
+    source = group[0].video_source
+    root = media.roots[source]
+    if root is None:
+        raise FrameError(f"{_OPTIONS[source]} is not set")
+    return find_video(root, group, videos, warn)
+
+
+def _check_folders(questions: Sequence[Question], media: Media) -> None:
+    """Check that the folder of clips exists, or that each needed video source has a folder.
 
     With `skip_missing`, one source is enough.
     """
+    if media.clips is not None:
+        if not Path(media.clips).is_dir():
+            raise LmmsEgoplanError(
+                f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4"
+            )
+        return
     may_skip = media.skip_missing and any(root is not None for root in media.roots.values())
     for source, count in Counter(record.video_source for record in questions).items():
-        root, download = media.roots[source], f"(download: {records.VIDEO_URLS[source]})"
+        root = media.roots[source]
+        download = f"(download: {records.VIDEO_URLS[source]})"
         if root is None and not may_skip:
             raise LmmsEgoplanError(
                 f"{count} of {len(questions)} questions need videos of {source}; set "
-                f"{_OPTIONS[source]} DIR {download} "
-                "or skip these questions with --skip-missing"
+                f"{_OPTIONS[source]} DIR {download} or skip these questions with --skip-missing"
             )
         if root is not None and not Path(root).is_dir():
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
 
 
 def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> str:
-    per_source = Counter(source for (source, _), _, sample_ids in lost for _ in sample_ids)
-    num_lost, state = per_source.total(), "missing or damaged" if media.verify else "missing"
-    if folder := media.clips or (media.copy and media.copy[1]):
+    """Describe the questions without footage, and the reason for each file."""
+    per_source = Counter[str]()
+    for (source, _), _, sample_ids in lost:
+        per_source[source] += len(sample_ids)
+    num_lost = per_source.total()
+    state = "missing or damaged" if media.verify else "missing"
+    folder = media.clips
+    if media.copy and not folder:
+        _, folder = media.copy
+    if folder:
         lines = [
-            (
-                f"the clips of {num_lost} of {num_records} questions in {folder} are {state} "
-                "or do not fit:"
-            )
+            f"the clips of {num_lost} of {num_records} questions in {folder} are {state} "
+            "or do not fit:"
         ]
         problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
     else:
-        lines = [
-            f"the frames of {num_lost} of {num_records} questions are {state}:",
-            *(
-                (
-                    f"  {count} from {source} ({_OPTIONS[source]}; download: "
-                    f"{records.VIDEO_URLS[source]})"
-                )
-                for source, count in per_source.items()
-            ),
-            f"in {len({video for video, _, _ in lost})} videos:",
-        ]
+        lines = [f"the frames of {num_lost} of {num_records} questions are {state}:"]
+        for source, count in per_source.items():
+            download = records.VIDEO_URLS[source]
+            lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {download})")
+        num_videos = len({video for video, _, _ in lost})
+        lines.append(f"in {num_videos} videos:")
         problems = [
             f"{video_id} (questions: {len(ids)}): {reason}" for (_, video_id), reason, ids in lost
         ]
@@ -344,7 +386,7 @@ def _save(
     split: str,
     annotations: str | Path,
     questions: Sequence[Question],
-    found_media: FoundMedia,
+    index: FootageIndex,
 ) -> dict[str, Any]:
     """Write a split of questions.
 
@@ -369,7 +411,7 @@ def _save(
         - only with a copy: the same, with another ``media``, and ``copy`` (the report of
           `copies.read_copy`)
     """
-    prepared = [record for record in questions if record.sample_id in found_media.footage]
+    prepared = [record for record in questions if record.sample_id in index.footage]
     counts = compare_counts(
         data.counts(prepared), data.counts(questions), "annotations", data.paper[split]
     )
@@ -378,66 +420,78 @@ def _save(
     question_set = set_of(
         has_counts=has_counts, digest=digest, published=data.prepared.digests.get(split)
     )
-    of_file = {"split_size": len(questions), "question_set": question_set}
-    rows = [
-        _row(record, found_media.footage[record.sample_id], data) | of_file for record in prepared
-    ]
-    kind = f"public copy {copy['name']}" if (copy := found_media.copy) else READY_CLIPS
-    if copy:
-        fits = [
-            getattr(found_media.footage[row["sample_id"]], "fit", None)
-            for row in rows
-            if row["past_actions"]
-        ]
-        rows = [
-            row | {"media": kind, "has_action_times": {*fits}.isdisjoint(UNTIMED)} for row in rows
-        ]
+    rows = []
+    for record in prepared:
+        row = _row(record, index.footage[record.sample_id], data)
+        row["split_size"] = len(questions)
+        row["question_set"] = question_set
+        rows.append(row)
+    media = f"public copy {index.copy['name']}" if index.copy else READY_CLIPS
+    if index.copy:
+        has_action_times = _have_action_times(rows, index.footage)
+        for row in rows:
+            row["media"] = media
+            row["has_action_times"] = has_action_times
     if all(record.origin is None for record in prepared):
         for row in rows:
             del row["origin"]
+    optional: dict[str, Any] = {}
+    if index.is_verified:
+        optional["verified"] = True
+    if index.warnings:
+        optional["warnings"] = index.warnings
+    optional |= _clips_summary(index.footage, media)
+    if index.copy:
+        optional["copy"] = index.copy
     return data.prepared.save(
         split,
         _dataset(rows, data.columns),
         annotations=str(annotations),
-        **of_file,
+        split_size=len(questions),
+        question_set=question_set,
         records_digest=digest,
         questions=len(rows),
         fingerprint=fingerprint(
-            [_without_paths(row), found_media.footage[row["sample_id"]].version] for row in rows
+            [_without_paths(row), index.footage[row["sample_id"]].version] for row in rows
         ),
-        missing=[
-            {
-                "video_source": source,
-                "video": str(video),
-                "reason": reason,
-                "sample_ids": sample_ids,
-            }
-            for (source, video), reason, sample_ids in found_media.lost
-        ],
+        missing=[_missing_video(lost) for lost in index.lost],
         counts=counts,
-        **({"verified": True} if found_media.is_verified else {}),
-        **({"warnings": found_media.warnings} if found_media.warnings else {}),
-        **_clips_summary(found_media.footage, kind) | ({"copy": copy} if copy else {}),
+        **optional,
     )
+
+
+def _have_action_times(rows: Sequence[Mapping[str, Any]], footage: Mapping[Id, Footage]) -> bool:
+    """Return True if each question's media show when its past actions happened."""
+    for row in rows:
+        fit = getattr(footage[row["sample_id"]], "fit", None)
+        if row["past_actions"] and fit in UNTIMED:
+            return False
+    return True
+
+
+def _missing_video(lost: Lost) -> dict[str, Any]:
+    (source, video), reason, sample_ids = lost
+    return {
+        "video_source": source,
+        "video": str(video),
+        "reason": reason,
+        "sample_ids": sample_ids,
+    }
 
 
 def _row(record: Question, footage: Footage, data: _DataSet) -> dict[str, Any]:
     """Return a record's fields, with the choices in one list, and its media."""
-    return (
-        record.model_dump(exclude={*records.CHOICES})
-        | {"choices": record.choices, "media_path": str(footage.path)}
-        | {name: getattr(record, name) for name in data.columns}
-        | (
-            {"clip_frames": len(footage.frames) + bool(footage.observation)}
-            if isinstance(footage, ReadyClip)
-            else {}
-        )
-        | (
-            {"observation_path": str(path)}
-            if (path := getattr(footage, "observation", None))
-            else {}
-        )
-    )
+    row = record.model_dump(exclude={*records.CHOICES})
+    row["choices"] = record.choices
+    row["media_path"] = str(footage.path)
+    for name in data.columns:
+        row[name] = getattr(record, name)
+    if isinstance(footage, ReadyClip):
+        num_separate = 1 if footage.observation else 0
+        row["clip_frames"] = len(footage.frames) + num_separate
+        if footage.observation:
+            row["observation_path"] = str(footage.observation)
+    return row
 
 
 def _without_paths(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -446,22 +500,30 @@ def _without_paths(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _clips_summary(footage: Mapping[Id, Footage], kind: str) -> dict[str, Any]:
+def _clips_summary(footage: Mapping[Id, Footage], media: str) -> dict[str, Any]:
+    """Return the entries of the summary about ready clips; empty if there are none."""
     clips = {sample_id: clip for sample_id, clip in footage.items() if isinstance(clip, ReadyClip)}
     if not clips:
         return {}
-    cut_off = [sample_id for sample_id, clip in clips.items() if clip.fit == "cut off"]
     counts = dict(Counter(clip.fit for clip in clips.values()))
-    return {"media": kind, "clips": counts, **({"cut_off_ids": cut_off} if cut_off else {})}
+    summary: dict[str, Any] = {"media": media, "clips": counts}
+    cut_off = [sample_id for sample_id, clip in clips.items() if clip.fit == "cut off"]
+    if cut_off:
+        summary["cut_off_ids"] = cut_off
+    return summary
 
 
 def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> "Dataset":
     from datasets import Value
 
-    text, integer = Value("string"), Value("int64")
+    text = Value("string")
+    integer = Value("int64")
     names = [name for name in (*_COLUMNS, *columns, *_OPTIONAL) if name in rows[0]]
+    ordered_rows = []
+    for row in rows:
+        ordered_rows.append({name: row[name] for name in names})
     return table(
-        [{name: row[name] for name in names} for row in rows],
+        ordered_rows,
         choices=[text],
         past_actions=[{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
     )

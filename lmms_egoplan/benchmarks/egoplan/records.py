@@ -22,7 +22,8 @@ from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
 
 Split = Literal["val", "test"]
-EPIC_KITCHENS, EGO4D = "EpicKitchens", "Ego4D"
+EPIC_KITCHENS = "EpicKitchens"
+EGO4D = "Ego4D"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
 # Number of a video's first frame. EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
@@ -53,9 +54,10 @@ _INT64_MAX = 2**63 - 1
 class _Context(TypedDict):
     """Facts about the file that validators need.
 
-    first: Number of the first frame of the record's video.
-    is_private: True if records must not have an answer, false if they must have one, None if
-    answers are ignored.
+    Attributes:
+        first: Number of the first frame of the record's video.
+        is_private: True if records must not have an answer, false if they must have one, None if
+            answers are ignored.
     """
 
     first: int
@@ -68,7 +70,7 @@ def _context(info: ValidationInfo) -> _Context:
 
 
 def _is_frame(frame: Any, first: int) -> TypeGuard[int]:
-    """Return True if a value is a frame number of a video whose first frame has the number `first`."""
+    """Return True if a value is a frame number of a video that begins with frame `first`."""
     return isinstance(frame, int) and not isinstance(frame, bool) and first <= frame <= _INT64_MAX
 
 
@@ -82,7 +84,10 @@ _Frame = Annotated[Any, AfterValidator(lambda frame, info: _frame(frame, _contex
 
 
 class PastAction(Checked):
-    """A past action from `start_frame` to `stop_frame`, both included. It may overlap the next one."""
+    """A past action from `start_frame` to `stop_frame`, both included.
+
+    It may overlap the next one.
+    """
 
     narration_text: Text
     start_frame: _Frame
@@ -121,19 +126,16 @@ class Shown(Checked):
     def _check_video_id(cls, video_id: Any, info: ValidationInfo) -> Any:
         source = info.data.get("video_source")
         if source and (not isinstance(video_id, str) or not VIDEO_ID[source].fullmatch(video_id)):
-            raise expected(
-                f"an identifier like {'P01_13' if source == EPIC_KITCHENS else 'a UUID'}"
-            )
+            example = "P01_13" if source == EPIC_KITCHENS else "a UUID"
+            raise expected(f"an identifier like {example}")
         return video_id
 
     @property
     def first_frame(self) -> int:
         """The first frame that a model may see; the observation if there are no past actions."""
-        return (
-            self.past_actions[0].start_frame
-            if self.past_actions
-            else self.current_observation_frame
-        )
+        if self.past_actions:
+            return self.past_actions[0].start_frame
+        return self.current_observation_frame
 
     @property
     def frames(self) -> range:
@@ -224,8 +226,10 @@ class Bench2Record(Question):
     Attributes:
         question: Absent in the file; made from the goal.
         video_source, video_id: Absent in the file. The sample's id starts with the id of its Ego4D
-        video. domain: One of `DOMAINS`. scenario: One of 24. task_start_frame: The first frame that
-        a model may see.
+            video.
+        domain: One of `DOMAINS`.
+        scenario: One of 24.
+        task_start_frame: The first frame that a model may see.
     """
 
     sample_id: Annotated[
@@ -282,6 +286,9 @@ def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
     Raises:
         LmmsEgoplanError: See `read_records`.
     """
+    if split is None:
+        hint = "check that this is EgoPlan's annotation file"
+        return read_records(Record, Path(path), LIST_KEYS["test"], hint, is_private=None)
     other_split = (
         "val (the file with answers)" if split == "test" else "test (the file without answers)"
     )
@@ -289,10 +296,8 @@ def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
         f"check that this is EgoPlan's annotation file for the {split} split, or use --split "
         f"{other_split}"
     )
-    if split is None:
-        hint = "check that this is EgoPlan's annotation file"
-    is_private = None if split is None else split == "test"
-    return read_records(Record, Path(path), LIST_KEYS[split or "test"], hint, is_private=is_private)
+    is_private = split == "test"
+    return read_records(Record, Path(path), LIST_KEYS[split], hint, is_private=is_private)
 
 
 def read_bench2_annotations(source: str | Path) -> list[Bench2Record]:
@@ -341,17 +346,17 @@ def read_records(
     first_use: dict[str, int] = {}
     for index, raw in enumerate(raw_records):
         fields = raw if isinstance(raw, dict) else {}
-        sample_id, source = fields.get("sample_id"), fields.get("video_source")
+        sample_id = fields.get("sample_id")
+        source = fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
         record, flaws = check_record(kind, raw, _Context(first=first, is_private=is_private))
         flaws += _order_flaws(fields, first)
         if record is not None:
             records.append(record)
-        if (
-            sample_id is not None
-            and (earlier := first_use.setdefault(quoted(sample_id), index)) != index
-        ):
-            flaws.append(f"sample_id: already used by record {earlier}")
+        if sample_id is not None:
+            first_index = first_use.setdefault(quoted(sample_id), index)
+            if first_index != index:
+                flaws.append(f"sample_id: already used by record {first_index}")
         problems += [f"record {index}, sample_id {quoted(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
         check_kind(path, raw_records, kind)
@@ -371,16 +376,20 @@ def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
     Other values are ignored.
     """
     actions = raw.get("task_progress_metadata")
-    previous, last = first, raw.get("current_observation_frame")
-    for position, action in enumerate(actions if isinstance(actions, list) else []):
+    if not isinstance(actions, list):
+        return
+    previous = first
+    last = raw.get("current_observation_frame")
+    for position, action in enumerate(actions):
         start = action.get("start_frame") if isinstance(action, dict) else None
-        if _is_frame(start, first):
-            field = f"task_progress_metadata[{position}].start_frame"
-            if start < previous:
-                yield f"{field}: {start} is before the start of the previous action, {previous}"
-            if _is_frame(last, first) and start > last:
-                yield f"{field}: {start} is after current_observation_frame, {last}"
-            previous = start
+        if not _is_frame(start, first):
+            continue
+        field = f"task_progress_metadata[{position}].start_frame"
+        if start < previous:
+            yield f"{field}: {start} is before the start of the previous action, {previous}"
+        if _is_frame(last, first) and start > last:
+            yield f"{field}: {start} is after current_observation_frame, {last}"
+        previous = start
 
 
 def load_list(path: Path, key: str) -> list[Any]:
@@ -395,9 +404,8 @@ def load_list(path: Path, key: str) -> list[Any]:
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
-            raise LmmsEgoplanError(
-                f"{path}: {', '.join(map(quoted, content.repeated))}: {REPEATED}"
-            )
+            keys = ", ".join(quoted(key) for key in content.repeated)
+            raise LmmsEgoplanError(f"{path}: {keys}: {REPEATED}")
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         content = next(iter(lists.values())) if len(lists) == 1 else lists.get(key)
     if not isinstance(content, list):
@@ -423,13 +431,14 @@ def _download() -> Path:
     except Exception as error:  # The hub's client and the network raise many kinds of errors.
         raise LmmsEgoplanError(
             f"cannot download {BENCH2_FILE} of the dataset {HUB_DATASET} from the hub: {error}. "
-            "Download it from "
-            f"https://huggingface.co/datasets/{HUB_DATASET}, and pass the file instead of {HUB}"
+            f"Download it from https://huggingface.co/datasets/{HUB_DATASET}, and pass the file "
+            f"instead of {HUB}"
         ) from error
 
 
 # Files of the kept and the rejected questions.
-KEPT, REJECTED = "EgoPlan_validation.json", "rejected.csv"
+KEPT = "EgoPlan_validation.json"
+REJECTED = "rejected.csv"
 # Reasons in the file of rejected questions.
 OPEN = "not all labels yet"
 SERVED = "served for the qualification"
@@ -439,10 +448,14 @@ OTHER = "annotators agree on another choice than the record"
 LEAD_REJECTS = "the lead chose another choice than the record"
 LEAD_SKIPS = "the lead skipped it"
 # Key of kept questions on which the lead decided, with its value.
-DECIDED, LEAD_KEEPS = "verification", "the lead chose the record"
+DECIDED = "verification"
+LEAD_KEEPS = "the lead chose the record"
 
 Verified = dict[tuple[Hashable, ...], str]
-"""Result of a question's verification, by its id and right letter: `AGREED`, or the reason for its rejection."""
+"""Result of a question's verification, by its id and right letter.
+
+It is `AGREED`, or the reason for the question's rejection.
+"""
 AGREED = "agree with the record"
 
 
@@ -458,21 +471,35 @@ def read_checked(folders: Sequence[Path]) -> Verified:
     checked: Verified = {}
     for folder in folders:
         try:
-            if (folder / KEPT).is_file():
-                records = load_list(folder / KEPT, LIST_KEYS["val"])
-                for record in records:
-                    checked[int(record["sample_id"]), str(record["golden_choice_idx"])] = (
-                        record.get(DECIDED, AGREED)
-                    )
-            if (folder / REJECTED).is_file():
-                for row in csv.DictReader(read_text(folder / REJECTED).splitlines()):
-                    reason = row["reason"].partition(":")[0]
-                    if reason not in (OPEN, SERVED):
-                        checked[int(row["sample_id"]), row["record"]] = reason
+            checked |= _read_kept(folder / KEPT)
+            checked |= _read_rejected(folder / REJECTED)
         except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise LmmsEgoplanError(
                 f"{folder}: {KEPT} or {REJECTED} does not have the form that annotate export "
-                "writes "
-                f"({type(error).__name__}: {error}); export the labels again"
+                f"writes ({type(error).__name__}: {error}); export the labels again"
             ) from error
     return checked
+
+
+def _read_kept(path: Path) -> Verified:
+    """Read the file of the kept questions, if there is one."""
+    kept: Verified = {}
+    if path.is_file():
+        for record in load_list(path, LIST_KEYS["val"]):
+            key = int(record["sample_id"]), str(record["golden_choice_idx"])
+            kept[key] = record.get(DECIDED, AGREED)
+    return kept
+
+
+def _read_rejected(path: Path) -> Verified:
+    """Read the file of the rejected questions, if there is one.
+
+    Questions without all labels are skipped.
+    """
+    rejected: Verified = {}
+    if path.is_file():
+        for row in csv.DictReader(read_text(path).splitlines()):
+            reason = row["reason"].partition(":")[0]
+            if reason not in (OPEN, SERVED):
+                rejected[int(row["sample_id"]), row["record"]] = reason
+    return rejected
