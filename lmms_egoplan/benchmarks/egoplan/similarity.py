@@ -1,6 +1,4 @@
-"""Measure the similarity of EgoPlan-Bench's goals and right answers, in three levels (sec.
-4.2, Fig. 7).
-"""
+"""Measure the similarity of EgoPlan-Bench's goals and right answers (sec. 4.2, Fig. 7)."""
 
 import json
 import math
@@ -66,22 +64,22 @@ def similarities(
         LmmsEgoplanError: The sentence encoder, or the model for BERTScore, cannot be loaded.
     """
     distinct_pairs = sorted(set(pairs))
-    kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
-    identity = f"{kind} {name} {_version(name)}"
-    path = (
-        data_root()
-        / "egoplan"
-        / "similarity"
-        / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
-    )
+    if encoder is None:
+        name = encoder_name()
+        measure_pairs = _cosines_in_process
+        identity = f"cosine {name} {_version(name)}"
+    else:
+        name = encoder
+        measure_pairs = _bert_scores
+        identity = f"BERTScore {name} {_version(name)}"
+    file_name = f"{sha256(identity.encode()).hexdigest()[:16]}.json"
+    path = data_root() / "egoplan" / "similarity" / file_name
     measure, values = _read_cache(path)
-    if missing := [pair for pair in distinct_pairs if pair not in values]:
-        measure, computed = (
-            _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
-        )
-        values |= {
-            pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)
-        }
+    missing = [pair for pair in distinct_pairs if pair not in values]
+    if missing:
+        measure, computed = measure_pairs(missing, name)
+        for pair, value in zip(missing, computed, strict=True):
+            values[pair] = round(value, _DECIMALS)
         _write_cache(path, measure, values)
     return {pair: values[pair] for pair in distinct_pairs}, measure
 
@@ -111,15 +109,19 @@ def preference(values: Sequence[float], chosen: int, gold: int) -> float:
     >>> preference([0.5, 0.25, 0.125, 0.375], chosen=0, gold=1)
     0.25
     """
-    return values[chosen] - fmean(
-        value for index, value in enumerate(values) if index not in (chosen, gold)
-    )
+    others = [value for index, value in enumerate(values) if index not in (chosen, gold)]
+    return values[chosen] - fmean(others)
 
 
 def _version(name: str) -> str:
-    """Return a text that changes with the files in a folder; an empty text for a name on the hub."""
+    """Return a text that changes with the files in a folder.
+
+    It is empty for a name on the hub.
+    """
     folder = Path(name).expanduser()
-    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    if not folder.is_dir():
+        return ""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     return " ".join(f"{path.relative_to(folder)}:{file_version(path.stat())}" for path in files)
 
 
@@ -147,7 +149,8 @@ def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None
     }
     try:
         write_whole(path, json.dumps(content, ensure_ascii=False))
-    except OSError as error:  # Shared prepared data may be read-only. Then the next report computes the values again.
+    except OSError as error:
+        # Shared prepared data may be read-only. Then the next report computes the values again.
         logger.debug(f"{path}: similarities are not cached: {error}")
 
 
@@ -177,8 +180,9 @@ def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[flo
 
 
 def _compute() -> None:
-    """Read pairs and the name of an encoder from standard input; write the result of `_cosines` as
-    the last line.
+    """Read pairs and the name of an encoder from standard input, and write their `_cosines`.
+
+    The result is the last line of the output.
     """
     # transformers would import these, which takes a third of this process's time. If an encoder
     # needs one of them, this process fails, and the caller encodes instead.
@@ -214,8 +218,8 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     except Exception as error:  # A missing, incomplete or unsuitable folder may raise any error.
         raise LmmsEgoplanError(
             f"BERTScore with {name}: {type(error).__name__}: {error}; use the folder of a "
-            "BERT-like model with its "
-            "tokenizer, such as roberta-large, or no model for the sentence encoder"
+            "BERT-like model with its tokenizer, such as roberta-large, or no model for the "
+            "sentence encoder"
         ) from error
     measure = (
         f"BERTScore (F1, without idf and rescaling) of {_short_name(name)}, layer {layer} of "
@@ -225,7 +229,11 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
 
 
 def _texts(pairs: Sequence[Pair]) -> list[str]:
-    return sorted({text for pair in pairs for text in pair}, key=lambda text: (len(text), text))
+    """Return the distinct texts of pairs, the shortest first."""
+    texts: set[str] = set()
+    for pair in pairs:
+        texts.update(pair)
+    return sorted(texts, key=lambda text: (len(text), text))
 
 
 def _short_name(name: str) -> str:
@@ -237,7 +245,10 @@ def _short_name(name: str) -> str:
 def _token_embeddings(
     texts: Sequence[str], tokenizer: Any, model: Any, layer: int
 ) -> dict[str, Tokens]:
-    """Return each text's token vectors, of length 1, with a mask that is false for special tokens."""
+    """Return each text's token vectors, of length 1, with a mask.
+
+    The mask is false for special tokens.
+    """
     import torch
 
     tokens = {}
@@ -265,9 +276,13 @@ def _token_embeddings(
 
 def _f1(first: Tokens, second: Tokens) -> float:
     """Return the F1 of greedy matching; 0 if a text has no token."""
-    (first_vectors, first_mask), (second_vectors, second_mask) = first, second
+    first_vectors, first_mask = first
+    second_vectors, second_mask = second
     if not first_mask.any() or not second_mask.any():
         return 0.0
     cosines = first_vectors @ second_vectors.T
-    precision, recall = cosines.max(1)[first_mask].mean(), cosines.max(0)[second_mask].mean()
-    return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
+    precision = cosines.max(1)[first_mask].mean()
+    recall = cosines.max(0)[second_mask].mean()
+    if precision + recall == 0:
+        return 0.0
+    return float(2 * precision * recall / (precision + recall))

@@ -1,5 +1,6 @@
-"""Find the source videos of questions, the frames that tasks need, and the clock of the records'
-frame numbers.
+"""Find the source videos of questions and the frames that tasks need.
+
+The module also knows the clock of the records' frame numbers.
 """
 
 import math
@@ -25,7 +26,8 @@ from lmms_egoplan.media.frames import FrameError, frame_path, frame_times
 # cases 29.97, 47.95 or 90. The start and stop frames of EPIC_100_validation.csv use the rates 50
 # and 60. Ego4D's canonical videos have 30.
 _NEWER = re.compile(r"P\d\d_1\d\d")
-_NEWER_FPS, _OLDER_FPS = 50, 60
+_NEWER_FPS = 50
+_OLDER_FPS = 60
 EGO4D_FPS = 30
 
 _VIDEO_INFO = "EPIC_100_video_info.csv"
@@ -74,7 +76,8 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
     """
     rows = read_csv(path, "list of EPIC-KITCHENS' videos")
     _, header = next(rows, (0, []))
-    if missing_columns := [name for name in ("video_id", *_NUMBERS) if name not in header]:
+    missing_columns = [name for name in ("video_id", *_NUMBERS) if name not in header]
+    if missing_columns:
         raise LmmsEgoplanError(f"{path}: no column {', '.join(missing_columns)}; use {_VIDEO_INFO}")
     videos: dict[str, VideoInfo] = {}
     for number, cells in rows:
@@ -96,51 +99,59 @@ def record_problem(
     videos: Mapping[str, VideoInfo],
     field: str = "current_observation_frame",
 ) -> str | None:
-    """Describe the problem with an EPIC-KITCHENS record's `video_id` or one of its frames; None if
-    both are valid.
+    """Describe the problem with an EPIC-KITCHENS record's `video_id` or one of its frames.
 
     Args:
         frame: Number of the frame, from 1.
         videos: The official videos.
         field: The record's field with the frame number.
+
+    Returns:
+        None if both are valid.
     """
     if video_id not in videos:
         return f"video_id: {video_id!r} is not one of the {len(videos)} videos in the official list"
-    rate, seconds = frames_per_second(EPIC_KITCHENS, video_id), videos[video_id].seconds
+    rate = frames_per_second(EPIC_KITCHENS, video_id)
+    seconds = videos[video_id].seconds
     if frame <= math.ceil(seconds * rate) + _TOLERANCE:
         return None
     return (
         f"{field}: {frame} is at {frame / rate:.2f} s ({rate} frames per second), but {video_id} "
-        "ends at "
-        f"{seconds:.2f} s"
+        f"ends at {seconds:.2f} s"
     )
 
 
 def too_many_frames(video_id: str, highest: int, video: VideoInfo) -> str | None:
-    """Describe the problem if a folder has more frames than its video; None if `highest` fits the
-    video's length.
+    """Describe the problem if a folder has more frames than its video.
+
+    Args:
+        highest: Number of the folder's last frame.
+
+    Returns:
+        None if it fits the video's length.
     """
     rate = frames_per_second(EPIC_KITCHENS, video_id)
     if highest <= video.seconds * rate * 1.01 + _TOLERANCE:
         return None
     return (
         f"frames up to number {highest}, but a video of {video.seconds:.2f} s has "
-        f"{round(video.seconds * rate)} at "
-        f"EgoPlan's {rate} per second. They were extracted at about {highest / video.seconds:.2f} "
-        "per second; extract "
-        f"them at {rate}, or use EPIC-KITCHENS' own frames"
+        f"{round(video.seconds * rate)} at EgoPlan's {rate} per second. They were extracted at "
+        f"about {highest / video.seconds:.2f} per second; extract them at {rate}, or use "
+        "EPIC-KITCHENS' own frames"
     )
 
 
 def has_own_rate(video_id: str, highest: int, video: VideoInfo) -> bool:
-    """Return True if a folder without gaps was extracted at the video's own rate, and EgoPlan uses
-    another rate.
+    """Return True if a folder was extracted at the video's own rate, and EgoPlan uses another one.
+
+    Args:
+        highest: Number of the last frame of a folder without gaps.
     """
-    video_frames, egoplan_frames = (
-        video.seconds * video.fps,
-        video.seconds * frames_per_second(EPIC_KITCHENS, video_id),
-    )
-    return abs(highest - video_frames) <= 2 < abs(video_frames - egoplan_frames) / 2
+    video_frames = video.seconds * video.fps
+    egoplan_frames = video.seconds * frames_per_second(EPIC_KITCHENS, video_id)
+    has_video_rate = abs(highest - video_frames) <= 2
+    rates_differ = abs(video_frames - egoplan_frames) / 2 > 2
+    return has_video_rate and rates_differ
 
 
 def first_off_clock(times: Sequence[float], rate: float) -> int | None:
@@ -177,8 +188,10 @@ Warn = Callable[[str], None]
 
 
 class NeededFrames(NamedTuple):
-    """Frames of a video that questions need: first and last number of each run, increasing and
-    without overlaps.
+    """Frames of a video that questions need.
+
+    Attributes:
+        runs: First and last number of each run of frames, increasing and without overlaps.
     """
 
     source: str
@@ -201,20 +214,22 @@ def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
 
     >>> from types import SimpleNamespace
     >>> def record(first, last):
-    ...     return SimpleNamespace(video_source="Ego4D", video_id="v", frames=range(first, last + 1))
+    ...     frames = range(first, last + 1)
+    ...     return SimpleNamespace(video_source="Ego4D", video_id="v", frames=frames)
     >>> needed_frames([record(90, 99), record(0, 40), record(10, 20), record(30, 50)])
     [NeededFrames(source='Ego4D', video_id='v', runs=((0, 50), (90, 99)))]
     """
     spans: dict[tuple[str, str], list[range]] = {}
     for record in records:
         spans.setdefault((record.video_source, record.video_id), []).append(record.frames)
-    return [
-        NeededFrames(*video, tuple(_merged(video_spans)))
-        for video, video_spans in sorted(spans.items())
-    ]
+    needed = []
+    for (source, video_id), video_spans in sorted(spans.items()):
+        needed.append(NeededFrames(source, video_id, tuple(_merged(video_spans))))
+    return needed
 
 
 def _merged(spans: Iterable[range]) -> list[tuple[int, int]]:
+    """Return first and last number of each run of frames in any of the spans."""
     merged: list[tuple[int, int]] = []
     for span in sorted(spans, key=lambda span: span.start):
         if merged and span.start <= merged[-1][1] + 1:
@@ -280,10 +295,9 @@ def _off_clock_problem(path: Path, times: Sequence[float], number: int) -> str:
     average = (len(times) - 1) / (times[-1] - times[0])
     return (
         f"{path}: frame {number} (counted from 0) is at {times[number] - times[0]:.3f} s, but at "
-        f"Ego4D's {EGO4D_FPS} "
-        f"frames per second it belongs at {number / EGO4D_FPS:.3f} s. The file lacks frames or "
-        "has another rate (on "
-        f"average {average:.2f}); download the canonical video again, or convert the file: "
+        f"Ego4D's {EGO4D_FPS} frames per second it belongs at {number / EGO4D_FPS:.3f} s. The "
+        f"file lacks frames or has another rate (on average {average:.2f}); download the "
+        "canonical video again, or convert the file: "
         f"ffmpeg -i {path.name} -vf fps={EGO4D_FPS} -crf 12 OUT.mp4"
     )
 
@@ -297,69 +311,92 @@ def _find_folder(
 ) -> dict[Id, Footage | str]:
     parts = (video_id.split("_")[0], "rgb_frames", video_id)
     folder = resolve_inside(root, *parts)
-    numbers: list[int] = []
-    files: dict[int, str] = {}
     try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                number = _frame_number(folder, entry.name)
-                if number is None:
-                    continue
-                numbers.append(number)
-                if any(number in span for span in needed.values()) and entry.is_file():
-                    if entry.is_symlink():
-                        resolve_inside(root, *parts, entry.name)
-                    files[number] = file_version(entry.stat())
+        numbers, files = _read_folder(root, parts, needed)
     except OSError as error:
         raise FrameError(f"{folder}: cannot read the frame folder: {error.strerror}") from error
     if numbers:
         _check_numbers(folder, video_id, numbers, video, warn)
     version = sha256(repr(sorted(files.items())).encode()).hexdigest()
-    first_gaps = {
-        sample_id: next((number for number in span if number not in files), None)
-        for sample_id, span in needed.items()
-    }
-    gaps = {sample_id: number for sample_id, number in first_gaps.items() if number is not None}
-    reason = ""
-    if gaps:
-        spans = [needed[sample_id] for sample_id in gaps]
+    results: dict[Id, Footage | str] = {}
+    first_gaps: dict[Id, int] = {}
+    for sample_id, span in needed.items():
+        results[sample_id] = Footage(folder, version, span)
+        for number in span:
+            if number not in files:
+                first_gaps[sample_id] = number
+                break
+    if first_gaps:
+        spans = [needed[sample_id] for sample_id in first_gaps]
         reason = (
-            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all frames "
-            "from "
-            f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
+            f"{frame_path(folder, min(first_gaps.values()))}: no such frame; questions need all "
+            f"frames from {min(span.start for span in spans)} to "
+            f"{max(span.stop for span in spans) - 1}"
         )
-    return {
-        sample_id: reason if sample_id in gaps else Footage(folder, version, span)
-        for sample_id, span in needed.items()
-    }
+        results |= dict.fromkeys(first_gaps, reason)
+    return results
+
+
+def _read_folder(
+    root: str | Path, parts: Sequence[str], needed: Mapping[Id, range]
+) -> tuple[list[int], dict[int, str]]:
+    """Return the numbers of all frames in a folder, and the versions of the needed files.
+
+    Args:
+        parts: The path of the folder below `root`.
+    """
+    folder = resolve_inside(root, *parts)
+    numbers: list[int] = []
+    files: dict[int, str] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            number = _frame_number(folder, entry.name)
+            if number is None:
+                continue
+            numbers.append(number)
+            is_needed = any(number in span for span in needed.values())
+            if is_needed and entry.is_file():
+                if entry.is_symlink():
+                    resolve_inside(root, *parts, entry.name)
+                files[number] = file_version(entry.stat())
+    return numbers, files
 
 
 def _check_numbers(
     folder: Path, video_id: str, numbers: Sequence[int], video: VideoInfo | None, warn: Warn | None
 ) -> None:
-    """Check that frames are numbered from 1 and, if the video is known, were extracted at the
-    records' rate.
+    """Check that frames are numbered from 1.
+
+    If the video is known, they must have been extracted at the records' rate.
     """
-    lowest, highest, first = min(numbers), max(numbers), FIRST_FRAME[EPIC_KITCHENS]
+    lowest = min(numbers)
+    highest = max(numbers)
+    first = FIRST_FRAME[EPIC_KITCHENS]
     if lowest < first:
         raise FrameError(
             f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, but EgoPlan "
-            "numbers EPIC-KITCHENS' "
-            f"frames from {first}; rename them, or use EPIC-KITCHENS' own frames"
+            f"numbers EPIC-KITCHENS' frames from {first}; rename them, or use EPIC-KITCHENS' own "
+            "frames"
         )
-    if video and (problem := too_many_frames(video_id, highest, video)):
+    if video is None:
+        return
+    problem = too_many_frames(video_id, highest, video)
+    if problem:
         raise FrameError(f"{folder}: {problem}")
-    if video and warn and len(numbers) == highest and has_own_rate(video_id, highest, video):
+    has_gaps = len(numbers) != highest
+    if warn and not has_gaps and has_own_rate(video_id, highest, video):
         warn(
             f"{folder}: {highest} frames in {video.seconds:.2f} s match the video's own rate of "
-            f"{video.fps:.2f} per "
-            f"second, but EgoPlan uses {frames_per_second(EPIC_KITCHENS, video_id)}. If they were "
-            "extracted at the "
-            "video's rate, the frames shown are not the annotated ones; extract them at EgoPlan's "
-            "rate"
+            f"{video.fps:.2f} per second, but EgoPlan uses "
+            f"{frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at the video's "
+            "rate, the frames shown are not the annotated ones; extract them at EgoPlan's rate"
         )
 
 
 def _frame_number(folder: Path, name: str) -> int | None:
+    """Return the number in the name of a frame's file; None for another name."""
     digits = re.search("[0-9]+", name)
-    return int(digits[0]) if digits and frame_path(folder, int(digits[0])).name == name else None
+    if digits is None:
+        return None
+    number = int(digits[0])
+    return number if frame_path(folder, number).name == name else None

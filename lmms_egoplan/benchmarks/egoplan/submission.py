@@ -60,19 +60,20 @@ def read_predictions(path: str | Path) -> list[Prediction]:
 
 
 def split_of(path: str | Path) -> Split:
-    """Return the split in the name of a samples or predictions file:
-    ``"val"`` for ``egoplan_val*``, else ``"test"``.
+    """Return the split in the name of a samples or predictions file.
+
+    It is ``"val"`` for ``egoplan_val*``, else ``"test"``.
 
     Raises:
         LmmsEgoplanError: The name contains both splits.
     """
     name = Path(path).name
-    val, test = "egoplan_val" in name, "egoplan_test" in name
-    if val and test:
+    is_val = "egoplan_val" in name
+    if is_val and "egoplan_test" in name:
         raise LmmsEgoplanError(
             f"{path}: the file name contains both splits; set --split val or --split test"
         )
-    return "val" if val else "test"
+    return "val" if is_val else "test"
 
 
 def split_ids(split: Split) -> list[int]:
@@ -84,19 +85,16 @@ def split_ids(split: Split) -> list[int]:
     """
     ids = list(EGOPLAN.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
-    skipped_ids = [
-        sample_id
-        for video in summary.get("missing", [])
-        for sample_id in video.get("sample_ids", [])
-    ]
-    if len(ids) < summary.get("split_size", 0):
+    split_size = summary.get("split_size", 0)
+    if len(ids) < split_size:
+        skipped_ids: list[int] = []
+        for video in summary.get("missing", []):
+            skipped_ids += video.get("sample_ids", [])
         details = f": sample_ids {_listing(skipped_ids)}" if skipped_ids else ""
         raise LmmsEgoplanError(
             f"a submission needs every question of the {split} split, but "
-            f"{summary['split_size'] - len(ids)} of "
-            f"{summary['split_size']} were skipped when it was prepared{details}. Prepare it "
-            "again with all videos and "
-            "without --skip-missing, and repeat the run"
+            f"{split_size - len(ids)} of {split_size} were skipped when it was prepared{details}. "
+            "Prepare it again with all videos and without --skip-missing, and repeat the run"
         )
     return ids
 
@@ -104,8 +102,9 @@ def split_ids(split: Split) -> list[int]:
 def build_submission(
     predictions: Sequence[Prediction], ids: Sequence[int], split: Split
 ) -> list[dict[str, Any]]:
-    """Return ``{"sample_id": int, "label":
-    "A".."D"}`` for each id of the split, in the split's order.
+    """Return the labels of all questions of a split, in the split's order.
+
+    Each is ``{"sample_id": int, "label": "A".."D"}``.
 
     Args:
         ids: Sample ids of all questions of the split.
@@ -122,18 +121,20 @@ def build_submission(
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    if problems := [
+    problems = [
         f"{reason}: {_listing(sample_ids)}"
         for reason, sample_ids in wrong_ids.items()
         if sample_ids
-    ]:
-        other_split = "val" if split == "test" else "test"
-        hint = f". For predictions of the {other_split} split, use --split {other_split}"
-        raise LmmsEgoplanError(
+    ]
+    if problems:
+        message = (
             f"the predictions do not match the {split} split of {len(ids)} questions. sample_ids "
-            + "; ".join(problems)
-            + (hint if wrong_ids["not in the split"] else "")
+            f"{'; '.join(problems)}"
         )
+        if wrong_ids["not in the split"]:
+            other_split = "val" if split == "test" else "test"
+            message += f". For predictions of the {other_split} split, use --split {other_split}"
+        raise LmmsEgoplanError(message)
     return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
 
 
