@@ -4,7 +4,7 @@ The baselines are this project's.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lmms_egoplan.benchmarks.egoplan.wording import content, normalised
 from lmms_egoplan.media.sampling import Doc
@@ -28,26 +28,38 @@ def baseline_points(docs: Sequence[Doc]) -> dict[str, list[float]]:
 
     >>> choices = ["open the tap", "take a cup", "wash the cup", "dry the hands"]
     >>> past = [{"narration_text": "take a cup"}, {"narration_text": "Open tap."}]
-    >>> doc = {"video_id": "P01_01", "task_goal": "wash a cup", "choices": choices, "answer": "wash the cup"}
-    >>> baseline_points([doc | {"past_actions": past}])
-    {'most frequent action': [0.25], 'similarity to the goal': [1.0], 'not done yet': [0.5],
-    'longest candidate': [0.0]}
+    >>> doc = {"video_id": "P01_01", "task_goal": "wash a cup", "past_actions": past}
+    >>> points = baseline_points([doc | {"choices": choices, "answer": "wash the cup"}])
+    >>> for baseline in points.items():
+    ...     print(*baseline)
+    most frequent action [0.25]
+    similarity to the goal [1.0]
+    not done yet [0.5]
+    longest candidate [0.0]
     """
-    answers = Counter(normalised(doc["answer"]) for doc in docs)
-    in_video = Counter((doc["video_id"], normalised(doc["answer"])) for doc in docs)
-    done = {
-        id(doc): {normalised(action["narration_text"]) for action in doc["past_actions"]}
-        for doc in docs
+    num_answers = Counter(normalised(doc["answer"]) for doc in docs)
+    num_answers_in_video = Counter((doc["video_id"], normalised(doc["answer"])) for doc in docs)
+    points: dict[str, list[float]] = {
+        "most frequent action": [],
+        "similarity to the goal": [],
+        "not done yet": [],
+        "longest candidate": [],
     }
-    scores: dict[str, Callable[[Doc, str], float]] = {
-        "most frequent action": lambda doc, x: (
-            answers[normalised(x)] - in_video[doc["video_id"], normalised(x)]
-        ),
-        "similarity to the goal": lambda doc, choice: shared_stems(doc["task_goal"], choice),
-        "not done yet": lambda doc, choice: normalised(choice) not in done[id(doc)],
-        "longest candidate": lambda _, choice: len(choice),
-    }
-    return {name: [_points(doc, score) for doc in docs] for name, score in scores.items()}
+    for doc in docs:
+        done = {normalised(action["narration_text"]) for action in doc["past_actions"]}
+        frequencies = []
+        for choice in doc["choices"]:
+            action = normalised(choice)
+            in_video = num_answers_in_video[doc["video_id"], action]
+            frequencies.append(num_answers[action] - in_video)
+        similarities = [shared_stems(doc["task_goal"], choice) for choice in doc["choices"]]
+        is_open = [normalised(choice) not in done for choice in doc["choices"]]
+        lengths = [len(choice) for choice in doc["choices"]]
+        points["most frequent action"].append(_points(doc, frequencies))
+        points["similarity to the goal"].append(_points(doc, similarities))
+        points["not done yet"].append(_points(doc, is_open))
+        points["longest candidate"].append(_points(doc, lengths))
+    return points
 
 
 def shared_stems(goal: str, choice: str) -> int:
@@ -59,7 +71,13 @@ def shared_stems(goal: str, choice: str) -> int:
     return len({*content(goal)} & {*content(choice)})
 
 
-def _points(doc: Doc, score: Callable[[Doc, str], float]) -> float:
-    scores = {choice: score(doc, choice) for choice in doc["choices"]}
-    best = [choice for choice, value in scores.items() if value == max(scores.values())]
+def _points(doc: Doc, scores: Sequence[float]) -> float:
+    """Return the answer's part of the point that the choices with the best score share.
+
+    Args:
+        scores: One per choice.
+    """
+    score_of = dict(zip(doc["choices"], scores, strict=True))
+    best_score = max(score_of.values())
+    best = [choice for choice, score in score_of.items() if score == best_score]
     return (doc["answer"] in best) / len(best)

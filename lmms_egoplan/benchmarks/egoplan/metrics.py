@@ -70,14 +70,20 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     sums = [score.logprob for score in scores if score.logprob is not None]
     if not all(map(math.isfinite, losses + sums)):
         return Ranking(None, None, None, tied=False)
-    by_mean, by_sum, by_bytes, tied = None, None, None, False
+    by_mean = None
+    by_sum = None
+    by_bytes = None
+    tied = False
     if len(losses) == len(choices):
-        by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
+        lowest = min(losses)
+        by_mean = losses.index(lowest)
+        tied = losses.count(lowest) > 1
     if len(sums) == len(choices):
+        by_sum = sums.index(max(sums))
         per_byte = [
             total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)
         ]
-        by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
+        by_bytes = per_byte.index(max(per_byte))
     return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
@@ -106,10 +112,13 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
         ValueError: A response cannot be read, or the numbers of responses and choices differ.
 
     >>> doc = {
-    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens",
+    ...     "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 3355,
     ... }
-    >>> values = score_ranking(doc, [(2.5, False), (1.5, True), (3.0, False), (2.0, False)])  # losses, nats per token
+    >>> losses = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]  # in nats per token
+    >>> values = score_ranking(doc, losses)
     >>> values["acc"]
     {'score': 1.0, 'video_id': 'P01_01'}
     >>> values["predictions"]["prediction"]
@@ -121,8 +130,9 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
 
 def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_frames`, as the
-    authors' code does.
+    """Score one question of EgoPlan-Bench that was ranked as the authors' code does.
+
+    It shows `visuals.published_frames`.
 
     Args:
         doc: As for `score_ranking`, with ``past_actions`` and ``current_observation_frame``.
@@ -141,11 +151,14 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
         ValueError: As for `score_ranking`.
 
     >>> doc = {
-    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens",
+    ...     "golden_choice_idx": "B",
     ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "past_actions": [],
     ... }
     >>> use = '"use": {"path": "packed", "kind": "image"}'
-    >>> responses = [f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)]
+    >>> responses = [
+    ...     f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)
+    ... ]
     >>> score_published_video(doc, responses)["acc"]
     {'score': 1.0, 'video_id': 'P01_01'}
     """
@@ -153,8 +166,7 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
 
 
 def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench that was ranked after the clips of
-    `visuals.published_clips`.
+    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_clips`.
 
     Args:
         doc, responses: As for `score_published_video`.
@@ -171,11 +183,14 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
 
     >>> doc = {
     ...     "sample_id": 7, "video_id": "0a1b", "video_source": "Ego4D", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "current_observation_frame": 80,
+    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355,
+    ...     "current_observation_frame": 80,
     ...     "past_actions": [{"narration_text": "wash a cup", "start_frame": 10, "stop_frame": 99}],
     ... }
     >>> use = '"use": {"path": "packed", "kind": "image"}'
-    >>> responses = [f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)]
+    >>> responses = [
+    ...     f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)
+    ... ]
     >>> values = score_published_clips(doc, responses)
     >>> values["past_observation"], "acc" in values, "acc_within" in values
     ({'runs_past': True}, True, False)
@@ -186,11 +201,13 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     """
     clips = clips_as_published(doc)
     values = _score_published(doc, responses, authors_fail=clips.authors_fail)
-    runs_past = any(
-        number > doc["current_observation_frame"] for clip in clips.frames for number in clip
-    )
-    within = {"acc_within": values["acc"]} if "acc" in values and not runs_past else {}
-    return values | within | {"past_observation": {"runs_past": runs_past}}
+    last_number = max((max(clip) for clip in clips.frames), default=-1)
+    runs_past = last_number > doc["current_observation_frame"]
+    values = dict(values)
+    if "acc" in values and not runs_past:
+        values["acc_within"] = values["acc"]
+    values["past_observation"] = {"runs_past": runs_past}
+    return values
 
 
 def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -211,7 +228,8 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     Raises:
         ValueError: As for `score_ranking`.
 
-    >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": ["open the tap", "take a cup"], "split_size": 923}
+    >>> choices = ["open the tap", "take a cup"]
+    >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": choices, "split_size": 923}
     >>> values = score_test_ranking(doc, [(2.5, False), (1.5, True)])
     >>> sorted(values), values["predictions"]["prediction"]
     (['coverage', 'num_questions', 'predictions', 'question_set', 'split_size', 'ties'], 'B')
@@ -237,8 +255,10 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
         - ``media`` if the question is shown from a ready clip
 
     >>> doc = {
-    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens",
+    ...     "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 3355,
     ... }
     >>> score_reply(doc, ["The answer is (C)."])["acc"]
     {'score': 0.0, 'video_id': 'P01_01'}
@@ -247,8 +267,9 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
-    r"""Score one validation question of EgoPlan-Bench that was answered after a summary and a
-    description (App. B.2).
+    r"""Score one validation question of EgoPlan-Bench, answered after a description (App. B.2).
+
+    The reply also has a summary of the progress, before the description.
 
     Args:
         doc, replies: As for `score_reply`.
@@ -262,8 +283,10 @@ def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
         - ``predictions``: with the texts of ``progress`` and ``observation``, None if missing
 
     >>> doc = {
-    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens",
+    ...     "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 3355,
     ... }
     >>> values = score_reasoned(doc, ["Task progress: Nothing.\nCurrent observation: A sink."])
     >>> "acc" in values, values["unparsed"]["score"], values["incomplete"]["score"]
@@ -272,11 +295,17 @@ def score_reasoned(doc: Doc, replies: Sequence[str]) -> Values:
     {'sample_id': 7, 'prediction': None, 'progress': 'Nothing.', 'observation': 'A sink.'}
     """
     letter, parts = parse_reasoned(replies[0], doc["choices"])
-    right = _scored(doc, letter == doc["golden_choice_idx"])
+    values: Values = {}
+    if letter is not None:
+        right = _scored(doc, letter == doc["golden_choice_idx"])
+        values["acc"] = right
+        values[SOURCE_METRIC[doc["video_source"]]] = right
+    is_complete = [*parts] == ["progress", "observation", "plan"] and all(parts.values())
     texts = {name: parts.get(name) for name in ("progress", "observation")}
-    return ({} if letter is None else {"acc": right, SOURCE_METRIC[doc["video_source"]]: right}) | {
+    return {
+        **values,
         "unparsed": _scored(doc, letter is None),
-        "incomplete": _scored(doc, [*parts] != [*texts, "plan"] or not all(parts.values())),
+        "incomplete": _scored(doc, not is_complete),
         **_truncation(replies[0]),
         "predictions": _prediction(doc, letter) | texts,
         **_counts(doc, EGOPLAN.official["val"], scored=letter is not None),
@@ -296,10 +325,13 @@ def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
         ValueError: As for `score_ranking`.
 
     >>> doc = {
-    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Daily life", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Daily life",
+    ...     "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 1321,
     ... }
-    >>> values = score_planning_choices(doc, [(2.5, False), (1.5, True), (3.0, False), (2.0, False)])
+    >>> losses = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
+    >>> values = score_planning_choices(doc, losses)
     >>> values["acc"] == values["acc_daily_life"], values["acc"]
     (True, {'score': 1.0, 'video_id': '0a1b'})
     """
@@ -319,7 +351,8 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 1321,
     ... }
     >>> score_planning_letter(doc, ["The answer is (C)."])["acc_work"]
     {'score': 0.0, 'video_id': '0a1b'}
@@ -328,8 +361,7 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def score_published_letter(doc: Doc, replies: Sequence[str]) -> Values:
-    """Score one question of EgoPlan-Bench2 that was answered in writing as the authors' eval.py
-    does.
+    """Score one written answer to EgoPlan-Bench2 as the authors' eval.py does.
 
     Args:
         doc, replies: As for `score_reply`.
@@ -340,7 +372,8 @@ def score_published_letter(doc: Doc, replies: Sequence[str]) -> Values:
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "A",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 1321,
     ... }
     >>> values = score_published_letter(doc, ["Add water: B"])
     >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
@@ -373,7 +406,8 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
-    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    ...     "split_size": 1321,
     ... }
     >>> values = score_preset("egoplan_bench2", "flageval", doc, ["Let me see. B"])
     >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
@@ -385,15 +419,14 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     if preset.parser == LIKELIHOOD:
         values = score_published_video(doc, replies)
     else:
-        values = (score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter)(
-            doc, replies
-        )
+        score = score_reply if benchmark == EGOPLAN.benchmark else score_planning_letter
         letter = READERS[preset.parser](replies[0])
-        values = _read_otherwise(doc, values, letter) | {"unparsed": _scored(doc, letter is None)}
-    shown_as_images = (
-        doc.get("shown", {}).get("media", preset.media["media"]) != preset.media["media"]
-    )
-    unknown = [*preset.open_fields, *(["video (shown as images)"] if shown_as_images else [])]
+        values = _read_otherwise(doc, score(doc, replies), letter)
+        values |= {"unparsed": _scored(doc, letter is None)}
+    unknown = list(preset.open_fields)
+    media = preset.media["media"]
+    if doc.get("shown", {}).get("media", media) != media:
+        unknown.append("video (shown as images)")
     return values | {"unknown_fields": {"fields": ", ".join(unknown) or "none"}}
 
 
@@ -415,7 +448,12 @@ def first_ids(values: Sequence[dict[str, Any]]) -> str:
     'none'
     """
     ids = sorted(value["sample_id"] for value in values if value["sample_id"] is not None)
-    return ", ".join([*map(str, ids[:_NAMED]), *(["..."] if len(ids) > _NAMED else [])]) or "none"
+    if not ids:
+        return "none"
+    texts = [str(sample_id) for sample_id in ids[:_NAMED]]
+    if len(ids) > _NAMED:
+        texts.append("...")
+    return ", ".join(texts)
 
 
 def num_predictions(values: Sequence[dict[str, Any]]) -> int:
@@ -431,10 +469,8 @@ def _score_published(doc: Doc, responses: Sequence[Any], *, authors_fail: bool) 
     if any(parse_loglikelihood(response).use is None for response in responses):
         raise LmmsEgoplanError(
             f"question {doc['sample_id']}: this task also scores the token that ends an answer; "
-            "this backend does "
-            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker "
-            "in lm-eval, or the "
-            "task without _published"
+            "this backend does not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker "
+            "or vllm-vlm-ranker in lm-eval, or the task without _published"
         )
     values = score_ranking(doc, responses)
     if authors_fail:
@@ -458,9 +494,11 @@ def _score_ranking(doc: Doc, responses: Sequence[Any], part: str, official: int)
         part: ranking.by_mean,
     }
     gold = LETTERS.index(doc["golden_choice_idx"])
-    return {
-        name: _scored(doc, choice == gold) for name, choice in choices.items() if choice is not None
-    } | values
+    accuracies = {}
+    for metric, choice in choices.items():
+        if choice is not None:
+            accuracies[metric] = _scored(doc, choice == gold)
+    return accuracies | values
 
 
 def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> Values:
@@ -477,34 +515,43 @@ def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> 
 
 
 def _truncation(reply: str) -> Values:
-    return {name: {"truncated": is_truncated(reply)} for name in ("truncated", "truncated_of")}
+    truncated = is_truncated(reply)
+    return {"truncated": {"truncated": truncated}, "truncated_of": {"truncated": truncated}}
 
 
 def _read_otherwise(doc: Doc, values: Values, letter: str | None) -> Values:
-    """Replace accuracies and prediction with those of another reader's letter; the accuracy becomes
-    ``acc_clear``.
+    """Replace accuracies and prediction with those of another reader's letter.
+
+    The previous accuracy becomes ``acc_clear``.
     """
-    part = DOMAIN_METRIC[doc["domain"]] if doc.get("domain") else SOURCE_METRIC[doc["video_source"]]
     right = _scored(doc, letter == doc["golden_choice_idx"])
     return values | {
         "acc": right,
-        part: right,
+        _part_metric(doc): right,
         "predictions": _prediction(doc, letter),
         "acc_clear": values["acc"],
     }
+
+
+def _part_metric(doc: Doc) -> str:
+    """Return the metric of the question's domain, or of its source if it has no domain."""
+    if doc.get("domain"):
+        return DOMAIN_METRIC[doc["domain"]]
+    return SOURCE_METRIC[doc["video_source"]]
 
 
 def _rank(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:
     scores = [parse_loglikelihood(response) for response in responses]
     ranking = rank(scores, doc["choices"])
     letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
+    choices = [_choice(score) for score in scores]
     values = {
         "ties": {"tied": ranking.tied},
-        "predictions": _prediction(doc, letter) | {"choices": [_choice(score) for score in scores]},
+        "predictions": _prediction(doc, letter) | {"choices": choices},
+        **audit_values(scores),
+        **_counts(doc, official, scored=letter is not None),
     }
-    return values | audit_values(scores) | _counts(
-        doc, official, scored=letter is not None
-    ), ranking
+    return values, ranking
 
 
 def _scored(doc: Doc, score: float) -> dict[str, Any]:
@@ -517,15 +564,13 @@ def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
 
 def _counts(doc: Doc, official: int, *, scored: bool) -> Values:
     origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
-    return {
+    counts = {
         **covered(doc, official, scored, origin),
         "num_questions": {"sample_id": doc["sample_id"]},
-        **(
-            {}
-            if doc.get("clip_frames") is None
-            else {"media": {"media": doc.get("media") or READY_CLIPS}}
-        ),
     }
+    if doc.get("clip_frames") is not None:
+        counts["media"] = {"media": doc.get("media") or READY_CLIPS}
+    return counts
 
 
 def _choice(score: Loglikelihood) -> dict[str, Any]:

@@ -29,8 +29,7 @@ LETTER = "Reply with nothing but the letter of the action to take: A, B, C or D.
 # For models that think first. The wording is this project's; the box is the form that teams read.
 THINKING = (
     "Think about what has been done and what the last frame shows. Then put the letter of the "
-    "action to take, A, B, C "
-    "or D, in \\boxed{}."
+    "action to take, A, B, C or D, in \\boxed{}."
 )
 
 _TEXTS = module_yaml(__file__)
@@ -59,10 +58,8 @@ BENCH2_THINKING = (
 _TUNED = ("I am tasked with {goal}. ", "My current task is to {goal}. ")
 _TUNED_END = (
     "The task's progress is demonstrated in the provided video. My current field of view is shown "
-    "in the provided "
-    "image. What should be my next action? Please output the most reasonable action you think, "
-    "expressed in a short "
-    "phrase."
+    "in the provided image. What should be my next action? Please output the most reasonable "
+    "action you think, expressed in a short phrase."
 )
 
 NARRATED = "The progress up to now, as the actions that I have done, in order:"
@@ -81,8 +78,9 @@ def lettered_question(doc: Doc, instruction: str = LETTER) -> str:
 
 
 def bench2_prompt(doc: Doc, instruction: str = BENCH2_LETTER) -> str:
-    """Ask EgoPlan-Bench2's question with the published prompt: instruction, question, lettered
-    choices.
+    """Ask EgoPlan-Bench2's question with the published prompt.
+
+    It consists of the instruction, the question and lettered choices.
 
     Args:
         instruction: `BENCH2_LETTER`, or `BENCH2_THINKING` for a model that thinks before it
@@ -119,7 +117,8 @@ def without_goal(doc: Doc, _settings: Any = None) -> str:
         LmmsEgoplanError: The question does not end with "in order to" and the goal, as `QUESTION`
             does.
 
-    >>> without_goal({"sample_id": 7, "task_goal": "Make tea.", "question": "What next in order to make tea?"})
+    >>> question = "What next in order to make tea?"
+    >>> without_goal({"sample_id": 7, "task_goal": "Make tea.", "question": question})
     'What next?'
     """
     goal = re.escape(doc["task_goal"].strip(string.punctuation + string.whitespace))
@@ -134,8 +133,9 @@ def without_goal(doc: Doc, _settings: Any = None) -> str:
 
 
 def tuned_question(doc: Doc, _settings: Any = None) -> str:
-    """Ask the question that the authors ask their tuned Video-LLaMA, which names the goal and a
-    separate image.
+    """Ask the question that the authors ask their tuned Video-LLaMA.
+
+    It names the goal and a separate image.
 
     >>> tuned_question({"task_goal": "The goal is to Make coffee."})[:38]
     'My current task is to make coffee. The'
@@ -144,10 +144,10 @@ def tuned_question(doc: Doc, _settings: Any = None) -> str:
 
 
 def tuned_opening(goal: str) -> str:
-    """Return the first sentence of `tuned_question`, with the text after the first "to" if the goal
-    contains "goal".
+    """Return the first sentence of `tuned_question`.
 
-    The authors' code and lmms-eval's fail if there is no "to"; here, the goal is then kept.
+    If the goal contains "goal", the text after the first "to" is used. The authors' code and
+    lmms-eval's fail if there is no "to"; here, the goal is then kept.
 
     >>> tuned_opening("Making coffee"), tuned_opening("The goal is to Make tea")
     ('I am tasked with Making coffee. ', 'My current task is to Make tea. ')
@@ -159,8 +159,7 @@ def tuned_opening(goal: str) -> str:
 
 
 def narrated_question(doc: Doc) -> str:
-    """Ask the record's question after the narrations of the past actions, in order, instead of the
-    video.
+    """Ask the record's question after the narrations of the past actions, instead of the video.
 
     This is not the paper's evaluation. It shows what a model would know if it perceived the
     progress perfectly. The wording is this project's.

@@ -18,17 +18,23 @@ _LMMS_EVAL_OPENINGS = OPENINGS[:6]
 # "[INST]" and "[/INST]" are sets of characters, and each of them is removed.
 _REMOVED = ("The", "If", *"INST/")
 _KEY_WORDS = (
-    *(
-        "boxed",
-        "Answer:",
-        "Answer is",
-        "answer is",
-        "option is",
-        "Correct option",
-        "correct option",
-        "Answer",
-    ),
-    *("answer", "故选", "选择", "正确选项为", "答案选", "答案为", "答案是", "因此", "答案"),
+    "boxed",
+    "Answer:",
+    "Answer is",
+    "answer is",
+    "option is",
+    "Correct option",
+    "correct option",
+    "Answer",
+    "answer",
+    "故选",
+    "选择",
+    "正确选项为",
+    "答案选",
+    "答案为",
+    "答案是",
+    "因此",
+    "答案",
 )
 _THOUGHT_END = "</think>"
 # A box may contain one level of brackets.
@@ -43,15 +49,16 @@ _ANSWER_TAG = re.compile(r"<answer>\s*([A-Z]?).*?</answer>", re.DOTALL)
 
 
 def first_capital(reply: str) -> str | None:
-    """Read a reply as FlagEvalMM does: the first capital after the last key word, whichever letter
-    it is.
+    """Read a reply as FlagEvalMM does: the first capital after the last key word.
 
-    The first ``</think>`` ends the thought. "The", "If" and each of the letters I, N, S and T are
-    removed first. If the rest starts with ``X.``, the letter is X. A reply of one character is that
-    character in upper case.
+    Any capital counts. The first ``</think>`` ends the thought. "The", "If" and each of the letters
+    I, N, S and T are removed first. If the rest starts with ``X.``, the letter is X. A reply of one
+    character is that character in upper case.
 
-    >>> first_capital("Answer: B. Because"), first_capital("Based on the video, A"), first_capital("Let me see. B")
-    ('B', 'B', 'L')
+    >>> first_capital("Answer: B. Because"), first_capital("Based on the video, A")
+    ('B', 'B')
+    >>> first_capital("Let me see. B")
+    'L'
     >>> first_capital("b"), first_capital("I would pick B"), first_capital("The tap")
     ('B', 'B', None)
     """
@@ -62,51 +69,65 @@ def first_capital(reply: str) -> str | None:
         for text in _REMOVED:
             reply = reply.replace(text, "")
         reply = reply.strip()
-        words = (
-            [] if re.match(r"[A-Z]\.", reply) else [word for word in _KEY_WORDS if word in reply]
-        )
-        reply = reply.split(words[0])[-1] if words else reply
+        if not re.match(r"[A-Z]\.", reply):
+            reply = _after_key_word(reply)
     letter = re.search("[A-Z]", reply)
     return letter and letter[0]
 
 
-def boxed(reply: str) -> str | None:
-    r"""Read a reply as MiMo-Embodied does: the last box must contain the letter and nothing else,
-    in either case.
+def _after_key_word(reply: str) -> str:
+    """Return the text after the first of the key words that a reply contains, in their order.
 
-    Without a box, the text after the first ``</think>`` must be the letter; without that tag, the
+    If the word occurs several times, it is the text after the last one. Without any, it is the
     whole reply.
-
-    >>> boxed(r"A? No. \boxed{b}"), boxed("<think>A</think> C"), boxed("B."), boxed(r"\boxed{B. open}")
-    ('B', 'C', None, None)
     """
-    text = (_BOX.findall(reply) or [reply])[-1].split(_THOUGHT_END, 1)[-1].strip().upper()
+    for word in _KEY_WORDS:
+        if word in reply:
+            return reply.split(word)[-1]
+    return reply
+
+
+def boxed(reply: str) -> str | None:
+    r"""Read a reply as MiMo-Embodied does: the last box must contain only the letter.
+
+    The letter may be in lower case. Without a box, the text after the first ``</think>`` must be
+    the letter; without that tag, the whole reply.
+
+    >>> boxed(r"A? No. \boxed{b}"), boxed("<think>A</think> C")
+    ('B', 'C')
+    >>> boxed("B."), boxed(r"\boxed{B. open}")
+    (None, None)
+    """
+    boxes = _BOX.findall(reply)
+    text = boxes[-1] if boxes else reply
+    text = text.split(_THOUGHT_END, 1)[-1].strip().upper()
     return text if text in tuple(LETTERS) else None
 
 
 def last_bracketed(reply: str) -> str | None:
-    """Read a reply as PhysBrainEvalKit does: the last ``Answer:
-    (X)``, the last ``(X)``, or the first word A to D.
+    """Read a reply as PhysBrainEvalKit does.
 
-    Case does not matter, so the article "a" is an A. A thought is read like any other text.
+    It reads the last ``Answer: (X)``, else the last ``(X)``, else the first word A to D. Case does
+    not matter, so the article "a" is an A. A thought is read like any other text.
 
-    >>> last_bracketed("Answer: (B), not (C)"), last_bracketed("(B) or (C)"), last_bracketed("Take a cup. B")
-    ('B', 'C', 'A')
+    >>> last_bracketed("Answer: (B), not (C)"), last_bracketed("(B) or (C)")
+    ('B', 'C')
+    >>> last_bracketed("Take a cup. B")
+    'A'
     """
-    letters = (
-        _ANSWER_BRACKETED.findall(reply)[-1:]
-        or _BRACKETED.findall(reply)[-1:]
-        or _WORD.findall(reply)[:1]
-    )
-    return letters[0].upper() if letters else None
+    for pattern in (_ANSWER_BRACKETED, _BRACKETED):
+        letters = pattern.findall(reply)
+        if letters:
+            return letters[-1].upper()
+    word = _WORD.search(reply)
+    return word[0].upper() if word else None
 
 
 def last_bracketed_in_answer(reply: str) -> str | None:
-    """Read a reply as PhysBrainEvalKit does with ``--thinking_model``:
-    `last_bracketed` of the first answer tag.
+    """Read a reply as PhysBrainEvalKit does with ``--thinking_model``.
 
-    The first ``</think>`` ends the thought, which is removed first. Without an answer tag, the rest
-    is read.
+    It reads the `last_bracketed` of the first answer tag. The first ``</think>`` ends the thought,
+    which is removed first. Without an answer tag, the rest is read.
 
     >>> last_bracketed_in_answer("<think>A</think>C <answer>(B)</answer>")
     'B'
@@ -117,8 +138,7 @@ def last_bracketed_in_answer(reply: str) -> str | None:
 
 
 def answer_tag(reply: str) -> str | None:
-    """Read a reply as SEED-Bench-R1 does: the first character in the first answer tag, if it is a
-    capital.
+    """Read a reply as SEED-Bench-R1 does: the capital that begins the first answer tag.
 
     infer.py also compares reply and right letter with math-verify. That never agrees: a bare letter
     is no expression for its parser, so the right answer is always empty (tried with math-verify
@@ -141,7 +161,7 @@ READERS: Mapping[str, Callable[[str], str | None]] = {
     "last_bracketed_in_answer": last_bracketed_in_answer,
     "answer_tag": answer_tag,
 }
-"""Readers by name. Each takes a reply as generated, with its thoughts, and returns the capital that it reads, or None.
+"""Readers by name. Each takes a reply as generated, with its thoughts.
 
-A capital after D is a wrong answer.
+It returns the capital that it reads, or None. A capital after D is a wrong answer.
 """

@@ -1,5 +1,4 @@
-"""The questions that the shortcut tasks of EgoPlan-Bench and EgoPlan-Bench2 ask, with their
-partners.
+"""The questions of EgoPlan-Bench's and EgoPlan-Bench2's shortcut tasks, with their partners.
 
 `SHORTCUTS` describes the conditions. Which partner a question has is this project's choice.
 """

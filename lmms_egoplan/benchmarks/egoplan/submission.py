@@ -23,8 +23,7 @@ Prediction = tuple[int, str | None]
 
 _HOW = (
     "use the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples "
-    "--output_path DIR), or "
-    "its predictions file"
+    "--output_path DIR), or its predictions file"
 )
 
 
@@ -34,7 +33,7 @@ class _Logged(Checked):
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
-    """Write a run's ``predictions`` values as JSON lines, the form that `read_predictions` reads."""
+    """Write a run's ``predictions`` values as JSON lines, which `read_predictions` reads."""
     lines = "".join(f"{json.dumps(prediction)}\n" for prediction in predictions)
     write_whole(Path(path), lines)
 

@@ -36,9 +36,7 @@ def tidy(text: str) -> str:
 
 @cache
 def normalised(text: str) -> str:
-    """Return an action in lower case, without punctuation and articles, so that different spellings
-    are equal.
-    """
+    """Return an action in lower case, without punctuation and articles."""
     plain = unicodedata.normalize("NFKC", tidy(text))
     return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in ARTICLES)
 
@@ -65,11 +63,10 @@ def content(text: str) -> tuple[str, ...]:
 
 @cache
 def near_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Return the key that near-equal actions share: they differ only in inflection, determiners or
-    word order.
+    """Return the key that near-equal actions share.
 
-    Words stay on their side of a preposition. A preposition after the verb or at the end belongs to
-    the verb.
+    They differ only in inflection, determiners or word order. Words stay on their side of a
+    preposition. A preposition after the verb or at the end belongs to the verb.
 
     >>> near_key("put mix meat") == near_key("put the meat mix")
     True
@@ -87,24 +84,32 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
 
 @cache
 def _occurrence(action: str) -> re.Pattern[str]:
-    """Match an action's words with at most two words between each:
-    "open the wooden tea box" for "open box".
+    """Match an action's words with at most two words between each.
+
+    "open the wooden tea box" matches "open box".
     """
     # An action that consists only of prepositions never matches.
-    return re.compile(
-        r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b"
-    )
+    words = [re.escape(word) for word in content(action) or "-"]
+    return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(words) + r"\b")
 
 
 def named_in_order(goal: str, actions: Iterable[str]) -> int:
     """Return the length of the longest sequence of actions that a goal names in order.
 
-    >>> named_in_order("Taking the big cup, then opening a box", ["take cup", "fill kettle", "open box", "take cup"])
+    >>> actions = ["take cup", "fill kettle", "open box", "take cup"]
+    >>> named_in_order("Taking the big cup, then opening a box", actions)
     2
     """
+    text = " ".join(content(goal))
     ends = [0]  # positions where the first sequence of 0, 1, 2 ... named actions ends
     for action in actions:
-        for length, start in reversed(list(enumerate(ends, 1))):
-            if match := _occurrence(action).search(" ".join(content(goal)), start):
-                ends[length : length + 1] = [min([match.end(), *ends[length : length + 1]])]
+        # Longer sequences first, so that an action extends each sequence only once.
+        for length in range(len(ends), 0, -1):
+            match = _occurrence(action).search(text, ends[length - 1])
+            if match is None:
+                continue
+            if length == len(ends):
+                ends.append(match.end())
+            else:
+                ends[length] = min(ends[length], match.end())
     return len(ends) - 1
