@@ -51,7 +51,8 @@ _DOC_FIELDS = (
 )
 
 
-class Questions(NamedTuple):
+@dataclass(frozen=True)
+class Questions:
     """The questions that a benchmark's scores cover.
 
     Attributes:
@@ -76,13 +77,26 @@ class Questions(NamedTuple):
         return self.prepared.official[self.split]
 
 
-EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
+EGOPLAN = Questions(
+    prepared=splits.EGOPLAN,
+    split="val",
+    name="EgoPlan-Val",
+    main_task="egoplan_val",
+    id_of=int,
+    part_metrics=SOURCE_METRIC,
+)
 EGOPLAN_BENCH2 = Questions(
-    splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC
+    prepared=splits.EGOPLAN_BENCH2,
+    split="test",
+    name="EgoPlan-Bench2",
+    main_task="egoplan_bench2",
+    id_of=str,
+    part_metrics=DOMAIN_METRIC,
 )
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Choice:
     """An answer to a question.
 
     Attributes:
@@ -135,8 +149,9 @@ class Series(ScoredTask):
 
     @property
     def is_reasoned(self) -> bool:
-        """True if a summary and a description came before the letter; a reply without a letter is
-        then no answer.
+        """True if a summary and a description came before the letter.
+
+        A reply without a letter is then no answer.
         """
         return self.number("incomplete") is not None
 
@@ -148,7 +163,10 @@ class Series(ScoredTask):
     @property
     def unseen(self) -> str | None:
         """The kind of baseline without the video; None for any other task."""
-        return next((suffix for suffix in _UNSEEN if self.task.endswith(suffix)), None)
+        for suffix in _UNSEEN:
+            if self.task.endswith(suffix):
+                return suffix
+        return None
 
     @property
     def short_name(self) -> str:
@@ -156,14 +174,15 @@ class Series(ScoredTask):
         main = self.of.main_task
         if self.task == main:
             return self.run.name
-        return f"{self.run.name}, {self.task.removeprefix(main).strip('_') or self.task}"
+        short_task = self.task.removeprefix(main).strip("_") or self.task
+        return f"{self.run.name}, {short_task}"
 
     @property
     def whole(self) -> float:
         """The number of questions that `coverage` refers to."""
-        return (
-            self.of.official if self.is_official else self.number("split_size") or self.of.official
-        )
+        if self.is_official:
+            return self.of.official
+        return self.number("split_size") or self.of.official
 
     @cached_property
     def main(self) -> Mean:
@@ -178,14 +197,14 @@ class Series(ScoredTask):
         return mean_of([answers[key] for key in keys], "acc", scale=100, top=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
-        """Return the accuracy by sum over these questions, in per cent; None if no question has
-        one.
+        """Return the accuracy by sum over these questions, in per cent.
+
+        It is None if no question has one.
         """
         answers = self.answers or {}
-        scores = [
-            100 * score for key in keys if (score := answers[key].scores["acc_sum"]) is not None
-        ]
-        return fmean(scores) if scores else None
+        scores = [answers[key].scores["acc_sum"] for key in keys]
+        percents = [100 * score for score in scores if score is not None]
+        return fmean(percents) if percents else None
 
     @property
     def conditions(self) -> dict[str, str | None]:
@@ -194,18 +213,20 @@ class Series(ScoredTask):
 
     @property
     def _frames(self) -> str | None:
-        """The frames shown, from the logged settings; None if the settings were not logged or no
-        frames were shown.
+        """The frames shown, from the logged settings.
+
+        They are None if the settings were not logged or no frames were shown.
         """
-        config, end = self.task_run.config, f", {self._copy}" if self._copy else ""
+        config = self.task_run.config
+        source = f", {self._copy}" if self._copy else ""
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
-            if (
-                isinstance(settings, Mapping)
-                and {"fps", "num_frames", "num_clips"} & settings.keys()
-            ):
-                return shown_frames(settings) + end
-            if isinstance(settings, Mapping) and isinstance(media := settings.get("media"), str):
-                return media + end
+            if not isinstance(settings, Mapping):
+                continue
+            if {"fps", "num_frames", "num_clips"} & settings.keys():
+                return shown_frames(settings) + source
+            media = settings.get("media")
+            if isinstance(media, str):
+                return media + source
         return None
 
     @property
@@ -241,25 +262,27 @@ class Series(ScoredTask):
 
     @property
     def inexact(self) -> str | None:
-        """The reason if an audit found a larger difference from full passes than the tolerance;
-        else None.
+        """The reason if an audit found a larger difference from full passes than the tolerance.
+
+        Otherwise, it is None.
         """
         return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Reasons why the accuracy is not comparable with published ones; empty for the complete
-        official file.
+        """Reasons why the accuracy is not comparable with published ones.
+
+        There are none for the complete official file.
         """
+        reasons = []
         size = self.count("split_size")
-        unknown_file = ["an unknown annotation file"] if size is None else []
-        file = (
-            [f"an annotation file of {counted(size, 'questions')}"]
-            if size not in (None, self.of.official)
-            else []
-        )
-        copy = [f"media of {self._copy}"] if self._copy else []
-        return (*file, *unknown_file, *copy, *super().objections)
+        if size is None:
+            reasons.append("an unknown annotation file")
+        elif size != self.of.official:
+            reasons.append(f"an annotation file of {counted(size, 'questions')}")
+        if self._copy:
+            reasons.append(f"media of {self._copy}")
+        return (*reasons, *super().objections)
 
     def counts(self) -> dict[str, Value]:
         """Return interval and counts, by column key."""
@@ -283,21 +306,19 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
         read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read)
     )
     models = _models({task.run.name: task.run.model for task in series})
-    looks, order = _looks(series, models), list(models)
-    with_answers = Counter(task.run.name for task in series if task.answers is not None)
-    labelled = [
-        replace(task, model=models[name], look=looks[name], is_only=with_answers[name] == 1)
-        for task in series
-        for name in [task.run.name]
-    ]
-    return sorted(
-        labelled,
-        key=lambda task: (
-            order.index(task.run.name),
-            task.task != of.main_task,
-            task.unseen is not None,
-        ),
-    )
+    looks = _looks(series, models)
+    num_with_answers = Counter(task.run.name for task in series if task.answers is not None)
+    labelled = []
+    for task in series:
+        run = task.run.name
+        is_only = num_with_answers[run] == 1
+        labelled.append(replace(task, model=models[run], look=looks[run], is_only=is_only))
+    order = list(models)
+
+    def position(task: Series) -> tuple[int, bool, bool]:
+        return order.index(task.run.name), task.task != of.main_task, task.unseen is not None
+
+    return sorted(labelled, key=position)
 
 
 def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterator[Series]:
@@ -307,31 +328,30 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
         docs: The questions that were asked and are available.
         series: Tasks with these questions, at least one.
     """
-    from lmms_egoplan.benchmarks.egoplan.baselines import (
-        baseline_points,
-    )  # Importing nltk takes seconds.
+    # Importing nltk takes seconds.
+    from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points
 
-    of, run, logged = (
-        series[0].of,
-        Run(NO_MODEL, Path(), "", "", "", {}),
-        series[0].task_run.metrics,
-    )
-    for name, points in baseline_points([*docs.values()]).items() if docs else ():
+    if not docs:
+        return
+    of = series[0].of
+    logged = series[0].task_run.metrics
+    run = Run(NO_MODEL, Path(), "", "", "", {})
+    for name, points in baseline_points([*docs.values()]).items():
         answers = {}
-        parts: dict[str, list[float]] = {"acc": points}
+        scores: dict[str, list[float]] = {"acc": points}
         for (key, doc), score in zip(docs.items(), points, strict=True):
             answers[key] = Answer(
                 key, "", name, None, {"acc": score, "acc_sum": None}, doc["video_id"]
             )
-            parts.setdefault(of.part_metrics[doc.get("domain") or doc["video_source"]], []).append(
-                score
-            )
-        metrics = {metric: fmean(of_part) for metric, of_part in parts.items()} | {
-            "num_questions": len(points)
+            part = doc.get("domain") or doc["video_source"]
+            scores.setdefault(of.part_metrics[part], []).append(score)
+        metrics: dict[str, Any] = {
+            metric: fmean(metric_scores) for metric, metric_scores in scores.items()
         }
-        metrics |= {
-            metric: logged[metric] for metric in ("split_size", "question_set") if metric in logged
-        }
+        metrics["num_questions"] = len(points)
+        for metric in ("split_size", "question_set"):
+            if metric in logged:
+                metrics[metric] = logged[metric]
         task_run = TaskRun(name, metrics, {}, None)
         yield Series(f"{NO_MODEL} ({name})", run, answers, task_run, of, look=len(series))
 
@@ -342,13 +362,11 @@ def _models(names: Mapping[str, str]) -> dict[str, str]:
     Args:
         names: The logged model of each run.
     """
-    longer = {
-        run: {name for name in names.values() if name.endswith(f"/{model}")}
-        for run, model in names.items()
-    }
-    return {
-        run: longer[run].pop() if len(longer[run]) == 1 else model for run, model in names.items()
-    }
+    models = {}
+    for run, model in names.items():
+        paths = {name for name in names.values() if name.endswith(f"/{model}")}
+        models[run] = paths.pop() if len(paths) == 1 else model
+    return models
 
 
 def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int]:
@@ -362,9 +380,10 @@ def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int
         model_looks = [
             look for earlier_run, look in looks.items() if models[earlier_run] == models[run]
         ]
-        looks[run] = (
-            model_looks[0] if model_looks and run not in with_main else len(set(looks.values()))
-        )
+        if model_looks and run not in with_main:
+            looks[run] = model_looks[0]
+        else:
+            looks[run] = len(set(looks.values()))
     return looks
 
 
@@ -374,37 +393,60 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
     Raises:
         ValueError: The line does not have the form that the tasks log.
     """
-    predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
-    key = (
-        int(sample["split_size"]["split_size"]),
-        of.id_of(predicted["sample_id"]),
-        str(sample["target"]),
-    )
+    predicted = sample["predictions"]
+    split_size = int(sample["split_size"]["split_size"])
+    sample_id = of.id_of(predicted["sample_id"])
+    gold = str(sample["target"])
     letter = predicted["prediction"]
-    if key[2] not in [*LETTERS] or letter not in [None, *ascii_uppercase]:
+    if gold not in [*LETTERS] or letter not in [None, *ascii_uppercase]:
         raise ValueError(
-            f"target must be a letter of {LETTERS}, prediction a capital; got {key[2]}, {letter}"
+            f"target must be a letter of {LETTERS}, prediction a capital; got {gold}, {letter}"
         )
     ranked = predicted.get("choices")
     if ranked is not None and len(ranked) != len(LETTERS):
         raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
-    if doc is not None and (missing_fields := [name for name in _DOC_FIELDS if name not in doc]):
-        raise ValueError(f"the logged question has no {', '.join(missing_fields)}")
+    doc = sample.get("doc")
+    if doc is not None:
+        missing_fields = [name for name in _DOC_FIELDS if name not in doc]
+        if missing_fields:
+            raise ValueError(f"the logged question has no {', '.join(missing_fields)}")
     choice = Choice(
         chosen=LETTERS.index(letter) if letter in [*LETTERS] else None,
-        logprobs=ranked
-        and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
+        logprobs=None if ranked is None else tuple(_logprob(choice) for choice in ranked),
         text=_reply(sample) if ranked is None else None,
-        sums=ranked and tuple(choice.get("logprob") for choice in ranked),
-        part=next((part for part, metric in of.part_metrics.items() if metric in sample), None),
+        sums=None if ranked is None else tuple(choice.get("logprob") for choice in ranked),
+        part=_part(sample, of),
     )
-    scores = {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")}
-    video = scored and str(scored["video_id"])
-    return Answer(key, str(key[1]), f"question {key[1]}", choice, scores, video, doc=doc)
+    scored = sample.get("acc")
+    return Answer(
+        (split_size, sample_id, gold),
+        str(sample_id),
+        f"question {sample_id}",
+        choice,
+        {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")},
+        scored and str(scored["video_id"]),
+        doc=doc,
+    )
+
+
+def _logprob(choice: Mapping[str, Any]) -> float | None:
+    """Return the mean log-probability per token of a logged choice."""
+    return None if choice["loss"] is None else -choice["loss"]
+
+
+def _part(sample: Mapping[str, Any], of: Questions) -> str | None:
+    """Return the question's part; None without a score."""
+    for part, metric in of.part_metrics.items():
+        if metric in sample:
+            return part
+    return None
 
 
 def _score(record: Mapping[str, Any] | None) -> float | None:
-    """Return the score; None if the question could not be scored, or the backend has no such score."""
+    """Return the score.
+
+    It is None if the question could not be scored, or the backend has no such score.
+    """
     if record is None:
         return None
     if record["score"] not in (0, 1):
@@ -415,7 +457,9 @@ def _score(record: Mapping[str, Any] | None) -> float | None:
 def _reply(sample: Mapping[str, Any]) -> str:
     """Return the text of a reply. lm-eval logs it in a list of one."""
     reply = sample.get("filtered_resps", "")
-    return str(reply[0] if isinstance(reply, list) and reply else reply or "")
+    if isinstance(reply, list) and reply:
+        return str(reply[0])
+    return str(reply or "")
 
 
 class Part(NamedTuple):
@@ -440,12 +484,13 @@ def grouped(
     Args:
         groups: The group of each question.
     """
-    parts = {
-        name: [
-            Part(task, task.mean_over(keys), task.by_sum(keys))
-            for task in series
-            if (keys := [key for key in task.answers or () if groups.get(key) == name])
-        ]
-        for name in names
-    }
-    return {name: group_parts for name, group_parts in parts.items() if group_parts}
+    parts: dict[str, list[Part]] = {}
+    for name in names:
+        group_parts = []
+        for task in series:
+            keys = [key for key in task.answers or () if groups.get(key) == name]
+            if keys:
+                group_parts.append(Part(task, task.mean_over(keys), task.by_sum(keys)))
+        if group_parts:
+            parts[name] = group_parts
+    return parts
