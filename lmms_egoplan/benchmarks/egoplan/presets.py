@@ -47,7 +47,7 @@ class Preset:
         subset: The questions, in words.
         pixels: Limits on the pixels of an image and of a video frame, by the names of the backends'
             arguments; empty if the source states none.
-        unknown: Fields that the source does not state. They have the values of ``stand_in``.
+        unknown: Fields that the source does not state. They have the values of ``fallback``.
         gaps: By field that the source states in part, or that is followed in part: what is missing,
             in words.
     """
@@ -86,11 +86,11 @@ class Preset:
 def load_presets(benchmark: str) -> dict[str, Preset]:
     """Return the presets of a benchmark, by name."""
     entries = module_yaml(__file__)[benchmark]
-    fallback = entries["stand_in"]
+    fallback = entries["fallback"]
     return {
         name: _preset(benchmark, name, entry, fallback)
         for name, entry in entries.items()
-        if name not in ("stand_in", "prompts")
+        if name not in ("fallback", "prompts")
     }
 
 

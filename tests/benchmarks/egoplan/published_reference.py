@@ -161,7 +161,7 @@ def first_frame(record: Record) -> int:
     return record.get("task_start_frame", start)
 
 
-def stand_in_prompt(record: Record) -> str:
+def fallback_prompt(record: Record) -> str:
     """Return this project's question, for pipelines whose prompt is unknown."""
     return bench2_prompt(record)
 
@@ -332,7 +332,7 @@ PROMPTS = {
     ("egoplan", "lmms-eval-0.7.3"): lmms_eval_prompt,
     ("egoplan", "seed-bench-r1"): seed_prompt,
     ("egoplan_bench2", "official"): bench2_prompt,
-    ("egoplan_bench2", "lmms-eval-0.7.3"): stand_in_prompt,
+    ("egoplan_bench2", "lmms-eval-0.7.3"): fallback_prompt,
     ("egoplan_bench2", "flageval"): flageval_prompt,
     ("egoplan_bench2", "mimo"): mimo_prompt,
     ("egoplan_bench2", "physbrain-evalkit"): physbrain_evalkit_prompt,
