@@ -483,12 +483,12 @@ def read_checked(folders: Sequence[Path]) -> Verified:
 
 def _read_kept(path: Path) -> Verified:
     """Read the file of the kept questions, if there is one."""
-    kept: Verified = {}
+    verified: Verified = {}
     if path.is_file():
         for record in load_list(path, LIST_KEYS["val"]):
             key = int(record["sample_id"]), str(record["golden_choice_idx"])
-            kept[key] = record.get(DECIDED, AGREED)
-    return kept
+            verified[key] = record.get(DECIDED, AGREED)
+    return verified
 
 
 def _read_rejected(path: Path) -> Verified:

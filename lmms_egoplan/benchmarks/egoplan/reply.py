@@ -629,9 +629,9 @@ def _speaks_against(name: Any, member: Any, letters: Collection[str | None], tex
         return True
     if isinstance(name, str) and name.endswith("s"):  # a list, such as "alternatives"
         return False
-    others = {_marked_letter(text, texts) for text in _strings(member)}
-    others.discard(None)
-    return len(others) == 1 and others.isdisjoint(letters)
+    member_letters = {_marked_letter(text, texts) for text in _strings(member)}
+    member_letters.discard(None)
+    return len(member_letters) == 1 and member_letters.isdisjoint(letters)
 
 
 def _strings(value: Any) -> Iterator[str]:

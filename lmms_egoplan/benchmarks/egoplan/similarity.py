@@ -109,8 +109,8 @@ def preference(values: Sequence[float], chosen: int, gold: int) -> float:
     >>> preference([0.5, 0.25, 0.125, 0.375], chosen=0, gold=1)
     0.25
     """
-    others = [value for index, value in enumerate(values) if index not in (chosen, gold)]
-    return values[chosen] - fmean(others)
+    other_wrong = [value for index, value in enumerate(values) if index not in (chosen, gold)]
+    return values[chosen] - fmean(other_wrong)
 
 
 def _version(name: str) -> str:

@@ -293,10 +293,10 @@ def is_denial(sentence: str) -> bool:
     (True, True, False)
     """
     sentence = _WRONG_SIGN.sub(" wrong ", sentence)
-    others, num_denials = _VERDICT.subn(" ", sentence)
+    rest, num_denials = _VERDICT.subn(" ", sentence)
     if num_denials == 0:
         return False
-    has_unknown_word = re.search(r"\w", _KNOWN_WORD.sub(" ", others)) is not None
+    has_unknown_word = re.search(r"\w", _KNOWN_WORD.sub(" ", rest)) is not None
     return not has_unknown_word
 
 
@@ -307,11 +307,11 @@ def _ends_with_statement(parts: Sequence[_Part], lines: Sequence[str]) -> bool:
         return False
     if last.is_named:
         return True
-    others = [part for part in parts if part.stated is None]
+    not_stating = [part for part in parts if part.stated is None]
     if last.is_being:
-        return all(part.mentioned <= last.stated for part in others)
-    shares_its_line = any(part.line == last.line for part in others)
-    if shares_its_line or (others and _may_begin_list(last, lines)):
+        return all(part.mentioned <= last.stated for part in not_stating)
+    shares_its_line = any(part.line == last.line for part in not_stating)
+    if shares_its_line or (not_stating and _may_begin_list(last, lines)):
         return False
     return _earlier_options(lines[: last.line]) <= last.stated
 
