@@ -7,8 +7,9 @@ contains the counted item, such as a sample id, so that the harness computes no 
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
@@ -27,7 +28,8 @@ from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 
-class Ranking(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ranking:
     """Index of the choice that each score prefers; the first one if several are equal.
 
     All indices are None if a score is not finite.

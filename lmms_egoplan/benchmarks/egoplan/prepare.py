@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyClip, find_clip
@@ -131,7 +131,8 @@ class FootageIndex:
     copy: dict[str, Any] | None
 
 
-class _DataSet(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _DataSet:
     """Facts about one benchmark that are needed to prepare it.
 
     Attributes:

@@ -7,10 +7,10 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,8 @@ _TOLERANCE = 6
 _RATE_TOLERANCE = 0.01
 
 
-class VideoInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VideoInfo:
     """An official video of EPIC-KITCHENS-100.
 
     Attributes:
@@ -187,7 +188,8 @@ Id = int | str
 Warn = Callable[[str], None]
 
 
-class NeededFrames(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NeededFrames:
     """Frames of a video that questions need.
 
     Attributes:

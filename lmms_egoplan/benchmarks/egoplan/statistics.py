@@ -4,8 +4,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import dropwhile, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,7 +94,8 @@ Texts = tuple[str, Sequence[str], str | None]
 """Goal, choices and scene of a question; the scene is None if unknown."""
 
 
-class Statistics(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Statistics:
     """Statistics of questions.
 
     Attributes:

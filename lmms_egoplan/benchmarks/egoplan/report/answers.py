@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
 from string import ascii_uppercase
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
@@ -462,7 +462,8 @@ def _reply(sample: Mapping[str, Any]) -> str:
     return str(reply or "")
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """A series' accuracies over one group of questions, per cent."""
 
     series: Series
