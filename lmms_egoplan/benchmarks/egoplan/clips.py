@@ -104,7 +104,7 @@ class Label:
     encoder: str = _ENCODER
 
     @classmethod
-    def of(cls, record: Shown, source: str) -> "Label":
+    def from_record(cls, record: Shown, source: str) -> "Label":
         """Describe the clip of a record."""
         return cls(
             sample_id=record.sample_id,
@@ -223,7 +223,7 @@ def _spacing_problem(times: Sequence[float]) -> str | None:
 
 
 def _label_problem(label: Label, record: Shown, frames: int) -> str | None:
-    expected = Label.of(record, label.source)
+    expected = Label.from_record(record, label.source)
     for name in ("sample_id", "video_source", "video_id", "first_frame", "observation_frame"):
         expected_value = getattr(expected, name)
         value = getattr(label, name)
@@ -303,7 +303,7 @@ def cut_clips(
                 continue
             path = out / f"{record.sample_id}.mp4"
             source = footage[record.sample_id]
-            label = Label.of(record, _version(source))
+            label = Label.from_record(record, _version(source))
             fps = frames_per_second(record.video_source, record.video_id)
             if _is_cut(path, label):
                 reused += 1

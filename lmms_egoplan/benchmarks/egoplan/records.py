@@ -321,11 +321,12 @@ AnyRecord = TypeVar("AnyRecord", bound=Shown)
 
 
 def read_records(
-    kind: type[AnyRecord], path: Path, key: str, hint: str, *, is_private: bool | None = None
+    record_type: type[AnyRecord], path: Path, key: str, hint: str, *, is_private: bool | None = None
 ) -> list[AnyRecord]:
     """Read a file, and check every record.
 
     Args:
+        record_type: Class of the records.
         path: JSON file with a list of records, or an object with such a list under one key.
         key: The list's key, needed if the object contains several lists.
         hint: Advice to add to an error about wrong records.
@@ -349,7 +350,7 @@ def read_records(
         sample_id = fields.get("sample_id")
         source = fields.get("video_source")
         first = FIRST_FRAME.get(source, 0) if isinstance(source, str) else 0
-        record, flaws = check_record(kind, raw, _Context(first=first, is_private=is_private))
+        record, flaws = check_record(record_type, raw, _Context(first=first, is_private=is_private))
         flaws += _order_flaws(fields, first)
         if record is not None:
             records.append(record)
@@ -359,7 +360,7 @@ def read_records(
                 flaws.append(f"sample_id: already used by record {first_index}")
         problems += [f"record {index}, sample_id {quoted(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
-        check_kind(path, raw_records, kind)
+        check_kind(path, raw_records, record_type)
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:
