@@ -284,7 +284,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Read the lines of a file of judged answers, in order, and score them like a harness's
         task.
 
-        Only the benchmarks that ``file_kinds.yaml`` names under ``judged`` have such files.
+        Only the benchmarks that register a `FileKind` of judged answers have such files.
 
         Raises:
             LmmsEgoplanError: a line is not a judged answer, or its question is not prepared.

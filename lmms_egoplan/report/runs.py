@@ -589,14 +589,14 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         )
     first = records[0][1]
     kind = kind_of(first)
-    report = next(
-        (item.load_report() for item in benchmarks if item.name == kind.get("judged")), None
-    )
-    if report is None:
-        unknown = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
+    if kind is None:
+        keys = ", ".join([*first][:5])
         raise LmmsEgoplanError(
-            f"{path}: this looks like {kind.get('name', unknown).format(path=path)}"
+            f"{path}: this looks like objects with {keys}, neither a run nor judged answers"
         )
+    report = next((item.load_report() for item in benchmarks if item.name == kind.judged), None)
+    if report is None:
+        raise LmmsEgoplanError(f"{path}: this looks like {kind.name.format(path=path)}")
     tasks: dict[str, TaskRun] = {}
     samples: dict[str, list[dict[str, Any]]] = {}
     origins: list[Origin | None] = []

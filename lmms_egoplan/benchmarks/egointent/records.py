@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
+from lmms_egoplan.benchmarks.egointent import file_kinds
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, OUTCOME_KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
@@ -461,7 +462,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         if record is not None:
             records.append(record)
     if problems:
-        check_kind(path, [raw.value for raw in loaded], Record)
+        check_kind(path, [raw.value for raw in loaded], file_kinds.ANNOTATIONS)
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records. {FORMAT} describes the "
             "format\n"

@@ -8,15 +8,16 @@ import csv
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, TypeGuard, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, TypeGuard, TypeVar
 
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from lmms_egoplan.benchmarks.egoplan import file_kinds
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import check_kind
+from lmms_egoplan.file_kinds import FileKind, check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json, read_text
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
@@ -104,12 +105,15 @@ class Shown(Checked):
     """The fields of every kind of record: the goal, the question and the video shown.
 
     Attributes:
+        FILE_KIND: The kind of the file, for messages about other files.
         sample_id: Unique in its file. Subclasses set the type.
         video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
         current_observation_frame: The last frame that a model may see.
         past_actions: The progress, ordered by start; empty before the first step. An action may end
             after the observation.
     """
+
+    FILE_KIND: ClassVar[FileKind | None] = None
 
     sample_id: Any
     task_goal: Text
@@ -209,6 +213,8 @@ SampleId = Annotated[int, Field(ge=-_INT64_MAX, le=_INT64_MAX), Expected("an int
 class Record(Question):
     """A question of EgoPlan-Bench."""
 
+    FILE_KIND = file_kinds.ANNOTATIONS
+
     sample_id: SampleId
 
 
@@ -231,6 +237,8 @@ class Bench2Record(Question):
         scenario: One of 24.
         task_start_frame: The first frame that a model may see.
     """
+
+    FILE_KIND = file_kinds.BENCH2_ANNOTATIONS
 
     sample_id: Annotated[
         str,
@@ -360,7 +368,7 @@ def read_records(
                 flaws.append(f"sample_id: already used by record {first_index}")
         problems += [f"record {index}, sample_id {quoted(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
-        check_kind(path, raw_records, record_type)
+        check_kind(path, raw_records, record_type.FILE_KIND)
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{path}: {problems[0]}; {hint}")
     if problems:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lmms_egoplan.benchmarks.egothink import file_kinds
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -147,7 +148,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         except LmmsEgoplanError as error:
             flaws.append(str(error))
         if texts is None or flaws:
-            check_kind(draft.where, [draft.fields], _Texts)
+            check_kind(draft.where, [draft.fields], file_kinds.ANNOTATIONS)
             problems += [f"{draft.where}, {problem}" for problem in flaws]
         else:
             origin = (

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 from pydantic import AfterValidator, ValidationInfo
 
+from lmms_egoplan.benchmarks.egoplan import file_kinds
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, Shown, read_records
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
@@ -52,6 +53,8 @@ class InstructionRecord(RecognitionRecord):
         negative_answers: Other actions of the same goal, at least one, all different from the
             answer.
     """
+
+    FILE_KIND = file_kinds.INSTRUCTIONS
 
     negative_answers: Annotated[
         list[Annotated[Text, AfterValidator(_other_than_answer)]], MinLen(1)
