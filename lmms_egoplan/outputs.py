@@ -67,7 +67,7 @@ class _Output:
 _running: list[_Output] = []
 
 
-def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
+def guard_output(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or
     a file (FILE).
 

@@ -1,9 +1,9 @@
 """The command tree.
 
-Each subpackage lists its commands in ``commands.yaml``; a command's module loads when it runs.
+Each subpackage lists its commands in ``command_list.py``; a command's module loads when it runs.
 
-In that file, ``groups`` maps the path of each group, such as ``data prepare``, to its help.
-``commands`` maps the path of each command to its function, as ``module:function`` inside the
+In that module, ``GROUPS`` maps the path of each group, such as ``data prepare``, to its help.
+``COMMANDS`` maps the path of each command to its function, as ``module:function`` inside the
 subpackage.
 """
 
@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 from typer.core import TyperCommand, TyperGroup
 
 import lmms_egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import claiming
+from lmms_egoplan.outputs import guard_output
 from lmms_egoplan.processes import end_on_signals, exit_code
 
 _PACKAGE = Path(lmms_egoplan.__file__).parent
@@ -56,12 +55,13 @@ def command_tree() -> tuple[dict[str, str], dict[str, str]]:
     """
     groups: dict[str, str] = {}
     commands: dict[str, str] = {}
-    for file in sorted(_PACKAGE.glob("*/commands.yaml")):
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        groups |= content.get("groups", {})
-        commands |= {
-            path: f"{file.parent.name}.{function}" for path, function in content["commands"].items()
-        }
+    for file in sorted(_PACKAGE.glob("*/command_list.py")):
+        room = file.parent.name
+        command_list = import_module(f"lmms_egoplan.{room}.command_list")
+        for path, help_text in command_list.GROUPS.items():
+            groups[path] = inspect.cleandoc(help_text)
+        for path, function in command_list.COMMANDS.items():
+            commands[path] = f"{room}.{function}"
     return groups, commands
 
 
@@ -69,16 +69,20 @@ def load_command(path: str) -> "Command":
     """Import a command's module and build the command, with the rule for ``--out``."""
     module, _, name = command_tree()[1][path].partition(":")
     function = getattr(import_module(f"lmms_egoplan.{module}"), name)
+    if path in _PASSED_THROUGH:
+        settings = _PASS_THROUGH
+    else:
+        settings = {"allow_extra_args": path in _WITH_OPTIONS}
     app = typer.Typer(
         add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
     )
-    settings = (
-        _PASS_THROUGH if path in _PASSED_THROUGH else {"allow_extra_args": path in _WITH_OPTIONS}
+    register = app.command(
+        path.split()[-1],
+        cls=Command,
+        help=inspect.getdoc(function),
+        context_settings=settings,
     )
-    word = path.rpartition(" ")[2]
-    app.command(word, cls=Command, help=inspect.getdoc(function), context_settings=settings)(
-        claiming(path, function)
-    )
+    register(guard_output(path, function))
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
@@ -102,20 +106,24 @@ class CommandGroup(TyperGroup):
         return _without_flag_types(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names one level below this group:
-        `_FIRST`, then all others in the order of the subpackages.
+        """Return the names one level below this group.
+
+        The names in `_FIRST` come first, then all others in the order of the subpackages.
         """
-        paths = [path.split() for tree in command_tree() for path in tree]
+        groups, commands = command_tree()
         prefix = self.path.split()
         depth = len(prefix)
-        names = dict.fromkeys(
-            path[depth] for path in paths if path[:depth] == prefix and len(path) > depth
-        )
-        return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+        names: dict[str, None] = {}  # a set that keeps the order
+        for path in (*groups, *commands):
+            words = path.split()
+            if words[:depth] == prefix and len(words) > depth:
+                names[words[depth]] = None
+        return sorted(names, key=_help_position)
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        """Return a group, or a command with only its name and short help; None if there is no such
-        command.
+        """Return a group, or a command with only its name and short help.
+
+        If there is no such command, return None.
         """
         groups, commands = command_tree()
         path = f"{self.path} {cmd_name}".strip()
@@ -128,9 +136,9 @@ class CommandGroup(TyperGroup):
             )
             group.path = path
             return group
-        return (
-            Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
-        )
+        if path in commands:
+            return Command(cmd_name, help=_first_paragraph(commands[path]))
+        return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command to run.
@@ -177,6 +185,11 @@ class RootGroup(CommandGroup):
             raise typer.Exit(1) from None
 
 
+def _help_position(name: str) -> int:
+    """Return the position of a command's name in help; names not in `_FIRST` share the last one."""
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
 def _without_flag_types(params: list[Any]) -> list[Any]:
     """Set the metavar of flags to "", since help would print ``<bool>`` after them."""
     for param in params:
@@ -188,49 +201,68 @@ def _without_flag_types(params: list[Any]) -> list[Any]:
 def _first_paragraph(function: str) -> str:
     """Read the first paragraph of a command's docstring without importing its module."""
     module, _, name = function.partition(":")
-    source = _PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    docstring = next(ast.get_docstring(node) for node in functions if node.name == name)
-    return (docstring or "").partition("\n\n")[0]
+    path = _PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            docstring = ast.get_docstring(node) or ""
+            return docstring.partition("\n\n")[0]
+    raise LookupError(f"{path} has no function {name}")
 
 
 def _no_such_command(group: str, args: list[str]) -> str:
-    """Return the error for an unknown command, with up to three suggestions that share the most
-    words with it.
+    """Return the error for an unknown command, with up to three suggestions."""
+    message = f"No such command '{args[0]}'."
+    paths = _similar_commands(group, args)[:_MOST_SUGGESTIONS]
+    if not paths:
+        return message
+    suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in paths)
+    return f"{message} Did you mean {suggestions}?"
+
+
+def _similar_commands(group: str, args: list[str]) -> list[str]:
+    """Return the paths of groups and commands that share the most words with the typed ones.
+
+    If no path is similar, return the commands of the group.
     """
-    paths = [path for tree in command_tree() for path in tree]
-    words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[
-        :1
-    ]
+    groups, commands = command_tree()
+    paths = [*groups, *commands]
+    words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"]
+    if not words:
+        words = args[:1]
     if not any(_likeness(words[0], path) for path in paths):
         words = [*re.split("[-_]", words[0]), *words[1:]]
     typed = [*group.split(), *words]
-    scores = {
-        path: sum(_likeness(word, path) for word in typed)
-        for path in paths
-        if _likeness(words[0], path)
-    }
-    best = [path for path, score in scores.items() if score == max(scores.values())]
-    if not best and group:
+    scores: dict[str, float] = {}
+    for path in paths:
+        if _likeness(words[0], path):
+            scores[path] = sum(_likeness(word, path) for word in typed)
+    best: list[str] = []
+    if scores:
+        highest = max(scores.values())
+        best = [path for path, score in scores.items() if score == highest]
+    elif group:
         best = [path for path in paths if path.startswith(f"{group} ")]
-    best = [path for path in best if not any(path.startswith(f"{parent} ") for parent in best)]
-    suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in best[:_MOST_SUGGESTIONS])
-    return f"No such command '{args[0]}'." + (
-        f" Did you mean {suggestions}?" if suggestions else ""
-    )
+    return [path for path in best if not _is_below_any(path, best)]
+
+
+def _is_below_any(path: str, groups: list[str]) -> bool:
+    """Return whether a path is inside one of the groups."""
+    return any(path.startswith(f"{group} ") for group in groups)
 
 
 def _likeness(typed: str, path: str) -> float:
-    """Return the similarity of a typed word to a path's words:
-    1 if equal, 0.9 for a part or prefix, 0 if low.
+    """Return the similarity of a typed word to the most similar word of a path.
+
+    It is 1 for an equal word, 0.9 for a part or a prefix of a word, and 0 if it is low.
     """
     typed = typed.replace("_", "-")
     words = path.replace("_", "-").split()
     if typed in words:
         return 1
-    if any(
-        f"-{typed}-" in f"-{word}-" or (len(typed) > 3 and word.startswith(typed)) for word in words
-    ):
-        return 0.9
+    for word in words:
+        if f"-{typed}-" in f"-{word}-":
+            return 0.9
+        if len(typed) > 3 and word.startswith(typed):
+            return 0.9
     likeness = max(SequenceMatcher(None, typed, word).ratio() for word in words)
     return likeness if likeness >= _LEAST_LIKENESS else 0

@@ -29,7 +29,7 @@ from lmms_egoplan.launch.plan import (
 )
 from lmms_egoplan.launch.state import write_state
 from lmms_egoplan.launch.tasks import choose_tasks
-from lmms_egoplan.outputs import claimed_folder, claiming
+from lmms_egoplan.outputs import claimed_folder, guard_output
 from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.samples import short_name
@@ -183,7 +183,7 @@ def run(
             return
         typer.echo(f"\n$ {text}")
         results, tasks = _evaluate(plan, estimates)
-        claiming("report", report)(
+        guard_output("report", report)(
             runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
         )
         Asking(prices=prices, steps=used_steps(plan, tasks, estimates)).print_cost()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import command_tree
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST, claiming
+from lmms_egoplan.outputs import MANIFEST, guard_output
 from volumes import volume_of
 
 
@@ -161,7 +161,7 @@ def test_only_the_first_process_of_a_run_checks_the_folder(tmp_path, monkeypatch
     out = tmp_path / "out"
     out.mkdir()
     (out / f"{MANIFEST}.123").write_text("{")
-    command = claiming("command", writing)
+    command = guard_output("command", writing)
     monkeypatch.setenv("RANK", "1")
     command(out=out)
     assert (out / "written").exists()
