@@ -42,12 +42,12 @@ def is_official(name: str) -> bool:
     return name in (OFFICIAL, BY_COUNTS)
 
 
-def covered(
+def coverage_fields(
     doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None
 ) -> dict[str, Any]:
     """Return the values ``coverage``, ``split_size`` and ``question_set`` of one question.
 
-    If questions without a partner are skipped (`with_partners`), also ``without_partner``.
+    If questions without a partner are skipped (`with_swapped_media`), also ``without_partner``.
 
     Args:
         doc: A row of the prepared dataset, with ``split_size``, the number of questions in the
@@ -57,9 +57,9 @@ def covered(
         scored: Fraction of the question that the main score includes; usually 0 or 1.
         origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
 
-    >>> covered({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
+    >>> coverage_fields({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
-    >>> covered({"split_size": 6, "question_set": "own", "origin": "built"}, 3355, 1)
+    >>> coverage_fields({"split_size": 6, "question_set": "own", "origin": "built"}, 3355, 1)
     {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size':
     {'split_size': 6}}
     """

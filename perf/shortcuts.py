@@ -21,7 +21,7 @@ from models import build_small
 from PIL import Image
 from pipeline import CANDIDATES, COMPUTE_S, FRAMES, _cpu_seconds, _sleep, _views
 
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, altered
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, apply_condition
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.media.frames import read_video_frames, write_video
 
@@ -114,7 +114,7 @@ def _frames(doc: Doc) -> list[tuple[str, int]]:
     row, condition = doc.get("partner", doc), doc["condition"]
     if condition in ("blind", "candidates_only"):
         return []
-    frames = altered(
+    frames = apply_condition(
         [(row["path"], number) for number in row["numbers"]], condition, str(row["sample_id"])
     )
     cut = {"last_quarter": slice(-FRAMES // 4, None), "without_boundary": slice(-FRAMES // 4)}

@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
 from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, Series
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.coverage import coverage, covered
+from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 
@@ -133,7 +133,10 @@ def test_question_sets_of_egointent(doc, expected):
 
 def test_a_part_among_official_questions_is_not_called_official():
     official = {"split_size": 4, "question_set": "official"}
-    values = [covered(official, 10, 1), covered(official | {"origin": "own"}, 10, 1)]
+    values = [
+        coverage_fields(official, 10, 1),
+        coverage_fields(official | {"origin": "own"}, 10, 1),
+    ]
     assert tallied([value["question_set"] for value in values]) == "official (1), own (1)"
     assert coverage([value["coverage"] for value in values]) == 0.5
 

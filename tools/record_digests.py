@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Print the digests of a benchmark's records, for `digests` in
-``lmms_egoplan/benchmarks/splits.yaml``.
+``lmms_egoplan/benchmarks/splits.py``.
 
 Run it once on the published file. From then on, prepared data with the same records are the
 question set ``official`` instead of ``official by counts``, and data with other records are

@@ -92,7 +92,8 @@ def _by_series(
 
     Conditions of other versions of this package have only their name.
     """
-    conditions = {None: Shortcut("as asked", "nothing"), **SHORTCUTS}
+    conditions: dict[str | None, Shortcut] = {None: Shortcut("as asked", "nothing")}
+    conditions.update(SHORTCUTS.items())
     asked = [*report.own_tasks, *report.shortcuts]
     for name in sorted({str(task.shortcut) for task in asked if task.shortcut not in conditions}):
         conditions[name] = Shortcut(name, "unknown to this version")

@@ -1,27 +1,42 @@
-"""Load the registry of all benchmarks from ``registry.yaml``, for the CLI, demo, report and
-lmms-eval's plugin.
+"""The benchmarks, by name, for the CLI, the demo, the report and lmms-eval's plugin.
 
-Importing this module is cheap, because reports are loaded on demand.
+Importing this module is cheap: reports, judges and scoring models load when they are needed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-
-from lmms_egoplan.benchmarks.splits import SPLITS
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.benchmarks import splits
+from lmms_egoplan.coverage import coverage_fields
 from lmms_egoplan.demo import DemoSet
-from lmms_egoplan.paths import module_rows, module_yaml
+from lmms_egoplan.paths import module_rows
 from lmms_egoplan.storage import DataMissingError, PreparedData
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from lmms_egoplan.judging.judge import ProbeForm
+    from lmms_egoplan.judging.settings import JudgeSettings
     from lmms_egoplan.report.benchmark import BenchmarkReport
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The judge of some tasks.
+
+    Attributes:
+        default_model: Name of the default judge.
+        estimate: Judges answers like the references of some rows, to estimate the requests.
+        otherwise: Hint for runs without a judge; "" for none.
+        probe_form: Returns the form of the test request; None for a short text.
+    """
+
+    default_model: str
+    estimate: "Callable[[Dataset, JudgeSettings], None]"
+    otherwise: str = ""
+    probe_form: "ProbeForm | None" = None
 
 
 @dataclass(frozen=True)
@@ -33,41 +48,40 @@ class Benchmark:
             ``tasks/shared``.
         title: Title for reports and help.
         paper: Title or address of the paper; "" for none.
+        splits: Its prepared splits and their official sizes.
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
-        report: Module and class of its `BenchmarkReport`, relative to this package.
+        load_report: Imports the class of its reports.
         demo: Its part of the demo.
-        judges: Module for each YAML file or folder of tasks. The module has ``DEFAULT_JUDGE``, the
-            name of the default judge; optionally ``OTHERWISE``, a hint for runs without a judge,
-            and ``probe_form``, the form of the test request (see `announce_judge`); and a function
-            ``estimate``, which judges answers like the references of some rows.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
+        judges: For each YAML file or folder of judged tasks, a function that imports their judge.
         suite_thinking: Tasks of the suite for models that think before they answer. Default:
             `suite`.
         suite_splits: Splits that the suite needs. Default: all.
-        official: Function from a prepared row of a task to the official number of its questions; ""
-            if all tasks have all questions of their split.
-        pixels: Function that returns the limits on pixels of a preset, for both harnesses; "" if no
-            preset has any.
         presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks:
             ``NAME__PRESET``.
-        scorers: Function that loads the scoring models early, to fail before a model loads; "" for
-            none.
+        official_questions: Returns the official number of questions of a task from one of its
+            prepared rows; None if all tasks have all questions of their split.
+        stated_pixels: Returns the limits on pixels of a preset, for both harnesses; None if no
+            preset has any.
+        load_scorers: Loads the scoring models early, to fail before a model loads; None if the
+            benchmark has none.
     """
 
     name: str
     title: str
     paper: str
+    splits: PreparedData
     tasks: tuple[str, ...]
-    report: str
+    load_report: "Callable[[], type[BenchmarkReport[Any]]]"
     demo: DemoSet
-    judges: Mapping[str, str] = field(default_factory=dict, hash=False)
     suite: tuple[str, ...] = ()
+    judges: Mapping[str, Callable[[], Judge]] = field(default_factory=dict, hash=False)
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
-    scorers: str = ""
     presets: tuple[str, ...] = ()
-    pixels: str = ""
-    official: str = ""
+    official_questions: Callable[[Mapping[str, Any]], int] | None = None
+    stated_pixels: Callable[[str], Mapping[str, int]] | None = None
+    load_scorers: Callable[[], None] | None = None
 
     def covers(self, split: str, rows: "Dataset") -> int:
         """Return the number of questions that the coverage of a task's results is a share of; 0
@@ -82,57 +96,246 @@ class Benchmark:
             for name, feature in rows.features.items()
             if getattr(feature, "dtype", "") in _PLAIN
         ]
-        sizes = self.load_splits().official
-        of_split = sizes.get(split, sizes.get(split.partition("_")[0], len(rows)))
-        official_of = _load(self.official) if self.official else lambda _: of_split
-        asked = rows.select_columns(columns)
-        return min(
-            (covered(row, official_of(row), 1)["coverage"]["of"] for row in asked), default=0
-        )
+        sizes = self.splits.official
+        split_size = sizes.get(split, sizes.get(split.partition("_")[0], len(rows)))
+        covered = []
+        for row in rows.select_columns(columns):
+            official = self.official_questions(row) if self.official_questions else split_size
+            covered.append(coverage_fields(row, official, 1)["coverage"]["of"])
+        return min(covered, default=0)
 
-    def load_splits(self) -> PreparedData:
-        """Load the prepared splits and their official sizes."""
-        return next(splits for splits in SPLITS if splits.benchmark == self.name)
-
-    def absence(self) -> str | None:
+    def why_unprepared(self) -> str | None:
         """Return why the suite cannot run this benchmark; None if all required splits are prepared.
 
         Raises:
             LmmsEgoplanError: a split is damaged or has another format.
         """
-        splits = self.load_splits()
         try:
-            for split in self.suite_splits or splits.official:
-                splits.folder(split)
+            for split in self.suite_splits or self.splits.official:
+                self.splits.folder(split)
         except DataMissingError as error:
             return str(error)
         return None
 
-    def load_report(self) -> "type[BenchmarkReport]":
-        """Load the report class."""
-        return _load(self.report)
-
-    def load_judges(self, names: Collection[str]) -> list[tuple[str, str, Any]]:
-        """Load the arguments of `announce_judge` for the judges of tasks by YAML file or folder."""
-        return [
-            (
-                module.DEFAULT_JUDGE,
-                getattr(module, "OTHERWISE", ""),
-                getattr(module, "probe_form", None),
-            )
-            for module in self.judge_modules(names)
-        ]
-
-    def judge_modules(self, names: Collection[str]) -> list[Any]:
-        """Load the modules of the judges of tasks by YAML file or folder."""
-        return [_load(module) for tasks, module in self.judges.items() if tasks in names]
+    def load_judges(self, names: Collection[str]) -> list[Judge]:
+        """Import the judges of tasks by YAML file or folder."""
+        return [load_judge() for tasks, load_judge in self.judges.items() if tasks in names]
 
 
 # Types of columns that are read to learn whose questions the rows are.
 _PLAIN = ("string", "int64", "bool")
 
 
-def published_together() -> list[dict[str, str]]:
+def _egoplan_report() -> "type[BenchmarkReport[Any]]":
+    from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+
+    return EgoPlanReport
+
+
+def _egoplan_pixels(preset: str) -> Mapping[str, int]:
+    from lmms_egoplan.benchmarks.egoplan import presets
+
+    return presets.stated_pixels(preset)
+
+
+EGOPLAN = Benchmark(
+    name="egoplan",
+    title="EgoPlan",
+    paper="https://arxiv.org/abs/2312.06722",
+    splits=splits.EGOPLAN,
+    tasks=("egoplan_val", "egoplan_val_generate"),
+    load_report=_egoplan_report,
+    demo=DemoSet(
+        folder="egoplan",
+        prepare=(
+            "egoplan",
+            "egoplan/EgoPlan_validation.json",
+            "--split=val",
+            "--epic-kitchens=egoplan/epic-kitchens",
+            "--ego4d=egoplan/ego4d",
+        ),
+        tasks=("egoplan_val", "egoplan_val_generate"),
+        scores={"egoplan_val": "acc", "egoplan_val_generate": "acc"},
+    ),
+    suite=("egoplan_val_generate", "egoplan_val"),
+    suite_thinking=("egoplan_val_thinking", "egoplan_val"),
+    suite_splits=("val",),
+    stated_pixels=_egoplan_pixels,
+)
+
+
+def _egoplan_bench2_report() -> "type[BenchmarkReport[Any]]":
+    from lmms_egoplan.benchmarks.egoplan.report import EgoPlanBench2Report
+
+    return EgoPlanBench2Report
+
+
+EGOPLAN_BENCH2 = Benchmark(
+    name="egoplan_bench2",
+    title="EgoPlan-Bench2",
+    paper="https://arxiv.org/abs/2412.04447",
+    splits=splits.EGOPLAN_BENCH2,
+    tasks=("egoplan_bench2", "egoplan_bench2_generate"),
+    load_report=_egoplan_bench2_report,
+    demo=DemoSet(
+        folder="egoplan-bench2",
+        prepare=(
+            "egoplan_bench2",
+            "egoplan-bench2/EgoPlan-Bench2.json",
+            "--ego4d",
+            "egoplan-bench2/ego4d",
+        ),
+        tasks=("egoplan_bench2", "egoplan_bench2_generate"),
+        scores={"egoplan_bench2": "acc", "egoplan_bench2_generate": "acc"},
+    ),
+    suite=("egoplan_bench2_generate", "egoplan_bench2"),
+    suite_thinking=("egoplan_bench2_thinking", "egoplan_bench2"),
+)
+
+
+def _egothink_report() -> "type[BenchmarkReport[Any]]":
+    from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
+
+    return EgoThinkReport
+
+
+def _egothink_judge() -> Judge:
+    from lmms_egoplan.benchmarks.egothink import scoring
+
+    return Judge(
+        default_model=scoring.DEFAULT_JUDGE,
+        estimate=scoring.estimate,
+        otherwise=scoring.OTHERWISE,
+        probe_form=scoring.probe_form,
+    )
+
+
+EGOTHINK = Benchmark(
+    name="egothink",
+    title="EgoThink",
+    paper="https://arxiv.org/abs/2311.15596",
+    splits=splits.EGOTHINK,
+    tasks=("egothink_bench",),
+    load_report=_egothink_report,
+    demo=DemoSet(
+        folder="egothink",
+        prepare=("egothink", "egothink"),
+        tasks=("egothink_bench",),
+        scores={"egothink_bench": "score"},
+    ),
+    suite=("egothink_bench",),
+    judges={"egothink": _egothink_judge},
+    presets=("official", "lmms-eval-0.7.3", "physbrain"),
+)
+
+
+def _egointent_report() -> "type[BenchmarkReport[Any]]":
+    from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+
+    return EgoIntentReport
+
+
+def _egointent_judge() -> Judge:
+    from lmms_egoplan.benchmarks.egointent import scoring
+
+    return Judge(
+        default_model=scoring.DEFAULT_JUDGE,
+        estimate=scoring.estimate,
+        otherwise=scoring.OTHERWISE,
+    )
+
+
+def _egointent_diagnostics_judge() -> Judge:
+    from lmms_egoplan.benchmarks.egointent import diagnostics
+
+    return Judge(
+        default_model=diagnostics.DEFAULT_JUDGE,
+        estimate=diagnostics.estimate,
+        probe_form=diagnostics.probe_form,
+    )
+
+
+EGOINTENT = Benchmark(
+    name="egointent",
+    title="EgoIntent",
+    paper="https://arxiv.org/abs/2603.12147",
+    splits=splits.EGOINTENT,
+    tasks=("egointent",),
+    load_report=_egointent_report,
+    demo=DemoSet(
+        folder="egointent-steps",
+        prepare=(
+            "egointent",
+            "egointent-steps/steps.jsonl",
+            "--videos",
+            "egointent-steps/videos",
+        ),
+        tasks=("egointent",),
+        scores={"egointent": "overall"},
+    ),
+    suite=("egointent",),
+    judges={
+        "egointent.yaml": _egointent_judge,
+        "egointent_v1.yaml": _egointent_judge,
+        "egointent_diagnostics.yaml": _egointent_diagnostics_judge,
+        "egointent_blind.yaml": _egointent_judge,
+        "egointent_last_frame.yaml": _egointent_judge,
+        "egointent_first_frame.yaml": _egointent_judge,
+        "egointent_frozen.yaml": _egointent_judge,
+        "egointent_shuffled.yaml": _egointent_judge,
+        "egointent_reversed.yaml": _egointent_judge,
+        "egointent_other_video.yaml": _egointent_judge,
+        "egointent_last_quarter.yaml": _egointent_judge,
+        "egointent_without_boundary.yaml": _egointent_judge,
+        "egointent_with_history.yaml": _egointent_judge,
+        "egointent_leakage.yaml": _egointent_judge,
+    },
+)
+
+
+def _actplan_report() -> "type[BenchmarkReport[Any]]":
+    from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+
+    return ActPlanReport
+
+
+def _actplan_scorers() -> None:
+    from lmms_egoplan.benchmarks.actplan import scoring
+
+    scoring.load_scorers()
+
+
+def _actplan_questions(row: Mapping[str, Any]) -> int:
+    from lmms_egoplan.benchmarks.actplan.instances import official_instances
+
+    return official_instances(row)
+
+
+ACTPLAN = Benchmark(
+    name="actplan",
+    title="ActPlan-1K",
+    paper="https://arxiv.org/abs/2410.03907",
+    splits=splits.ACTPLAN,
+    tasks=("actplan_bench", "actplan", "actplan_text_only"),
+    load_report=_actplan_report,
+    demo=DemoSet(
+        folder="actplan-annotation",
+        prepare=("actplan", "actplan-annotation"),
+        tasks=("actplan_bench",),
+        scores={"actplan": "lcs_norm", "actplan_text_only": "lcs_norm"},
+    ),
+    suite=("actplan_bench",),
+    official_questions=_actplan_questions,
+    load_scorers=_actplan_scorers,
+)
+
+BENCHMARKS = (EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN)
+"""All benchmarks, in the order of help texts and reports."""
+
+DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
+
+
+def model_card_scores() -> list[dict[str, str]]:
     """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model
     cards.
     """
@@ -146,19 +349,15 @@ def load_scorers(names: Collection[str]) -> None:
         LmmsEgoplanError: a scoring model cannot be loaded.
     """
     for benchmark in BENCHMARKS:
-        if benchmark.scorers and benchmark.name in names:
-            _load(benchmark.scorers)()
+        if benchmark.load_scorers is not None and benchmark.name in names:
+            benchmark.load_scorers()
 
 
 def stated_pixels(preset: str) -> Mapping[str, int]:
     """Return the limits on pixels that a published pipeline states; empty if it states none."""
-    functions = [_load(benchmark.pixels) for benchmark in BENCHMARKS if benchmark.pixels]
-    return next(filter(None, (function(preset) for function in functions)), {})
-
-
-def _load(target: str) -> Any:
-    return resolve_name(f"{__package__}.{target}")
-
-
-BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(module_yaml(__file__))
-DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
+    for benchmark in BENCHMARKS:
+        if benchmark.stated_pixels is not None:
+            limits = benchmark.stated_pixels(preset)
+            if limits:
+                return limits
+    return {}

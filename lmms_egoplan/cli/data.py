@@ -31,7 +31,7 @@ def status() -> None:
     for title in ("prepared", "of file", "missing", "official"):
         table.add_column(title, justify="right")
     table.add_column("time (UTC)", no_wrap=True, overflow="fold")
-    splits = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
+    splits = {benchmark.name: benchmark.splits for benchmark in BENCHMARKS}
     remarks: list[str] = []
     own: list[str] = []
     unreadable: list[str] = []

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from tqdm import tqdm
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, model_card_scores
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
@@ -299,7 +299,7 @@ def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = Fa
     elif form == "csv":
         typer.echo(csv_of(table, with_own=False), nl=False)
     else:
-        tables = (table, model_card(sections, published_together()) if with_all else None)
+        tables = (table, model_card(sections, model_card_scores()) if with_all else None)
         form_of = latex_of if form == "latex" else markdown_of
         typer.echo("\n".join(form_of(part) for part in tables if part is not None))
 

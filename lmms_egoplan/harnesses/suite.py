@@ -31,7 +31,7 @@ def _absence(benchmark: Benchmark) -> str | None:
     None if all required splits are prepared.
     """
     try:
-        absence = benchmark.absence()
+        absence = benchmark.why_unprepared()
     except LmmsEgoplanError as error:
         logger.error(f"{NAME}: {error}")
         raise

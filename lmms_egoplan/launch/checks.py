@@ -214,7 +214,7 @@ def _data(plan: Plan) -> Iterator[str]:
     checked = {(task.benchmark.name, task.split): task.benchmark for task in plan.leaves.values()}
     for (_, split), benchmark in checked.items():
         try:
-            rows = benchmark.load_splits().load(split)
+            rows = benchmark.splits.load(split)
             designs_of(benchmark.name, split, plan.subset)
         except LmmsEgoplanError as error:
             yield f"data: {error}"
@@ -249,7 +249,7 @@ def coverage_remarks(plan: Plan) -> Iterator[str]:
 
 
 def _encoder(plan: Plan) -> Iterator[str]:
-    if any(task.benchmark.scorers for task in plan.leaves.values()):
+    if any(task.benchmark.load_scorers for task in plan.leaves.values()):
         check_files(encoder_name(DEFAULT_ENCODER))
     return iter(())
 
@@ -257,7 +257,7 @@ def _encoder(plan: Plan) -> Iterator[str]:
 def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
     judged = {judge: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
-    judges = {judge: judge_settings(judge.DEFAULT_JUDGE) for judge in judged}
+    judges = {judge: judge_settings(judge.default_model) for judge in judged}
     if without := dict.fromkeys(
         judged[judge] for judge, settings in judges.items() if settings is None
     ):
@@ -267,7 +267,7 @@ def _judge(plan: Plan) -> Iterator[str]:
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
     forms = [
-        judge.probe_form(settings) if hasattr(judge, "probe_form") else (settings, PROBE)
+        judge.probe_form(settings) if judge.probe_form else (settings, PROBE)
         for judge, settings in judges.items()
         if settings is not None
     ]

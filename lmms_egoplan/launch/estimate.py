@@ -20,6 +20,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.registry import Judge
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.template_files import NONE
@@ -189,9 +190,9 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
     return estimates, steps, pixels
 
 
-def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
-    """Return the modules and settings of a task's judges that cost something."""
-    judges = ((judge, judge_settings(judge.DEFAULT_JUDGE)) for judge in task.judges)
+def _judges(task: Task) -> list[tuple[Judge, JudgeSettings]]:
+    """Return a task's judges and their settings that cost something."""
+    judges = ((judge, judge_settings(judge.default_model)) for judge in task.judges)
     return [
         (judge, settings)
         for judge, settings in judges
@@ -200,7 +201,7 @@ def _judges(task: Task) -> list[tuple[Any, JudgeSettings]]:
 
 
 def _rows(plan: Plan, task: Task) -> Any:
-    rows = task.benchmark.load_splits().load(task.split)
+    rows = task.benchmark.splits.load(task.split)
     if name := read_task_file(task.path).get("process_docs"):
         rows = _function(task.path, name)(rows)
     rows = mark(rows, task.benchmark.name, task.split, only=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark, Judge
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
@@ -23,7 +23,7 @@ class Task(NamedTuple):
         split: Its split of the prepared data.
         ranks: Whether the model ranks choices by likelihood instead of writing an answer.
         metric: Its main metric.
-        judges: Modules of its judges, see `Benchmark.judges`; empty without a judge.
+        judges: Its judges; empty without a judge.
         path: Its YAML file for lmms-eval, which defines what the model is shown in both harnesses.
     """
 
@@ -32,7 +32,7 @@ class Task(NamedTuple):
     split: str
     ranks: bool
     metric: str
-    judges: tuple[Any, ...]
+    judges: tuple[Judge, ...]
     path: Path
 
 
@@ -61,7 +61,9 @@ def choose_tasks(
         suites = _of_preset(harness, names, preset)
     if not names:
         prepared = [
-            benchmark for benchmark in BENCHMARKS if benchmark.suite and not benchmark.absence()
+            benchmark
+            for benchmark in BENCHMARKS
+            if benchmark.suite and not benchmark.why_unprepared()
         ]
         if skipped := [benchmark.title for benchmark in prepared if benchmark.name not in suites]:
             logger.warning(
@@ -136,7 +138,7 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         content["test_split"],
         ranks=content["output_type"] == "multiple_choice",
         metric=content["metric_list"][0]["metric"],
-        judges=tuple(benchmark.judge_modules({path.name, path.parent.name})),
+        judges=tuple(benchmark.load_judges({path.name, path.parent.name})),
         path=_files("lmms-eval").get(name, path),
     )
 

@@ -208,7 +208,7 @@ class ScoredTask(ABC):
 
     @property
     def question_set(self) -> str:
-        """The name of the question set, see `covered`."""
+        """The name of the question set, see `coverage_fields`."""
         return self.text("question_set") or OFFICIAL
 
     @property

@@ -51,6 +51,11 @@ def benchmark(request):
     return request.param
 
 
+def room_of(benchmark):
+    """Return the name of the benchmark's folder in the package."""
+    return benchmark.load_report().__module__.split(".")[2]
+
+
 def names_in(folder):
     """Return the names of the tasks and groups in a folder."""
     task_names = set()
@@ -64,7 +69,7 @@ def names_in(folder):
 
 def test_every_folder_of_a_benchmark_is_in_the_registry():
     folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/__init__.py")}
-    assert {benchmark.report.partition(".")[0] for benchmark in BENCHMARKS} == folders
+    assert {room_of(benchmark) for benchmark in BENCHMARKS} == folders
     names = [benchmark.name for benchmark in BENCHMARKS]
     assert names == [splits.benchmark for splits in SPLITS]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
@@ -72,8 +77,8 @@ def test_every_folder_of_a_benchmark_is_in_the_registry():
 
 
 def test_hooks_exist(benchmark):
-    assert benchmark.load_splits().benchmark == benchmark.name
-    assert benchmark.load_splits().official
+    assert benchmark.splits.benchmark == benchmark.name
+    assert benchmark.splits.official
     assert issubclass(benchmark.load_report(), BenchmarkReport)
     demo = benchmark.demo
     assert (DATA / demo.folder).is_dir()
@@ -141,9 +146,9 @@ def tasks_in(folder):
 def test_the_help_names_the_default_judges():
     """Help that loads them would be slow."""
     defaults = {
-        model: None
+        judge.default_model: None
         for benchmark in BENCHMARKS
-        for model, *_ in benchmark.load_judges(benchmark.judges)
+        for judge in benchmark.load_judges(benchmark.judges)
     }
     words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
@@ -194,7 +199,7 @@ def files_of_all():
 def test_no_shared_module_names_a_benchmark():
     """Includes comments and docstrings.
 
-    Exceptions: the registry's YAML and the file names in ``tasks/shared``.
+    Exception: the file names in ``tasks/shared``.
     """
     names = re.compile(
         "|".join([GOALSTEP, *(re.escape(benchmark.name) for benchmark in BENCHMARKS)]),
@@ -213,7 +218,7 @@ def test_no_shared_module_names_a_benchmark():
 
 
 def test_no_task_names_another_benchmark(benchmark):
-    room = rf"benchmarks\.{benchmark.report.partition('.')[0]}\b"
+    room = rf"benchmarks\.{room_of(benchmark)}\b"
     own_names = re.compile(
         f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE
     )
@@ -235,9 +240,7 @@ def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
     assert steps
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
     assert len(steps) <= 10
-    folders = [
-        PACKAGE / "benchmarks" / benchmark.report.partition(".")[0] for benchmark in BENCHMARKS
-    ]
+    folders = [PACKAGE / "benchmarks" / room_of(benchmark) for benchmark in BENCHMARKS]
     for name in (name for _, files in steps for name in re.findall(r"`([^`]+)`", files)):
         here = [PACKAGE.parent / name.replace("<name>", folder.name) for folder in folders]
         assert any(path.exists() for path in [*here, *(folder / name for folder in folders)]), name
@@ -245,13 +248,13 @@ def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
 
 def test_splits_can_be_pickled(benchmark):
     """lm-eval sends its tasks, which contain the splits, between processes."""
-    assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
+    assert pickle.loads(pickle.dumps(benchmark.splits)) == benchmark.splits
 
 
 @pytest.mark.parametrize("use", ["folder", "fingerprint", "load"])
 def test_missing_data_name_the_command(benchmark, use, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    prepared = benchmark.load_splits()
+    prepared = benchmark.splits
     split = [*prepared.official][-1]
     with pytest.raises(DataMissingError) as caught:
         getattr(prepared, use)(split)
@@ -269,7 +272,7 @@ def test_missing_data_name_the_command(benchmark, use, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_prepared_data_are_found_unless_damaged(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    (prepared,) = (benchmark.load_splits() for benchmark in BENCHMARKS if benchmark.name == name)
+    (prepared,) = (benchmark.splits for benchmark in BENCHMARKS if benchmark.name == name)
     prepare_data(tmp_path, **{name: 3})
     split = next(split for split in prepared.official if split_dir(name, split).exists())
     summary = split_dir(name, split) / "summary.json"
@@ -304,7 +307,7 @@ def test_coverage_is_a_share_of_the_official_questions_or_of_the_prepared_ones(
     found = {}
     for name, official in OFFICIAL_SIZES.items():
         (task,) = leaf_tasks("lmms-eval", [name]).values()
-        rows = task.benchmark.load_splits().load(task.split)
+        rows = task.benchmark.splits.load(task.split)
         for question_set, expected in (("own", len(rows)), ("official", official)):
             asked = rows.remove_columns("question_set").add_column(
                 "question_set", [question_set] * len(rows)

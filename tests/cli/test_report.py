@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, model_card_scores
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.document import Headline, Section
@@ -270,7 +270,7 @@ def test_published_rows_are_in_columns_of_generated_answers():
 
 def test_published_rows_name_known_benchmarks():
     names = {benchmark.name for benchmark in BENCHMARKS}
-    for row in published_together():
+    for row in model_card_scores():
         assert row.keys() - names == {"model", "source", "link"}
         assert all(0 <= float(row[name]) <= 100 for name in row.keys() & names)
 

@@ -99,4 +99,4 @@ def test_both_harnesses_have_all_tasks_of_the_suite():
     for benchmark in BENCHMARKS:
         assert benchmark.suite
         assert {*benchmark.suite, *benchmark.suite_thinking} <= task_names & theirs
-        assert {*benchmark.suite_splits} <= {*benchmark.load_splits().official}
+        assert {*benchmark.suite_splits} <= {*benchmark.splits.official}

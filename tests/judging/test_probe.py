@@ -106,7 +106,7 @@ def test_the_probe_has_the_form_of_the_judges_requests(monkeypatch):
         set_judge(monkeypatch, server.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "authors")
         for form in dict.fromkeys(forms):
-            announce_judge(*form)
+            announce_judge(form.default_model, form.otherwise, form.probe_form)
     egothink, egointent, diagnostics = server.bodies
     assert [message["role"] for message in egothink["messages"]] == ["system", "user"]
     assert [message["role"] for message in egointent["messages"]] == ["user"]

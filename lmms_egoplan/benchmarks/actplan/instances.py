@@ -12,7 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.shortcuts import with_partners
+from lmms_egoplan.benchmarks.shortcuts import with_swapped_media
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
@@ -144,7 +144,7 @@ def views(doc: Mapping[str, Any]) -> list[Image.Image]:
 
 
 def views_swapped(docs: "Dataset") -> "Dataset":
-    """Give each instance a partner of another activity, see `with_partners`.
+    """Give each instance a partner of another activity, see `with_swapped_media`.
 
     The choice is this project's.
 
@@ -156,7 +156,7 @@ def views_swapped(docs: "Dataset") -> "Dataset":
         name for name in ("id", "activity", "row", "num_images") if name in docs.column_names
     ]
     unlike_of = itemgetter("id", "activity")
-    return with_partners(
+    return with_swapped_media(
         docs, columns, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
     )
 

@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.aggregations import Value, Values, names
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.coverage import coverage_fields
 
 # Upper ends of the bins of gold plan 1's length, in steps. The bins of Fig. 5 are not legible.
 LENGTH_BINS = (10, 20, 30, 40, 50)
@@ -56,7 +56,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
           ``parsed_by_...`` for the parsed reading; ``plans_by_...`` as ``by_...``
         - only with a classifier: ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``
         - ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
-          ``encoder``, ``bleurt_model``, ``num_plans`` and the values of `covered`
+          ``encoder``, ``bleurt_model``, ``num_plans`` and the values of `coverage_fields`
 
     Raises:
         ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to
@@ -123,7 +123,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "encoder": {"name": score.encoder},
         "bleurt_model": {"name": score.classifier},
         "num_plans": {"id": score.id},
-        **covered(doc, official_instances(doc), "score" in values["lcs_norm"]),
+        **coverage_fields(doc, official_instances(doc), "score" in values["lcs_norm"]),
     }
 
 

@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, JudgedStep
 from lmms_egoplan.benchmarks.splits import EGOINTENT
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.coverage import coverage_fields
 
 
 def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -42,7 +42,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
         - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``,
           ``judge_model``, ``media``, ``unverified``, ``num_steps`` and the values of `judge_tokens`
-          and `covered`.
+          and `coverage_fields`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a graded step, or it belongs to
@@ -152,7 +152,9 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         **judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens),
         "media": {"media": step.media},
         "num_steps": {"step_id": step.step_id},
-        **covered(doc, EGOINTENT.official["test"], len(ratings) / len(step.rated), origin_of(doc)),
+        **coverage_fields(
+            doc, EGOINTENT.official["test"], len(ratings) / len(step.rated), origin_of(doc)
+        ),
     }
 
 

@@ -9,7 +9,7 @@ and partners are this project's choice.
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.benchmarks.shortcuts import Row, with_partners
+from lmms_egoplan.benchmarks.shortcuts import Row, with_swapped_media
 from lmms_egoplan.errors import LmmsEgoplanError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ACTIVITY = ("category", "goal", "event", "scenario")
 def under(rows: "Dataset", shortcut: str) -> "Dataset":
     """Return the steps that a condition asks, with the column ``shortcut``, which `visuals` reads.
 
-    ``other_video`` adds the columns of `with_partners`. The partner is a step of another video with
+    ``other_video`` adds the columns of `with_swapped_media`. The partner is a step of another video with
     another activity. ``without_boundary`` skips steps of one frame, and counts them in
     ``without_partner``.
 
@@ -36,7 +36,7 @@ def under(rows: "Dataset", shortcut: str) -> "Dataset":
     """
     if shortcut == "other_video":
         columns = [name for name in (*_MEDIA, *_ACTIVITY) if name in rows.column_names]
-        rows = with_partners(
+        rows = with_swapped_media(
             rows,
             columns,
             group_of=lambda _: None,

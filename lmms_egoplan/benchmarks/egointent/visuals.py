@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.shortcuts import altered
+from lmms_egoplan.benchmarks.shortcuts import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import (
@@ -223,7 +223,7 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
         sampled = _selected(sampled, shortcut)
         positions = thin(sampled, max_frames)
         rate = clip_rate(frame_times(path), sampled, positions)
-        positions = altered(positions, shortcut, doc["step_id"])
+        positions = apply_condition(positions, shortcut, doc["step_id"])
         if media == "video":
             return _clip_file(row, positions, rate or Fraction(FPS), shortcut)
         images = read_video_frames(path, positions)

@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHEN
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.benchmarks.egoplan.visuals import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
-from lmms_egoplan.coverage import RENDERED_SCENES, covered
+from lmms_egoplan.coverage import RENDERED_SCENES, coverage_fields
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.generated_reply import is_truncated
 from lmms_egoplan.media.sampling import Doc
@@ -224,7 +224,7 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
           ``logprob``, ``num_tokens`` and ``is_greedy``
         - ``ranking_audits`` and ``ranking_audit_difference`` if the backend reports its computation
           paths
-        - ``num_questions`` and the values of `covered`
+        - ``num_questions`` and the values of `coverage_fields`
         - ``media`` if the question is shown from a ready clip
 
     Raises:
@@ -567,7 +567,7 @@ def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
 def _counts(doc: Doc, official: int, *, scored: bool) -> Values:
     origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
     counts = {
-        **covered(doc, official, scored, origin),
+        **coverage_fields(doc, official, scored, origin),
         "num_questions": {"sample_id": doc["sample_id"]},
     }
     if doc.get("clip_frames") is not None:

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.protocol import without_goal
-from lmms_egoplan.benchmarks.shortcuts import Row, with_partners
+from lmms_egoplan.benchmarks.shortcuts import Row, with_swapped_media
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -34,7 +34,7 @@ def goal_of(row: Row) -> str:
     return " ".join(re.findall(r"\w+", row["task_goal"].casefold()))
 
 
-# Arguments of `with_partners` by condition.
+# Arguments of `with_swapped_media` by condition.
 PARTNERS: dict[str, dict[str, Any]] = {
     "same_goal_video": {"group_of": goal_of, "unlike_of": lambda row: [row["video_id"]]},
     "other_goal_video": {
@@ -52,7 +52,7 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
         shortcut: Name in `SHORTCUTS`; None for the benchmark's own task.
 
     Returns:
-        The rows. For a condition in `PARTNERS`, the result of `with_partners`: another video that,
+        The rows. For a condition in `PARTNERS`, the result of `with_swapped_media`: another video that,
         if possible, has the same source and domain.
 
     Raises:
@@ -66,6 +66,6 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
         return rows
     columns = [name for name in rows.column_names if name not in _ASKED]
     near_of = itemgetter("video_source", *{"domain"} & {*columns})
-    return with_partners(rows, columns, near_of=near_of, **PARTNERS[shortcut]).flatten_indices(
+    return with_swapped_media(rows, columns, near_of=near_of, **PARTNERS[shortcut]).flatten_indices(
         keep_in_memory=True
     )

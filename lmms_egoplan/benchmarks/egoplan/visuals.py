@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import MARKS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.shortcuts import PARTNERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
-from lmms_egoplan.benchmarks.shortcuts import altered
+from lmms_egoplan.benchmarks.shortcuts import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import (
@@ -55,7 +55,7 @@ _VIDEO_FRAMES = 256
 MOST_FRAMES = 256
 SEPARATE = "separate"
 """The ``observation`` that is also shown as an image after the frames."""
-# Shortcut conditions that select or order frames (`altered`).
+# Shortcut conditions that select or order frames (`apply_condition`).
 _ALTERED = ("last_frame", "first_frame", "frozen", "shuffled", "reversed")
 # Shortcut conditions that show this many of the last past actions.
 _LAST_ACTIONS = {"last_1_action": 1, "last_2_actions": 2, "last_4_actions": 4}
@@ -130,7 +130,7 @@ def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
         observation = 1
         return sum(len(clip) for clip in clips) + observation
     frames, separate = _frames_of(progress, settings)
-    return len(altered(frames, settings.get("shortcut"), "")) + len(separate)
+    return len(apply_condition(frames, settings.get("shortcut"), "")) + len(separate)
 
 
 def _source_of(doc: Doc, settings: Mapping[str, Any]) -> tuple[Doc, Progress]:

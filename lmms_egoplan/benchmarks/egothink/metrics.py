@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.coverage import covered
+from lmms_egoplan.coverage import coverage_fields
 from lmms_egoplan.judging.agreement import Noise, noise, noise_of_average
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 
@@ -34,7 +34,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
             0..100 or -100. Also ``judge_coverage``, ``judge_failed`` (failed judgements that count
             in the mean), ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``,
             ``judge_protocol``, ``judge_prompt_tokens``, ``judge_reply_tokens``,
-            ``judge_tokens_of``, ``prompts``, ``num_questions`` and the values of `covered`.
+            ``judge_tokens_of``, ``prompts``, ``num_questions`` and the values of `coverage_fields`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a judged answer, or it answers
@@ -64,7 +64,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         **judge_tokens(judged.judge_prompt_tokens, judged.judge_reply_tokens),
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
-        **covered(doc, EGOTHINK.official[dimension_of(judged.id)], is_judged),
+        **coverage_fields(doc, EGOTHINK.official[dimension_of(judged.id)], is_judged),
     }
 
 

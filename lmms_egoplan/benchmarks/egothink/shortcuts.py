@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.shortcuts import with_partners
+from lmms_egoplan.benchmarks.shortcuts import with_swapped_media
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def other_image(rows: "Dataset") -> "Dataset":
-    """Give each question of a dimension a partner with another image, see `with_partners`.
+    """Give each question of a dimension a partner with another image, see `with_swapped_media`.
 
     ``partner`` has ``row``, the position in the prepared dimension. Equal image files count as the
     same image.
@@ -34,7 +34,7 @@ def other_image(rows: "Dataset") -> "Dataset":
         rows = rows.add_column("row", list(range(len(rows))))
     rows, names = rows.add_column("image_digest", digests), ["id", "row", "image_digest"]
     unlike_of = itemgetter("id", "image_digest")
-    return with_partners(
+    return with_swapped_media(
         rows, names, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
     )
 

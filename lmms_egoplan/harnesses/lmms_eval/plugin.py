@@ -279,8 +279,9 @@ def _test_judges_early(tasks: ModuleType) -> None:
                 f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm"
             )
         load_scorers(names)
-        for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
-            announce_judge(*judge)
+        for benchmark in BENCHMARKS:
+            for judge in benchmark.load_judges(names):
+                announce_judge(judge.default_model, judge.otherwise, judge.probe_form)
         return matched
 
     manager.match_tasks = with_judge_test

@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from benchmarks.egoplan.synthetic import egoplan_docs
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, altered
+from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, apply_condition
 from report.answers import Answers
 from report.synthetic import write_run
 
@@ -50,7 +50,7 @@ def visible_frames(doc, condition):
     """Return the frames that a model sees; frames of another video are negative."""
     if condition == "blind":
         return []
-    frames = altered(FRAMES, condition, str(doc["sample_id"]))
+    frames = apply_condition(FRAMES, condition, str(doc["sample_id"]))
     return [-1 - frame for frame in frames] if condition == "same_goal_video" else frames
 
 

@@ -9,7 +9,7 @@ import pytest
 from lmms_eval.api.instance import Instance, unwrap_generation_output
 from lmms_eval.caching.response_cache import ResponseCache
 
-from lmms_egoplan.benchmarks.shortcuts import altered
+from lmms_egoplan.benchmarks.shortcuts import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import prefetch
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
@@ -99,7 +99,7 @@ class Conditions:
             return []
         path = doc.get("partner", doc)["path"]
         images = (read_frame_folder if path.is_dir() else read_video_frames)(path, SHOWN)
-        images = altered(images, doc["condition"], str(doc["sample_id"]))
+        images = apply_condition(images, doc["condition"], str(doc["sample_id"]))
         return [Clip(images, 2.0)] if self.as_clip and len(images) > 1 else images
 
 
