@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST, check_own, naming
+from lmms_egoplan.outputs import MANIFEST, check_own, with_path_in_error
 
 _LOCK = ".lock"
 
@@ -63,7 +63,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     check_own(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
-        naming(path),
+        with_path_in_error(path),
         tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder,
     ):
         unfinished = Path(folder) / path.name
@@ -91,7 +91,7 @@ def lock_file(path: Path) -> sqlite3.Connection | None:
 
 
 @contextmanager
-def only_process(folder: Path, doing: str) -> Iterator[None]:
+def lock_folder(folder: Path, doing: str) -> Iterator[None]:
     """Create a folder and lock it against other processes.
 
     The lock ends with the process, even if it is killed.

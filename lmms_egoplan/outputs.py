@@ -157,7 +157,7 @@ def delete(paths: Iterable[Path]) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def with_path_in_error(path: Path) -> Iterator[None]:
     """Add this path to write errors that name no file or a temporary file."""
     try:
         yield
@@ -322,7 +322,7 @@ def _writable(folder: Path, out: Path) -> Iterator[bool]:
             f"--out {out}: {new_folders[-1].parent} is a file, not a folder; set another path"
         )
     try:
-        with naming(folder):
+        with with_path_in_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"\n")

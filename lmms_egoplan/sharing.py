@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
-STORE: ContextVar[dict[Hashable, Any] | None] = ContextVar("STORE", default=None)
-"""The values that `shared` stores while `encode_together` runs in this thread; otherwise None."""
+MEDIA_CACHE: ContextVar[dict[Hashable, Any] | None] = ContextVar("MEDIA_CACHE", default=None)
+"""The values of `cached_for_question` while `encode_together` runs in this thread; else None."""
 
 
-def shared(key: Hashable, compute: Callable[[], Any], *sources: Any) -> Any:
+def cached_for_question(key: Hashable, compute: Callable[[], Any], *sources: Any) -> Any:
     """Return the value that an earlier condition of the question has stored, or compute it.
 
     Args:
@@ -16,38 +17,58 @@ def shared(key: Hashable, compute: Callable[[], Any], *sources: Any) -> Any:
         compute: Computes the value.
         sources: Objects to store with the value, so that no other object gets their ``id``.
     """
-    if (store := STORE.get()) is None:
+    cache = MEDIA_CACHE.get()
+    if cache is None:
         return compute()
-    if key not in store:
-        store[key] = compute(), sources
-    return store[key][0]
+    if key not in cache:
+        cache[key] = compute(), sources
+    return cache[key][0]
 
 
-def outline(value: Any) -> tuple[str, list[Any]]:
-    """Return a text that describes nested values except the content of images and arrays, and
-    these, in order.
+def split_media(value: Any) -> tuple[str, list[Any]]:
+    """Separate nested values from the images and arrays inside them.
+
+    Returns:
+        A text that describes everything except the content of images and arrays, and these, in
+        order.
 
     >>> from PIL import Image
-    >>> text, media = outline({"images": [Image.new("RGB", (4, 2))], "text": "next?"})
+    >>> text, media = split_media({"images": [Image.new("RGB", (4, 2))], "text": "next?"})
     >>> text, len(media)
     ("{'images': [(4, 2)], 'text': 'next?'}", 1)
     """
     media: list[Any] = []
 
-    def described(value: Any) -> Any:
+    def describe(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: described(item) for name, item in value.items()}
+            return {name: describe(item) for name, item in value.items()}
         if isinstance(value, list | tuple):
-            items = [described(item) for item in value]
-            return (
-                [items, rate] if (rate := getattr(value, "fps", None)) else items
-            )  # a clip has a rate
-        if (size := getattr(value, "shape", getattr(value, "size", None))) is None:
+            items = [describe(item) for item in value]
+            rate = getattr(value, "fps", None)  # of a clip
+            return [items, rate] if rate else items
+        size = getattr(value, "shape", getattr(value, "size", None))
+        if size is None:
             return value
         media.append(value)
         return size
 
-    return repr(described(value)), media
+    return repr(describe(value)), media
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Encoded content.
+
+    Attributes:
+        value: The encoded content.
+        media: The images and arrays before encoding, stored so that no other object gets their
+            ``id``.
+        conditions: The conditions with this content.
+    """
+
+    value: Any
+    media: list[Any]
+    conditions: list[Any]
 
 
 def encode_together(
@@ -68,51 +89,54 @@ def encode_together(
     Returns:
         Each different encoded content with its conditions.
 
-    >>> encode_together(["a1", "b1", "a2"], lambda condition: (condition[0], "question"), lambda text, _: text.upper())
+    >>> encode_together(
+    ...     ["a1", "b1", "a2"],
+    ...     lambda condition: (condition[0], "question"),
+    ...     lambda text, _: text.upper(),
+    ... )
     [('A', ['a1', 'a2']), ('B', ['b1'])]
     """
-    encoded: dict[Any, tuple[Any, list[Any], Any]] = {}
-    token = STORE.set({} if len(conditions) > 1 else None)
+    encoded: dict[Hashable, _Encoded] = {}
+    token = MEDIA_CACHE.set({} if len(conditions) > 1 else None)
     try:
         for condition in conditions:
             content, question_id = load(condition)
-            description, media = outline(content)
-            if (key := (description, *map(id, media))) not in encoded:
-                encoded[key] = (
-                    encode(content, question_id),
-                    [],
-                    media,
-                )  # the media, so that no other gets their ids
-            encoded[key][1].append(condition)
+            description, media = split_media(content)
+            key = (description, *map(id, media))
+            if key not in encoded:
+                encoded[key] = _Encoded(encode(content, question_id), media, [])
+            encoded[key].conditions.append(condition)
     finally:
-        STORE.reset(token)
-    return [(value, equal) for value, equal, _ in encoded.values()]
+        MEDIA_CACHE.reset(token)
+    return [(content.value, content.conditions) for content in encoded.values()]
 
 
-def shown_question(doc: Any, default: Any) -> Any:
-    """Return a key of the question whose media a document shows: its partner's, if it has one, else
-    its own.
+def media_key(doc: Any, default: Any) -> Any:
+    """Return a key of the media that a document shows: the id of the question that they belong to.
 
-    Without an ID, this is the default.
+    This is the document's partner, if it has one, else the document itself. Without an ID, the
+    key is the default.
 
-    >>> shown_question({"sample_id": 1, "partner": {"sample_id": 7}}, None)
+    >>> media_key({"sample_id": 1, "partner": {"sample_id": 7}}, None)
     7
     """
-    row = (doc.get("partner") or doc) if isinstance(doc, Mapping) else {}
+    if not isinstance(doc, Mapping):
+        return default
+    row = doc.get("partner") or doc
     return row.get("sample_id", default)
 
 
-def by_question(items: Iterable[Any], shown_of: Callable[[Any], Any]) -> list[list[Any]]:
-    """Return the conditions of each question, in the order in which the questions first appear.
+def group_by_media(items: Iterable[Any], key_of: Callable[[Any], Any]) -> list[list[Any]]:
+    """Return the conditions that show the same media together, in the order of first appearance.
 
     Args:
         items: The conditions.
-        shown_of: Returns the key of the question whose media a condition shows.
+        key_of: Returns the key of the media that a condition shows; see `media_key`.
 
-    >>> by_question(["a1", "b1", "a2"], lambda condition: condition[0])
+    >>> group_by_media(["a1", "b1", "a2"], lambda condition: condition[0])
     [['a1', 'a2'], ['b1']]
     """
-    questions: dict[Any, list[Any]] = {}
+    groups: dict[Any, list[Any]] = {}
     for item in items:
-        questions.setdefault(shown_of(item), []).append(item)
-    return [*questions.values()]
+        groups.setdefault(key_of(item), []).append(item)
+    return [*groups.values()]

@@ -15,7 +15,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-class Mark(str):
+class MediaMarker(str):
     """A text of a prompt that marks the image or video after it, and must stay directly before it."""
 
 
@@ -34,7 +34,7 @@ def clean_text(text: str) -> str:
     return _HALF.sub("?", joined)
 
 
-def written_text(text: str, *, keep_lines: bool = False) -> str:
+def strip_controls(text: str, *, keep_lines: bool = False) -> str:
     r"""Clean a text that a person wrote: remove control characters, and make other whitespace one
     space.
 
@@ -45,7 +45,7 @@ def written_text(text: str, *, keep_lines: bool = False) -> str:
     Args:
         keep_lines: Keep tabs and spaces, and make all line breaks newlines.
 
-    >>> written_text("a\x1b\u202eb \t c\r\nd\u200de"), written_text("a\tb\x00\r\nc", keep_lines=True)
+    >>> strip_controls("a\x1b\u202eb \t c\r\nd\u200de"), strip_controls("a\tb\x00\r\nc", keep_lines=True)
     ('ab c d\u200de', 'a\tb\nc')
     """
     lines = _CONTROLS.sub("", "\n".join(text.splitlines()))

@@ -28,7 +28,7 @@ from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.text import clean_text, written_text
+from lmms_egoplan.text import clean_text, strip_controls
 
 # Maximum length of comments and names, in characters.
 _COMMENT = 2000
@@ -335,7 +335,7 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
     """Skip an item, with a reason."""
     session.allow(ANNOTATOR)
     slot = session.slot(number)
-    nonce, reason = first(sent, "form"), written_text(first(sent, "reason"))[:_COMMENT]
+    nonce, reason = first(sent, "form"), strip_controls(first(sent, "reason"))[:_COMMENT]
     if not (nonce and reason):
         return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
     session.site.store.save(
@@ -354,7 +354,7 @@ def change_person(
     if name not in [person.name for person in site.store.people() if person.role != LEAD]:
         raise _unreadable()
     if change == "name":
-        site.store.call(name, clean_text(written_text(first(sent, "called"))[:_NAME]))
+        site.store.call(name, clean_text(strip_controls(first(sent, "called"))[:_NAME]))
     else:
         site.store.change_link(name, is_closed=change == "close")
     site.access.read_people()
@@ -423,7 +423,7 @@ def media(number: Number, index: Number, session: Visit) -> Response:
 
 
 def _comment(sent: Sent) -> str:
-    return written_text(first(sent, "comment"), keep_lines=True).strip()[:_COMMENT]
+    return strip_controls(first(sent, "comment"), keep_lines=True).strip()[:_COMMENT]
 
 
 def _whole(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import Media
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.text import written_text
+from lmms_egoplan.text import strip_controls
 from lmms_egoplan.validation import quoted
 
 LONGEST = 4000
@@ -152,7 +152,7 @@ class Words(_Question):
 
     def read(self, sent: Sequence[str]) -> str:
         """Return the text with normalized whitespace, without control characters."""
-        lines = written_text(sent[0], keep_lines=True).split("\n") if len(sent) == 1 else []
+        lines = strip_controls(sent[0], keep_lines=True).split("\n") if len(sent) == 1 else []
         words = [" ".join(line.split()) for line in lines]
         text = ("\n" if self.rows > 2 else " ").join(filter(None, words))
         if not text or len(text) > LONGEST:

@@ -12,7 +12,7 @@ import typer
 
 from lmms_egoplan.cli.report import report
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import only_process, write_whole
+from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import Asking, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
@@ -172,7 +172,7 @@ def run(
         return
     estimates, steps, pixels = estimate(plan)
     print_estimate(estimates, steps, prices, pixels)
-    with claimed_folder(plan.out, "run"), only_process(plan.out, "runs"):
+    with claimed_folder(plan.out, "run"), lock_folder(plan.out, "runs"):
         if plan.script is not None:
             write_state(plan, estimates)
             write_whole(plan.script, text)

@@ -151,7 +151,7 @@ class AnswerGenerator:
         """Yield each request's index, the answer to its question, and whether a video was shown.
 
         Questions are loaded and batches encoded while the model generates. With a batch size of 1,
-        requests are in the order of `by_question`. Those that show the same media, as in several
+        requests are in the order of `group_by_media`. Those that show the same media, as in several
         conditions, share decoding and encoding. Of equal requests without sampling, only the first
         one is answered.
 

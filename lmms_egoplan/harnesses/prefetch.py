@@ -22,7 +22,7 @@ from PIL import Image
 
 from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
-from lmms_egoplan.sharing import by_question, encode_together
+from lmms_egoplan.sharing import encode_together, group_by_media
 
 # Default maximum number of workers, fast enough for any model. Each worker has a copy of the
 # processor.
@@ -277,7 +277,7 @@ def prefetch_conditions(
 ) -> Generator[tuple[Encoded, list[Item]], None, None]:
     """Yield each encoded content with its conditions, prepared in advance, question by question.
 
-    See `by_question` and `encode_together`. Encoded contents have a mapping ``inputs``.
+    See `group_by_media` and `encode_together`. Encoded contents have a mapping ``inputs``.
     """
 
     def encode_block(block: list[Item]) -> tuple[list[tuple[Encoded, list[Item]]], int]:
@@ -287,7 +287,7 @@ def prefetch_conditions(
         )
 
     with closing(
-        prefetch(by_question(conditions, shown_of), encode_block, workers, size=itemgetter(1))
+        prefetch(group_by_media(conditions, shown_of), encode_block, workers, size=itemgetter(1))
     ) as blocks:
         for _, (pairs, _) in blocks:
             while pairs:

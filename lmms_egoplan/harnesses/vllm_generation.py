@@ -72,7 +72,7 @@ class VLLMGenerator:
     ) -> Generator[tuple[int, Answer], None, None]:
         """Yield each request's index and the answer to its question, as it ends.
 
-        Questions are loaded while the engine generates, in the order of `by_question`. Of equal
+        Questions are loaded while the engine generates, in the order of `group_by_media`. Of equal
         requests without sampling, only the first one is answered.
 
         Args:

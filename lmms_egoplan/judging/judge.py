@@ -49,7 +49,7 @@ from lmms_egoplan.judging.settings import (
     set_model,
 )
 from lmms_egoplan.judging.text import NO_TEXT, is_cut, is_ended, is_unclear, read_rating
-from lmms_egoplan.text import clean_text, join_list, written_text
+from lmms_egoplan.text import clean_text, join_list, strip_controls
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.batches import Batches
@@ -914,7 +914,7 @@ def _excerpt(judgement: Judgement) -> str:
     """Return the beginning and the end of a reply in quotation marks; its error if it has no text."""
     if judgement.reply is None:
         return judgement.error or ""
-    line = written_text(judgement.reply)
+    line = strip_controls(judgement.reply)
     return repr(line if len(line) <= 2 * _SHOWN else f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}")
 
 

@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Converted, Damage, TimeTable, check_jpeg, decode
 from lmms_egoplan.media.display import HDR, as_shown
 from lmms_egoplan.memory_ahead import reserve_for
-from lmms_egoplan.sharing import shared
+from lmms_egoplan.sharing import cached_for_question
 
 
 class Clip(list[Image.Image]):
@@ -121,7 +121,7 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     >>> [frame.size for frame in frames]
     [(64, 48), (64, 48)]
     """
-    images: dict[int, Image.Image] = shared(str(path), dict)
+    images: dict[int, Image.Image] = cached_for_question(str(path), dict)
     missing = sorted(set(indices) - images.keys())
     for position, image in zip(missing, stream_video_frames(path, missing), strict=True):
         if position == missing[0]:
@@ -202,7 +202,7 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
     Raises:
         FrameError: A frame is missing or damaged.
     """
-    images: dict[int, Image.Image] = shared(str(folder), dict)
+    images: dict[int, Image.Image] = cached_for_question(str(folder), dict)
     missing = sorted(set(numbers) - images.keys())
     for number in missing:
         images[number] = read_image(frame_path(folder, number))

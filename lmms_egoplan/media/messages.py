@@ -11,7 +11,7 @@ from PIL import Image
 
 from lmms_egoplan.media.frames import Clip, frame_times, read_video_frames
 from lmms_egoplan.memory_ahead import reserve_for
-from lmms_egoplan.text import Mark
+from lmms_egoplan.text import MediaMarker
 
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 IMAGE_PLACEHOLDER = "<image>"
@@ -61,14 +61,14 @@ class MediaLoader:
     def items(self, visual: Any) -> list[dict[str, Any]]:
         """Return the content items of one visual: a video, or images.
 
-        A `Mark` among the visuals becomes text.
+        A `MediaMarker` among the visuals becomes text.
 
         Raises:
             TypeError: The visual is not an image, a path or a list of frames.
         """
         if isinstance(visual, Image.Image):
             return [{"type": "image", "image": rgb(visual)}]
-        if isinstance(visual, Mark):
+        if isinstance(visual, MediaMarker):
             return [_text(visual)]
         if isinstance(visual, (str, Path)):
             path = Path(visual)

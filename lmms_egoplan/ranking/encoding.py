@@ -26,7 +26,7 @@ from lmms_egoplan.ranking.question import (
     is_per_token,
 )
 from lmms_egoplan.ranking.shared_processor import with_shared_parts
-from lmms_egoplan.text import Mark
+from lmms_egoplan.text import MediaMarker
 
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
@@ -272,7 +272,9 @@ class QuestionEncoder:
         """
         conversation = [_with_content_list(message) for message in messages]
         items = (item for message in conversation for item in message["content"])
-        if not self._keeps_order and any(isinstance(item.get("text"), Mark) for item in items):
+        if not self._keeps_order and any(
+            isinstance(item.get("text"), MediaMarker) for item in items
+        ):
             raise RankingError(
                 f"{type(self._processor).__name__}: this model has no chat template, or one that "
                 "puts all images "

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.sharing import shared
+from lmms_egoplan.sharing import cached_for_question
 
 
 class RankingError(LmmsEgoplanError):
@@ -141,7 +141,7 @@ def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
         )
 
     return {
-        name: shared(id(value), partial(converted, name, value), value)
+        name: cached_for_question(id(value), partial(converted, name, value), value)
         for name, value in inputs.items()
     }
 

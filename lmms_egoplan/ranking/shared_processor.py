@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 from transformers import BatchFeature
 
-from lmms_egoplan.sharing import outline, shared
+from lmms_egoplan.sharing import cached_for_question, split_media
 
 
 class _Shared:
@@ -30,7 +30,7 @@ class _Shared:
     separable: dict[Any, bool]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call, media = outline((args, kwargs))
+        call, media = split_media((args, kwargs))
         encode = partial(super().__call__, *args, **kwargs)  # type: ignore[misc]
         results: dict[tuple[int, ...], Any] = shared((type(self), call), dict)
         order = tuple(map(id, media))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import only_process
+from lmms_egoplan.files import lock_folder
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems
 from lmms_egoplan.launch.plan import Plan, read_arguments
@@ -95,7 +95,7 @@ def sensitivity(
     with ExitStack() as stack:
         if not check:
             stack.enter_context(claimed_folder(out, _NAME))
-            stack.enter_context(only_process(out, "asks a model"))
+            stack.enter_context(lock_folder(out, "asks a model"))
         run = Asking(plan, benchmark, questions, is_check=check)
         run.ask({condition.asked for condition in chosen})
         if not check:

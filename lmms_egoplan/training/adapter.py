@@ -116,7 +116,7 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:
     """Write a peft folder: LoRA, the modules trained whole, and values that identify the base."""
-    with naming(folder / adapter.WEIGHTS):
+    with with_path_in_error(folder / adapter.WEIGHTS):
         tuned.save_pretrained(folder)
     write_whole(
         folder / adapter.BASE, json.dumps(adapter.identity(tuned.get_base_model()), indent=1) + "\n"

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import only_process, write_whole
+from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.progress import notify
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
@@ -90,7 +90,7 @@ def tune(
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, evaluates=bool(held_out))
     # The index of this process is known only after the arguments are created.
-    with only_process(out, "trains") if arguments.process_index == 0 else nullcontext():
+    with lock_folder(out, "trains") if arguments.process_index == 0 else nullcontext():
         state = PartialState()
         _check_resume(out, resume=resume)
         state.wait_for_everyone()

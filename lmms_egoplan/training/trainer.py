@@ -211,7 +211,7 @@ class AnswerTrainer(Trainer):
             if getattr(error, "filename", None):
                 raise
             files = (path for path in Path(self.args.output_dir).rglob("*") if path.is_file())
-            with naming(max(files, key=lambda path: path.stat().st_mtime_ns)):
+            with with_path_in_error(max(files, key=lambda path: path.stat().st_mtime_ns)):
                 raise
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *_: Any, **_more: Any) -> None:

@@ -28,7 +28,7 @@ from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import only_process, write_whole
+from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
@@ -106,7 +106,7 @@ def build_instances(
         raise LmmsEgoplanError(
             f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour"
         )
-    with only_process(out, "builds"):
+    with lock_folder(out, "builds"):
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
         rejections += [*undescribed, *unproposed]

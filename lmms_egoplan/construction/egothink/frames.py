@@ -16,7 +16,7 @@ from PIL import Image
 
 from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, is_video, read_pictures, sharpness
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import file_version, only_process, write_whole
+from lmms_egoplan.files import file_version, lock_folder, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.media.image_files import write_jpeg
@@ -82,7 +82,7 @@ def build_frames(
             uses `out`.
     """
     videos = find_videos(folder.resolve(), out.resolve())
-    with only_process(out, "builds"):
+    with lock_folder(out, "builds"):
         jobs = (
             delayed(_sample)(name, files, every, out)
             for name, files in track(videos.items(), "Sampling videos")

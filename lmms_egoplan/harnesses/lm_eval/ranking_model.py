@@ -28,7 +28,7 @@ from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.ranking.question import RankingError
-from lmms_egoplan.sharing import shown_question
+from lmms_egoplan.sharing import media_key
 
 # Arguments that do not affect answers.
 WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
@@ -245,7 +245,7 @@ def _question_of(request: Instance) -> tuple[Any, ...]:
 
 def shown_of(request: Instance) -> Any:
     """Return the key of the question whose media a request shows."""
-    return shown_question(request.doc, (request.task_name, request.doc_id))
+    return media_key(request.doc, (request.task_name, request.doc_id))
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:

@@ -25,7 +25,7 @@ from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import Message, num_visuals
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
-from lmms_egoplan.sharing import by_question, shown_question
+from lmms_egoplan.sharing import group_by_media, media_key
 
 
 class StreamedResponses(Sequence):
@@ -124,7 +124,7 @@ class RankingBackend(lmms):
         shown_of = self._shown_of()
         indices = range(len(requests))
         blocks = (
-            by_question(indices, lambda index: shown_of(requests[index]))
+            group_by_media(indices, lambda index: shown_of(requests[index]))
             if kind in self._ordered
             else [indices]
         )
@@ -143,7 +143,7 @@ class RankingBackend(lmms):
             ]  # no images
             return docs.select_columns(names).to_list() if names else [{}] * len(docs)
 
-        return lambda request: shown_question(
+        return lambda request: media_key(
             rows(*request.args[4:6])[request.args[3]], request.args[3:6]
         )
 

@@ -24,7 +24,7 @@ from lmms_egoplan.construction.actplan import circumstances, layout, tours, view
 from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.files import only_process
+from lmms_egoplan.files import lock_folder
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.judging.settings import DEFAULT_MODEL
 from lmms_egoplan.outputs import MANIFEST
@@ -349,7 +349,7 @@ def test_only_one_process_uses_a_folder(sources, served):
     with served(LanguageModel()) as server:
         (sources / "built").mkdir()
         (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
-        with only_process(sources / "built", "builds"):
+        with lock_folder(sources / "built", "builds"):
             options = (sources / "bddl", "--out", sources / "built")
             code, output = run("data", "build", "actplan", *options)
         assert code == 1

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import only_process
+from lmms_egoplan.files import lock_folder
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import MaskKinds
@@ -622,7 +622,7 @@ def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, roo
 
 
 def test_folder_in_use_is_refused(folder):
-    with only_process(folder / "locked", "trains"), pytest.raises(LmmsEgoplanError, match="locked"):
+    with lock_folder(folder / "locked", "trains"), pytest.raises(LmmsEgoplanError, match="locked"):
         tune_egoplan(tuning(folder), folder / "locked")
 
 
