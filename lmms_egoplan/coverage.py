@@ -7,10 +7,13 @@ OFFICIAL = "official"
 """Name of a question set that contains only the benchmark's own questions, all or some of them."""
 
 BY_COUNTS = "official by counts"
-"""Name of a question set that has the published numbers. Its records were not compared with the published ones."""
+"""Name of a question set that has the published numbers.
+
+Its records were not compared with the published ones.
+"""
 
 OWN = "own"
-"""Name of a question set that lacks the published numbers, or has other records than the published ones."""
+"""Name of a question set that lacks the published numbers, or has different records."""
 
 RENDERED_SCENES = "rendered scenes"
 """Name of the demo's question set, whose scores are meaningless."""
@@ -25,8 +28,10 @@ def set_of(*, has_counts: bool, digest: str, published: str | None) -> str:
         digest: Digest of the file's records, see `records_digest`.
         published: Digest of the published records; None if it is unknown.
 
-    >>> set_of(has_counts=True, digest="12ab", published=None), set_of(has_counts=True, digest="12ab", published="34cd")
-    ('official by counts', 'own')
+    >>> set_of(has_counts=True, digest="12ab", published=None)
+    'official by counts'
+    >>> set_of(has_counts=True, digest="12ab", published="34cd")
+    'own'
     """
     if not has_counts or published not in (None, digest):
         return OWN
@@ -34,10 +39,12 @@ def set_of(*, has_counts: bool, digest: str, published: str | None) -> str:
 
 
 def is_official(name: str) -> bool:
-    """Return whether a question set contains the benchmark's own questions, as far as is known.
+    """Return whether a question set contains the benchmark's own questions, as far as known.
 
-    >>> is_official("official by counts"), is_official("own"), is_official("official (6), built (2)")
-    (True, False, False)
+    >>> is_official("official by counts"), is_official("own")
+    (True, False)
+    >>> is_official("official (6), built (2)")
+    False
     """
     return name in (OFFICIAL, BY_COUNTS)
 
@@ -63,24 +70,26 @@ def coverage_fields(
     {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size':
     {'split_size': 6}}
     """
-    size = doc.get("split_size") or official
+    prepared = doc.get("split_size") or official
     name = origin or doc.get("origin") or doc.get("question_set") or OWN
-    subset = {"subset": doc["subset"]} if doc.get("subset") else {}
-    return {
-        "coverage": {"scored": scored, "of": official if is_official(name) else size, **subset},
-        "question_set": {"name": name},
-        **({"split_size": {"split_size": size}} if "split_size" in doc else {}),
-        **(
-            {"without_partner": {"skipped": doc["without_partner"]}}
-            if "without_partner" in doc
-            else {}
-        ),
+    coverage: dict[str, Any] = {
+        "scored": scored,
+        "of": official if is_official(name) else prepared,
     }
+    if doc.get("subset"):
+        coverage["subset"] = doc["subset"]
+    fields: dict[str, Any] = {"coverage": coverage, "question_set": {"name": name}}
+    if "split_size" in doc:
+        fields["split_size"] = {"split_size": prepared}
+    if "without_partner" in doc:
+        fields["without_partner"] = {"skipped": doc["without_partner"]}
+    return fields
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the scored fraction of the official questions, or of the prepared ones if these have
-    another source.
+    """Return the scored fraction of the official questions.
+
+    If the prepared questions have another source, return the scored fraction of these.
 
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25

@@ -34,8 +34,9 @@ def encoder_name(name: str = DEFAULT_ENCODER) -> str:
 
 
 def load_encoder(name: str | None = None) -> "SentenceTransformer":
-    """Load a sentence encoder on this process's GPU (see `default_device`), once per process and
-    name.
+    """Load a sentence encoder, once per process and name.
+
+    It runs on this process's GPU (see `default_device`).
 
     Args:
         name: a folder that sentence-transformers saved, or a name on the hub. None: see
@@ -65,7 +66,8 @@ def _load(name: str) -> "SentenceTransformer":
         first, second = encoder.encode(["table", "cup"], show_progress_bar=False)
     except LmmsEgoplanError:
         raise
-    except Exception as error:  # A missing or truncated file may raise anything, such as TypeError or SafetensorError.
+    except Exception as error:
+        # A missing or truncated file may raise anything, such as TypeError or SafetensorError.
         raise LmmsEgoplanError(_message(name, f"{type(error).__name__}: {error}")) from error
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
         raise LmmsEgoplanError(
@@ -101,7 +103,10 @@ def _message(name: str, problem: str) -> str:
 
 
 def default_device() -> str:
-    """Return this process's GPU (the one of ``LOCAL_RANK``, if set), or ``cpu`` if there is none."""
+    """Return this process's GPU, or ``cpu`` if there is none.
+
+    ``LOCAL_RANK``, if set, selects one of several GPUs.
+    """
     import torch
 
     if not torch.cuda.is_available():

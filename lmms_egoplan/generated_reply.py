@@ -15,7 +15,11 @@ class GeneratedReply(str):
 
     truncated: bool | None
 
-    def __new__(cls, text: str, truncated: bool | None) -> "GeneratedReply":  # noqa: FBT001 - pickles pass it by position
+    def __new__(  # Pickles pass both by position.
+        cls,
+        text: str,
+        truncated: bool | None,  # noqa: FBT001
+    ) -> "GeneratedReply":
         """Create a reply from a text."""
         self = super().__new__(cls, text)
         self.truncated = truncated
@@ -30,7 +34,8 @@ class GeneratedReply(str):
 
 
 def is_truncated(reply: str) -> bool | None:
-    """Return whether the limit on new tokens ended a reply; None if that is unknown, as for a plain
-    text.
+    """Return whether the limit on new tokens ended a reply.
+
+    Return None if that is unknown, as for a plain text.
     """
     return reply.truncated if isinstance(reply, GeneratedReply) else None

@@ -53,9 +53,8 @@ def parse(where: str, text: str, how: str | None = None) -> Any:
     try:
         return decode_objects(text)
     except ValueError as error:
-        raise LmmsEgoplanError(
-            f"{where}: invalid JSON: {error}{f'; {how}' if how else ''}"
-        ) from error
+        remedy = f"; {how}" if how else ""
+        raise LmmsEgoplanError(f"{where}: invalid JSON: {error}{remedy}") from error
 
 
 def parse_record(where: str, text: str, how: str | None = None) -> Any:
@@ -65,8 +64,9 @@ def parse_record(where: str, text: str, how: str | None = None) -> Any:
         LmmsEgoplanError: the text is not JSON, or has a duplicate key.
     """
     record = parse(where, text, how)
-    if keys := repeated_keys(record):
-        raise LmmsEgoplanError(f"{where}: {', '.join(map(quoted, keys[:_MOST_KEYS]))}: {REPEATED}")
+    keys = [quoted(key) for key in repeated_keys(record)]
+    if keys:
+        raise LmmsEgoplanError(f"{where}: {', '.join(keys[:_MOST_KEYS])}: {REPEATED}")
     return record
 
 

@@ -9,7 +9,10 @@ import yaml
 
 
 def _installed_tasks() -> Path:
-    """Return the ``tasks/`` folder: inside the package, or next to it in an editable installation."""
+    """Return the ``tasks/`` folder.
+
+    It is inside the package, or next to it in an editable installation.
+    """
     package = Path(__file__).resolve().parent
     inside = package / "tasks"
     return inside if inside.is_dir() else package.parent / "tasks"
@@ -22,11 +25,14 @@ TASK_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 
 def data_root() -> Path:
-    """Return the root folder of the prepared data:
-    ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``.
+    """Return the root folder of the prepared data.
+
+    It is ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``.
     """
     configured = os.environ.get("LMMS_EGOPLAN_DATA")
-    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lmms_egoplan"
+    if configured:
+        return Path(configured).expanduser()
+    return Path.home() / ".cache" / "lmms_egoplan"
 
 
 def module_yaml(module: str) -> Any:
@@ -46,6 +52,5 @@ def module_rows(module: str) -> list[dict[str, str]]:
     Args:
         module: ``__file__`` of the module.
     """
-    return list(
-        csv.DictReader(Path(module).with_suffix(".csv").read_text(encoding="utf-8").splitlines())
-    )
+    text = Path(module).with_suffix(".csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

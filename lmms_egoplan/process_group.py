@@ -41,7 +41,9 @@ def wait_and_leave() -> None:
 
 
 def _has_gloo() -> bool:
-    """Look at the group's configuration:
-    `get_backend` returns ``undefined`` if nobody has named a backend.
+    """Return whether the process group uses gloo.
+
+    This looks at the group's configuration, since `get_backend` returns ``undefined`` if nobody
+    has named a backend.
     """
     return dist.is_available() and dist.is_initialized() and "gloo" in dist.get_backend_config()

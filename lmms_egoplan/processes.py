@@ -35,10 +35,9 @@ def is_first_process() -> bool:
 
 @cache
 def end_on_signals() -> None:
-    """End this process and its children after Ctrl-C or SIGTERM. Call this function in the main
-    thread.
+    """End this process and its children after Ctrl-C or SIGTERM.
 
-    The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later
+    Call this function in the main thread. The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later
     signals do not interrupt the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the
     process ends even if a thread is blocked. A signal that is already ignored, as with nohup, is
     still ignored.
@@ -65,18 +64,19 @@ def end_children() -> None:
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """Return the exit code of a command that a signal ended, by the convention of shells:
-    130 after Ctrl-C.
+    """Return the exit code of a command that a signal ended, such as 130 after Ctrl-C.
+
+    Shells have this convention.
     """
-    return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+    number = interrupt.args[0] if interrupt.args else signal.SIGINT
+    return 128 + number
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
     for handled in _DEFAULTS:
         if signal.getsignal(handled) == _interrupt:
-            signal.signal(
-                handled, lambda *_: None
-            )  # Not SIG_IGN: the watching thread must still receive the signal.
+            # Not SIG_IGN: the watching thread must still receive the signal.
+            signal.signal(handled, lambda *_: None)
     atexit.register(_finish)
     with suppress(OSError):
         os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end immediately\n")
@@ -94,8 +94,9 @@ def _finish() -> None:
 
 
 def _restore_signals() -> None:
-    """Restore Python's default handlers in a forked process, and detach it from this process's
-    signals.
+    """Restore Python's default handlers in a forked process.
+
+    It no longer gets this process's signals.
     """
     signal.set_wakeup_fd(-1)
     for number, handler in _DEFAULTS.items():
@@ -104,10 +105,12 @@ def _restore_signals() -> None:
 
 
 def _watch(reading: int) -> None:
-    interrupts, number = 0, 0
+    interrupts = 0
+    number = 0
     while interrupts < 2 and number != signal.SIGTERM:
         number = os.read(reading, 1)[0]
-        interrupts += number == signal.SIGINT
+        if number == signal.SIGINT:
+            interrupts += 1
     time.sleep(_GRACE_S)
     end_children()
     os._exit(128 + number)

@@ -29,8 +29,9 @@ def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
 
 
 def none_left(rejections: Sequence[Rejection]) -> str:
-    """Explain why a construction made nothing: the number of rejected items for each reason, and
-    the first items.
+    """Explain why a construction made nothing.
+
+    The text has the number of rejected items for each reason, and the first items.
     """
     reasons = "; ".join(f"{reason}: {count}" for reason, count in counted(rejections))
     examples = [

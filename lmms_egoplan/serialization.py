@@ -1,4 +1,7 @@
-"""Serialize scored answers as text, since a harness passes only text from scoring to aggregation."""
+"""Serialize scored answers as text.
+
+A harness passes only text from scoring to aggregation.
+"""
 
 import json
 from dataclasses import Field, asdict, fields
@@ -56,13 +59,15 @@ def _problem(kind: type[TextRecord], error: ValidationError) -> str:
     fields_by_problem: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         fields_by_problem.setdefault(detail["type"], []).extend(detail["loc"][:1])
-    if missing := fields_by_problem.get("missing"):
+    missing = fields_by_problem.get("missing")
+    if missing:
         return (
             f"{expected}; missing: {', '.join(missing)} (an earlier version of lmms-egoplan "
             "may have omitted it)"
         )
-    if unknown_names := fields_by_problem.get("unexpected_keyword_argument"):
-        names = ", ".join(map(quoted, unknown_names))
+    unknown = fields_by_problem.get("unexpected_keyword_argument")
+    if unknown:
+        names = ", ".join(quoted(name) for name in unknown)
         return (
             f"{expected}; unknown: {names} (a newer version may have written it); update "
             "lmms-egoplan"

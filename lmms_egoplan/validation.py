@@ -33,24 +33,32 @@ _EXPECTED = {
     "string_type": "a text",
     "string_unicode": "a text",
 }
-_EXPECTED_TYPE, _PROBLEM_TYPE = "expected", "problem"
+_EXPECTED_TYPE = "expected"
+_PROBLEM_TYPE = "problem"
+_HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 
 Kind = TypeVar("Kind")
 
 
 def is_text(value: Any) -> TypeGuard[str]:
-    """Return true for a non-blank text without halves of surrogate pairs, which JSON files may
-    contain.
+    """Return true for a non-blank text without halves of surrogate pairs.
+
+    JSON files may contain such halves.
     """
-    return (
-        isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
-    )
+    if not isinstance(value, str) or not value.strip():
+        return False
+    return _HALF_OF_PAIR.search(value) is None
 
 
 def quoted(value: Any) -> str:
-    """Format a value for a message: in ASCII, truncated after 80 characters; ``nothing`` for None."""
+    """Format a value for a message: in ASCII, truncated after 80 characters.
+
+    None is ``nothing``.
+    """
     text = "nothing" if value is None else ascii(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    if len(text) > _MOST_CHARACTERS:
+        return f"{text[:_MOST_CHARACTERS]}..."
+    return text
 
 
 def listing(problems: Sequence[str], limit: int = 20) -> str:
@@ -62,8 +70,12 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
 
 
 def refuse(problems: Sequence[str], one: str, several: str) -> None:
-    """Raise `LmmsEgoplanError` if there are problems:
-    `one` with the only problem, or `several` with their list.
+    """Raise `LmmsEgoplanError` if there are problems.
+
+    Args:
+        problems: The problems.
+        one: Beginning of the message if there is only one problem.
+        several: First line of the message if there are several, before their list.
     """
     if len(problems) == 1:
         raise LmmsEgoplanError(f"{one}{problems[0]}")
@@ -86,7 +98,10 @@ def problem(text: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected value in error messages. Use it in ``Annotated``, after a type and its bounds."""
+    """The expected value in error messages.
+
+    Use it in ``Annotated``, after a type and its bounds.
+    """
 
     what: str
 
@@ -114,7 +129,10 @@ AnyText = InstanceOf[str]
 
 
 class Checked(BaseModel):
-    """An object from JSON. Values are not converted. A missing value causes the same error as null."""
+    """An object from JSON.
+
+    Values are not converted. A missing value causes the same error as null.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -157,12 +175,12 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
         return validate(kind, value)
     except ValidationError as error:
         problems = problems_in(error)
-        rest = (
-            f", and {len(problems) - 3} more problem{'s' * (len(problems) > 4)}"
-            if len(problems) > 3
-            else ""
-        )
-        raise LmmsEgoplanError(f"{where}: {'; '.join(problems[:3])}{rest}") from error
+        message = f"{where}: {'; '.join(problems[:3])}"
+        if len(problems) == 4:
+            message += ", and 1 more problem"
+        elif len(problems) > 4:
+            message += f", and {len(problems) - 3} more problems"
+        raise LmmsEgoplanError(message) from error
 
 
 def problems_in(error: ValidationError) -> list[str]:
@@ -173,19 +191,24 @@ def problems_in(error: ValidationError) -> list[str]:
     """
     lines = []
     for detail in error.errors(include_url=False, include_context=False):
-        text = (
-            f"expected {_EXPECTED[detail['type']]}"
-            if detail["type"] in _EXPECTED
-            else detail["msg"]
-        )
+        text = detail["msg"]
+        if detail["type"] in _EXPECTED:
+            text = f"expected {_EXPECTED[detail['type']]}"
         if detail["type"] != _PROBLEM_TYPE:
             text = f"{text}, found {quoted(detail['input'])}"
-        parts = (part for part in detail["loc"] if part != "[key]")
-        field = "".join(
-            f".{part}" if str(part).isidentifier() else f"[{quoted(part)}]" for part in parts
-        ).lstrip(".")
+        field = _field_path(detail["loc"])
         lines.append(f"{field}: {text}" if field else text)
     return lines
+
+
+def _field_path(location: Sequence[int | str]) -> str:
+    """Format pydantic's location of a problem, such as ``metadata[0].start_frame``."""
+    path = ""
+    for part in location:
+        if part == "[key]":
+            continue
+        path += f".{part}" if str(part).isidentifier() else f"[{quoted(part)}]"
+    return path.lstrip(".")
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
