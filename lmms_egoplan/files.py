@@ -15,8 +15,7 @@ _LOCK = ".lock"
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
-    """Join a folder with identifiers from untrusted data, and check that the path stays inside the
-    folder.
+    """Join a folder with identifiers from untrusted data, and check that the path stays inside.
 
     Args:
         root: the folder. It may be a symlink, or below one.
@@ -29,14 +28,7 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
         LmmsEgoplanError: a part is another kind of path, or a symlink leads out of `root`.
     """
     for part in parts:
-        pure = Path(part)
-        if (
-            not part.strip()
-            or not pure.parts
-            or "\0" in part
-            or pure.is_absolute()
-            or ".." in pure.parts
-        ):
+        if not _is_relative(part):
             raise LmmsEgoplanError(f"{part!r} must be a relative path inside {root}")
     try:
         base = Path(root).resolve()
@@ -51,6 +43,14 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
             "with the data itself"
         )
     return path
+
+
+def _is_relative(part: str) -> bool:
+    """Return whether a text is a nonempty relative path without ``..`` and NUL."""
+    path = Path(part)
+    if not part.strip() or not path.parts or path.is_absolute():
+        return False
+    return "\0" not in part and ".." not in path.parts
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -94,9 +94,8 @@ def lock_file(path: Path) -> sqlite3.Connection | None:
 def lock_folder(folder: Path, doing: str) -> Iterator[None]:
     """Create a folder and lock it against other processes.
 
-    The lock ends with the process, even if it is killed.
-
-    The folder is removed at the end if nothing else was written to it.
+    The lock ends with the process, even if it is killed. The folder is removed at the end if
+    nothing else was written to it.
 
     Args:
         doing: what a process does in the folder, for the message, such as ``builds``.

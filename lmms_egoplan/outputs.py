@@ -1,8 +1,7 @@
-"""Check ``--out`` of commands: the folder or file must be new, or from an earlier run of the same
-command.
+"""Check ``--out`` of commands, so that no other file is replaced or deleted.
 
-A manifest in the folder, `MANIFEST`, lists the files that commands wrote. Other files are never
-replaced or deleted.
+The folder or file must be new, or from an earlier run of the same command. A manifest in the
+folder, `MANIFEST`, lists the files that commands wrote. Other files are never replaced or deleted.
 """
 
 import errno
@@ -12,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
@@ -30,19 +29,25 @@ MANIFEST = ".lmms-egoplan.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # Messages of libraries whose errors have no number: safetensors, torch, SQLite.
 _FULL_TEXTS = (
-    *("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge"),
-    *("inline_container", "PytorchStreamWriter"),
+    "No space left",
+    "StorageFull",
+    "disk is full",
+    "File too large",
+    "FileTooLarge",
+    "inline_container",
+    "PytorchStreamWriter",
 )
 
 
 class _Manifest(Checked):
     """The files that commands wrote to a folder.
 
-    command: command that owns the whole folder; "" for none.
-    files: files of this command, relative to the folder. Incomplete while the command runs.
-    theirs: other files that existed when the command started; None after it has ended.
-    left: files of killed runs or of the user. They may be replaced, but are not deleted.
-    single: files that other commands wrote to this folder, each with its command.
+    Attributes:
+        command: command that owns the whole folder; "" for none.
+        files: files of this command, relative to the folder. Incomplete while the command runs.
+        theirs: other files that existed when the command started; None after it has ended.
+        left: files of killed runs or of the user. They may be replaced, but are not deleted.
+        single: files that other commands wrote to this folder, each with its command.
     """
 
     command: str = ""
@@ -54,8 +59,12 @@ class _Manifest(Checked):
 
 @dataclass
 class _Output:
-    """A running command's output: its files from earlier runs, and foreign files, which it must not
-    change.
+    """The output of a running command.
+
+    Attributes:
+        root: The folder.
+        listed: The command's files from earlier runs.
+        foreign: Other files, which the command must not change.
     """
 
     root: Path
@@ -68,11 +77,10 @@ _running: list[_Output] = []
 
 
 def guard_output(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or
-    a file (FILE).
+    """Wrap a command's function in the checks for its parameter ``out``.
 
-    In a run with several processes, only the first one checks: it may already write while another
-    one starts.
+    This is a folder (metavar DIR) or a file (FILE). In a run with several processes, only the first
+    one checks: it may already write while another one starts.
 
     Raises:
         TypeError: the parameter has another metavar.
@@ -80,36 +88,41 @@ def guard_output(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
     parameter = inspect.signature(run).parameters.get("out")
     if parameter is None:
         return run
-    (kind,) = (option.metavar for option in parameter.annotation.__metadata__)
-    if kind not in ("DIR", "FILE"):
-        raise TypeError(f"{command}: --out needs the metavar DIR or FILE, got {kind}")
+    (option,) = parameter.annotation.__metadata__
+    metavar = option.metavar
+    if metavar not in ("DIR", "FILE"):
+        raise TypeError(f"{command}: --out needs the metavar DIR or FILE, got {metavar}")
 
     @wraps(run)
-    def claim(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         out: Path | None = kwargs["out"]
         if out is None or not is_first_process():
             return run(*args, **kwargs)
-        arguments = (value for name, value in kwargs.items() if name not in ("out", "config"))
-        values = [
-            value
-            for argument in arguments
-            for value in (argument if isinstance(argument, list) else [argument])
-        ]
-        inputs = [path.resolve() for path in values if isinstance(path, Path)]
+        inputs = _input_paths(kwargs)
         try:
-            also = vars(run).get("also", ())
-            with (
-                claimed_folder(out, command, inputs)
-                if kind == "DIR"
-                else claimed_file(out, command, inputs, also)
-            ):
+            if metavar == "DIR":
+                with claimed_folder(out, command, inputs):
+                    return run(*args, **kwargs)
+            with claimed_file(out, command, inputs, vars(run).get("also", ())):
                 return run(*args, **kwargs)
         except Exception as error:
             if _is_full(error):
                 raise LmmsEgoplanError(_full(error, out)) from error
             raise
 
-    return claim
+    return guarded
+
+
+def _input_paths(options: Mapping[str, Any]) -> list[Path]:
+    """Return the paths among the values of a command's options, except its output."""
+    paths = []
+    for name, value in options.items():
+        if name in ("out", "config"):
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Path):
+                paths.append(item.resolve())
+    return paths
 
 
 def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -149,9 +162,8 @@ def delete(paths: Iterable[Path]) -> None:
         for file in [*path.rglob("*")] if path.is_dir() else [path]:
             if _name(file, output.root) in output.listed:
                 file.unlink(missing_ok=True)
-        for folder in sorted(
-            (part for part in (*path.rglob("*"), path) if part.is_dir()), reverse=True
-        ):
+        folders = [part for part in (*path.rglob("*"), path) if part.is_dir()]
+        for folder in sorted(folders, reverse=True):
             if not any(folder.iterdir()):
                 folder.rmdir()
 
@@ -179,11 +191,10 @@ def check_folder(out: Path, command: str) -> _Manifest:
         raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
     manifest = _read(out)
     if manifest.command != command and out.is_dir() and any(out.iterdir()):
-        owner = (
-            f"`lmms-egoplan {manifest.command}` wrote it"
-            if manifest.command
-            else "it contains other files"
-        )
+        if manifest.command:
+            owner = f"`lmms-egoplan {manifest.command}` wrote it"
+        else:
+            owner = "it contains other files"
         raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
     return manifest
 
@@ -204,38 +215,29 @@ def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iter
     manifest = check_folder(out, command)
     before = _versions(out)
     listed = before.keys() & {*manifest.files}
+    replaced = _names_with_parents(listed)
     for path in inputs:
-        name = _name(path, out)
-        if name and any(
-            name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")
-        ):
+        if _name(path, out) in replaced:
             raise LmmsEgoplanError(
                 f"--out {out} would replace the input {path}; set another folder"
             )
-    foreign = (
-        before.keys() - listed - {*manifest.left}
-        if manifest.theirs is None
-        else before.keys() & {*manifest.theirs}
-    )
+    if manifest.theirs is None:
+        foreign = before.keys() - listed - {*manifest.left}
+    else:
+        foreign = before.keys() & {*manifest.theirs}
     with _writable(out, out) as is_new:
-        _write(
-            out,
-            manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}),
-        )
+        started = manifest.model_copy(update={"command": command, "theirs": sorted(foreign)})
+        _write(out, started)
 
         def finish() -> None:
             after = _versions(out)
             files = {name for name in after if name in listed or before.get(name) != after[name]}
-            if files or not is_new:
-                left = sorted(after.keys() - files - foreign)
-                _write(
-                    out,
-                    manifest.model_copy(
-                        update={"files": sorted(files), "theirs": None, "left": left}
-                    ),
-                )
-            else:
+            if is_new and not files:
                 (out / MANIFEST).unlink(missing_ok=True)
+                return
+            left = after.keys() - files - foreign
+            lists = {"files": sorted(files), "theirs": None, "left": sorted(left)}
+            _write(out, started.model_copy(update=lists))
 
         _running.append(_Output(out, listed, foreign))
         try:
@@ -243,6 +245,15 @@ def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iter
                 yield
         finally:
             _running.pop()
+
+
+def _names_with_parents(names: Iterable[str]) -> set[str]:
+    """Return relative paths with the paths of all folders that contain them."""
+    paths = {"."}
+    for name in names:
+        paths.add(name)
+        paths.update(str(parent) for parent in Path(name).parents)
+    return paths
 
 
 @contextmanager
@@ -271,25 +282,23 @@ def claimed_file(
             raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another file")
         if path.exists() and path.name not in earlier_files:
             raise LmmsEgoplanError(
-                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; set "
-                "another file, or move "
-                "this one"
+                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; "
+                "set another file, or move this one"
             )
     with _writable(out.parent, out):
         before = {path: _version(path) for path in paths}
 
         def finish() -> None:
-            if written := {
-                path.name: command
-                for path in paths
-                if path.is_file() and _version(path) != before[path]
-            }:
-                with _locked(out.parent):
-                    manifest = _read(out.parent)
-                    _write(
-                        out.parent,
-                        manifest.model_copy(update={"single": manifest.single | written}),
-                    )
+            written = {}
+            for path in paths:
+                if path.is_file() and _version(path) != before[path]:
+                    written[path.name] = command
+            if not written:
+                return
+            with _locked(out.parent):
+                manifest = _read(out.parent)
+                single = manifest.single | written
+                _write(out.parent, manifest.model_copy(update={"single": single}))
 
         with _finishing(finish):
             yield
@@ -335,7 +344,10 @@ def _writable(folder: Path, out: Path) -> Iterator[bool]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Prevent other processes from changing a folder's manifest, if the file system supports locks."""
+    """Prevent other processes from changing a folder's manifest.
+
+    This has no effect on file systems without locks.
+    """
     lock = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -347,7 +359,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _read(folder: Path) -> _Manifest:
     path = folder / MANIFEST
-    return read_as(_Manifest, str(path), read_json(path)) if path.is_file() else _Manifest()
+    if not path.is_file():
+        return _Manifest()
+    return read_as(_Manifest, str(path), read_json(path))
 
 
 def _write(folder: Path, manifest: _Manifest) -> None:
@@ -362,12 +376,13 @@ def _write(folder: Path, manifest: _Manifest) -> None:
 
 def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
     """Return the version of each file below a folder, by relative path, without the manifest."""
-    files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    return {
-        str(path.relative_to(folder)): _version(path)
-        for path in files
-        if path.parent / MANIFEST != path
-    }
+    versions = {}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            if name != MANIFEST:
+                path = Path(root, name)
+                versions[str(path.relative_to(folder))] = _version(path)
+    return versions
 
 
 def _version(path: Path) -> tuple[int, int] | None:
@@ -380,23 +395,28 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 def _name(path: Path, root: Path) -> str | None:
     """Return a path relative to a folder; None if it is outside."""
-    resolved, root = path.parent.resolve() / path.name, root.resolve()
+    resolved = path.parent.resolve() / path.name
+    root = root.resolve()
     return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
 
 
 def _is_full(error: Exception) -> bool:
-    """Return whether an error means a full or read-only volume, by its number or a library's
-    message.
+    """Return whether an error means a full or read-only volume.
+
+    Some libraries have errors without a number; these are recognised by their message.
     """
-    return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
+    if getattr(error, "errno", None) in _FULL:
+        return True
+    message = str(error)
+    return any(text in message for text in _FULL_TEXTS)
 
 
 def _full(error: Exception, out: Path) -> str:
     file = Path(getattr(error, "filename", None) or out).absolute()
     mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
     free = shutil.disk_usage(mount).free
+    reason = getattr(error, "strerror", None) or error
     return (
-        f"{file}: cannot be written: {getattr(error, 'strerror', None) or error}. The volume "
-        f"{mount} has {free:,} "
-        "bytes free. Free some space, or set another --out."
+        f"{file}: cannot be written: {reason}. The volume {mount} has {free:,} bytes free. "
+        "Free some space, or set another --out."
     )

@@ -54,13 +54,11 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     print_question_sets(summary)
     if summary["missing"]:
         state = "missing or damaged" if summary.get("verified") else "missing"
-        num_skipped = (
-            summary.get("copy", {}).get("matched", summary["split_size"]) - summary["questions"]
-        )
+        wanted = summary.get("copy", {}).get("matched", summary["split_size"])
         typer.echo(
-            f"Skipped {num_skipped} {unit}: frames of {len(summary['missing'])} videos are "
-            f"{state}. They are listed "
-            f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"
+            f"Skipped {wanted - summary['questions']} {unit}: frames of "
+            f"{len(summary['missing'])} videos are {state}. They are listed under missing in "
+            f"{summary_path(summary['benchmark'], summary['split'])}\n"
             f"Results will cover {summary['questions']} of {summary['split_size']} {unit}."
         )
     if summary.get("verified"):
@@ -90,27 +88,38 @@ def print_counts(
         key: the source's key in `counts`.
         origin: noun for the source, such as ``file``.
     """
-    prepared = Column("prepared", no_wrap=True)
     table = Table(
         "",
-        prepared,
+        Column("prepared", no_wrap=True),
         f"in the {origin}",
         "in the paper",
         f"{origin} as in the paper",
         pad_edge=False,
     )
     for name, count in counts.items():
-        numbers = [
-            "" if number is None else str(number)
-            for number in (count["prepared"], count[key], count["paper"])
-        ]
-        off = "" if "" in numbers[1:] else f", {count[key] - count['paper']:+g}"
         table.add_row(
             labels.get(name, name),
-            *numbers,
-            {True: "yes", False: f"no{off}", None: ""}[count["matches"]],
+            _number(count["prepared"]),
+            _number(count[key]),
+            _number(count["paper"]),
+            _agreement(count[key], count["paper"], matches=count["matches"]),
         )
     Console().print(table)
+
+
+def _number(number: float | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _agreement(number: float | None, printed: float | None, *, matches: bool | None) -> str:
+    """Return whether a count is the paper's; "" if the paper prints none."""
+    if matches is None:
+        return ""
+    if matches:
+        return "yes"
+    if number is None or printed is None:
+        return "no"
+    return f"no, {number - printed:+g}"
 
 
 def write_figures(summary: Mapping[str, Any], files: Mapping[str, str | bytes]) -> None:

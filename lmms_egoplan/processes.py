@@ -37,10 +37,10 @@ def is_first_process() -> bool:
 def end_on_signals() -> None:
     """End this process and its children after Ctrl-C or SIGTERM.
 
-    Call this function in the main thread. The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later
-    signals do not interrupt the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the
-    process ends even if a thread is blocked. A signal that is already ignored, as with nohup, is
-    still ignored.
+    Call this function in the main thread. The first signal raises KeyboardInterrupt in the main
+    thread, with the signal's number. Later signals do not interrupt the cleanup. Two seconds after
+    a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked. A signal that
+    is already ignored, as with nohup, is still ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -38,8 +38,9 @@ class DataMissingError(LmmsEgoplanError, FileNotFoundError):
 
 
 def split_dir(benchmark: str, split: str) -> Path:
-    """Return the folder of a split, ``<data root>/<benchmark>/<split>``, even if it is not
-    prepared.
+    """Return the folder of a split, even if it is not prepared.
+
+    It is ``<data root>/<benchmark>/<split>``.
     """
     return data_root() / benchmark / split
 
@@ -95,16 +96,17 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], **features: Any) -> "Dataset":
-    """Make a dataset with one column per value of the first row: a bool, a number, or otherwise a
-    text.
+    """Make a dataset with one column per value of the first row.
+
+    A column contains bools or numbers, as this value, or otherwise texts.
 
     Args:
         features: features of further columns, by name.
     """
     from datasets import Dataset, Features, Value
 
-    kinds = {bool: "bool", int: "int64", float: "float64"}
-    columns = {name: Value(kinds.get(type(value), "string")) for name, value in rows[0].items()}
+    types = {bool: "bool", int: "int64", float: "float64"}
+    columns = {name: Value(types.get(type(value), "string")) for name, value in rows[0].items()}
     return Dataset.from_list(list(rows), features=Features(columns | features))
 
 
@@ -138,20 +140,19 @@ def compare_counts(
         ranges: lowest and highest count that agrees with the paper's. Default: only the printed
             count.
     """
-
-    def agrees(name: str, number: float | None) -> bool:
-        low, high = ranges.get(name, (paper[name], paper[name]))
-        return number is not None and low <= number <= high
-
-    return {
-        name: {
+    compared: dict[str, dict[str, Any]] = {}
+    for name, number in counted.items():
+        matches = None
+        if name in paper:
+            lowest, highest = ranges.get(name, (paper[name], paper[name]))
+            matches = number is not None and lowest <= number <= highest
+        compared[name] = {
             "prepared": prepared[name],
             key: number,
             "paper": paper.get(name),
-            "matches": agrees(name, number) if name in paper else None,
+            "matches": matches,
         }
-        for name, number in counted.items()
-    }
+    return compared
 
 
 def refusal(
@@ -183,19 +184,22 @@ class PreparedData:
     `LmmsEgoplanError` if its summary is damaged or of another format. `folder` and `load` also
     raise it if the rows cannot be read.
 
-    title: name of a split in messages; ``{}`` is the split's name.
-    how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and ``{tasks}``
-        are the split's name, its entry in `files`, and the folder of lmms-eval's tasks.
-    data_format: number of the format. Increase it when the prepared data change.
-    oldest_format: oldest readable format. Older and newer formats are refused.
-    official: number of questions of each split in the paper.
-    digests: digest of the published records by split, as ``tools/record_digests.py`` prints it;
-        without a split whose published records nobody has compared.
-    files: names of the published files by split, without the suffix.
-    substitutes: other data that a split may contain instead of the benchmark's own, by a name under
-        ``counts`` in its summary.
-    question_id: for compact runs, the column of a question's id; empty if the benchmark has no
-    compact runs.
+    Attributes:
+        benchmark: name of the benchmark.
+        title: name of a split in messages; ``{}`` is the split's name.
+        how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and
+            ``{tasks}`` are the split's name, its entry in `files`, and the folder of lmms-eval's
+            tasks.
+        data_format: number of the format. Increase it when the prepared data change.
+        official: number of questions of each split in the paper.
+        digests: digest of the published records by split, as ``tools/record_digests.py`` prints it;
+            without a split whose published records nobody has compared.
+        oldest_format: oldest readable format. Older and newer formats are refused.
+        files: names of the published files by split, without the suffix.
+        substitutes: other data that a split may contain instead of the benchmark's own, by a name
+            under ``counts`` in its summary.
+        question_id: for compact runs, the column of a question's id; empty if the benchmark has no
+            compact runs.
     """
 
     benchmark: str
@@ -210,28 +214,31 @@ class PreparedData:
     question_id: str = ""
 
     def substitute(self, summary: Mapping[str, Any]) -> str | None:
-        """Return the name of the data that a split contains instead of the benchmark's own; None
-        for its own data.
+        """Return the name of the data that a split contains instead of the benchmark's own.
+
+        Return None for its own data.
         """
         counts = summary.get("counts")
-        names = counts if isinstance(counts, dict) else {}
-        return next((data for name, data in self.substitutes.items() if name in names), None)
+        if isinstance(counts, dict):
+            for name, data in self.substitutes.items():
+                if name in counts:
+                    return data
+        return None
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
-        """Check the format of a split with this summary, and that the split from which it was made
-        is still the same.
+        """Check the format of a split with this summary, and the split from which it was made.
 
         Raises:
             LmmsEgoplanError: this version does not read the format, or the other split was prepared
                 from other data. The message says how to prepare the split again.
         """
-        if (made_from := summary.get("made_from")) and self.fingerprint(made_from[0]) != made_from[
-            1
-        ]:
-            other = f"made from other data than {made_from[0]} now has; prepare it again, too"
-            raise LmmsEgoplanError(
-                f"{split_dir(self.benchmark, split)}: {other}. {self._how(split)}"
-            )
+        if summary.get("made_from"):
+            source_split, source_fingerprint = summary["made_from"]
+            if self.fingerprint(source_split) != source_fingerprint:
+                raise LmmsEgoplanError(
+                    f"{split_dir(self.benchmark, split)}: made from other data than {source_split} "
+                    f"now has; prepare it again, too. {self._how(split)}"
+                )
         data_format = summary.get("format", 1)
         if self.oldest_format <= data_format <= self.data_format:
             return
@@ -239,10 +246,8 @@ class PreparedData:
         source = summary.get("annotations") or summary.get("source") or "its files"
         raise LmmsEgoplanError(
             f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version "
-            "of lmms-egoplan "
-            f"prepared it from {source}, in format {data_format}; this version reads format "
-            f"{self.data_format}. "
-            f"{self._how(split)}"
+            f"of lmms-egoplan prepared it from {source}, in format {data_format}; this version "
+            f"reads format {self.data_format}. {self._how(split)}"
         )
 
     def folder(self, split: str) -> Path:
@@ -267,19 +272,20 @@ class PreparedData:
         """
         from datasets import DatasetDict, __version__
 
-        prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        common = {
+        fields: dict[str, Any] = {
             "benchmark": self.benchmark,
             "format": self.data_format,
             "split": split,
-            "prepared": prepared,
+            "prepared": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "datasets": __version__,
         }
-        common["datasets"] = __version__
-        text = json.dumps(common | summary, indent=2, ensure_ascii=False) + "\n"
+        fields |= summary
+        text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
         target = split_dir(self.benchmark, split)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
-            fresh, old = Path(scratch) / "new", Path(scratch) / "old"
+            fresh = Path(scratch) / "new"
+            old = Path(scratch) / "old"
             with without_bars():
                 DatasetDict({split: dataset}).save_to_disk(fresh)
             (fresh / _SUMMARY).write_text(text, encoding="utf-8")
@@ -291,27 +297,26 @@ class PreparedData:
                 if old.exists() and not target.exists():
                     old.replace(target)
                 raise
-        return common | summary
+        return fields
 
     def load(self, split: str) -> "Dataset":
         """Load the split's rows."""
         from datasets import __version__, load_from_disk
 
-        writer, folder = (
-            self._summary(split).get("datasets", __version__),
-            split_dir(self.benchmark, split),
-        )
+        writer = self._summary(split).get("datasets", __version__)
+        folder = split_dir(self.benchmark, split)
         try:
             return load_from_disk(str(folder))[split]
         except (KeyError, OSError, TypeError, ValueError) as error:
-            problem = "damaged"
-            if writer != __version__:
+            if writer == __version__:
+                problem = "damaged"
+            else:
                 problem = (
                     f"datasets {writer} prepared it, and datasets {__version__} cannot read it"
                 )
-            how = f"prepare the split again. {self._how(split)}"
             raise LmmsEgoplanError(
-                f"{folder}: {problem} ({type(error).__name__}: {error}); {how}"
+                f"{folder}: {problem} ({type(error).__name__}: {error}); prepare the split again. "
+                f"{self._how(split)}"
             ) from error
 
     def _how(self, split: str) -> str:
@@ -324,8 +329,8 @@ class PreparedData:
         if summary is None:
             raise DataMissingError(
                 f"{self.title.format(split)} is not prepared in "
-                f"{split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
-                f"sets the root). {self._how(split)}"
+                f"{split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA sets the root). "
+                f"{self._how(split)}"
             )
         self.check(split, summary)
         return summary

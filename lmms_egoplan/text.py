@@ -16,14 +16,17 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | 
 
 
 class MediaMarker(str):
-    """A text of a prompt that marks the image or video after it, and must stay directly before it."""
+    """A text of a prompt that marks the image or video after it.
+
+    It must stay directly before this image or video.
+    """
 
 
 def clean_text(text: str) -> str:
-    """Repair halves of surrogate pairs, which JSON files may contain but which cannot be sent or
-    stored.
+    """Repair halves of surrogate pairs.
 
-    Two halves in a row become their character. A single half becomes ``?``.
+    JSON files may contain them, but they cannot be sent or stored. Two halves in a row become their
+    character. A single half becomes ``?``.
 
     >>> clean_text(chr(0xD83D) + chr(0xDE00) + chr(0xD83D))
     '😀?'
@@ -35,18 +38,19 @@ def clean_text(text: str) -> str:
 
 
 def strip_controls(text: str, *, keep_lines: bool = False) -> str:
-    r"""Clean a text that a person wrote: remove control characters, and make other whitespace one
-    space.
+    r"""Remove control characters from a text that a person wrote, and unify its whitespace.
 
-    Removes the characters of categories C0 and C1, bidirectional embeddings, overrides and
-    isolates, and U+FEFF. Characters that scripts and emoji need, such as joiners and directional
-    marks, stay.
+    Whitespace becomes one space. Removes the characters of categories C0 and C1, bidirectional
+    embeddings, overrides and isolates, and U+FEFF. Characters that scripts and emoji need, such as
+    joiners and directional marks, stay.
 
     Args:
         keep_lines: Keep tabs and spaces, and make all line breaks newlines.
 
-    >>> strip_controls("a\x1b\u202eb \t c\r\nd\u200de"), strip_controls("a\tb\x00\r\nc", keep_lines=True)
-    ('ab c d\u200de', 'a\tb\nc')
+    >>> strip_controls("a\x1b\u202eb \t c\r\nd\u200de")
+    'ab c d\u200de'
+    >>> strip_controls("a\tb\x00\r\nc", keep_lines=True)
+    'a\tb\nc'
     """
     lines = _CONTROLS.sub("", "\n".join(text.splitlines()))
     return lines if keep_lines else " ".join(lines.split())
@@ -76,7 +80,9 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     tab or a line break. Halves of surrogate pairs are replaced, and line breaks are ``\n``.
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
     return text.getvalue()
 
 
@@ -86,8 +92,14 @@ def join_list(names: Sequence[str], most: int | None = None) -> str:
     >>> join_list(["a", "b", "c"]), join_list(["a", "b", "c"], most=1), join_list(["a"])
     ('a, b and c', 'a and 2 more', 'a')
     """
-    parts = [*names[:most], *([f"{len(names) - most} more"] if most and len(names) > most else [])]
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    parts = [*names[:most]]
+    if most and len(names) > most:
+        parts.append(f"{len(names) - most} more")
+    first = ", ".join(parts[:-1])
+    last = parts[-1] if parts else ""
+    if first and last:
+        return f"{first} and {last}"
+    return first or last
 
 
 def numbered(texts: Iterable[str]) -> str:
@@ -108,9 +120,8 @@ def cell_text(cell: str) -> str:
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = (
-        clean_text(value).replace("\r\n", "\n").replace("\r", "\n")
-    )  # A lone carriage return would end the row.
+    # A lone carriage return would end the row.
+    text = clean_text(value).replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if _is_formula(text) else text
 
 
