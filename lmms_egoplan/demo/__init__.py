@@ -15,12 +15,13 @@ DATA = Path(__file__).with_name("data")
 class DemoSet:
     """A benchmark's small rendered set in the official layout. Its files are part of the package.
 
-    folder: folder of the files. It must not have the name of a task, or lmms-eval would look for
-    the task there.
-    prepare: arguments of ``lmms-egoplan data prepare``, with paths relative to the folder of
-    `sets.copy_set`.
-    tasks: lmms-eval tasks that the demo runs.
-    scores: for each task, the metric that must be a number after the run.
+    Attributes:
+        folder: folder of the files. It must not have the name of a task, or lmms-eval would look
+            for the task there.
+        prepare: arguments of ``lmms-egoplan data prepare``, with paths relative to the folder of
+            `sets.copy_set`.
+        tasks: lmms-eval tasks that the demo runs.
+        scores: for each task, the metric that must be a number after the run.
     """
 
     folder: str

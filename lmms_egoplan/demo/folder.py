@@ -21,7 +21,8 @@ from lmms_egoplan.processes import end_children
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 RESULTS = "results"
-_DATA, _REPORT = "data", "report"
+_DATA = "data"
+_REPORT = "report"
 
 # The demo ignores the user's judge, keys and classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
@@ -32,8 +33,7 @@ _PARALLEL = 2
 # Remark in the log above lmms-eval's output.
 _EXPECTED_WARNINGS = (
     "# lmms-eval warns for every choice that target_delimiter and choice have no white space. You "
-    "can ignore this: the "
-    "model's chat template adds it.\n"
+    "can ignore this: the model's chat template adds it.\n"
 )
 
 
@@ -76,10 +76,16 @@ class DemoFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT)
         delete(self.path / name for name in (*names, LOG))
-        if foreign := [name for name in names if (self.path / name).exists()]:
-            raise LmmsEgoplanError(
-                f"{self.path / foreign[0]}: not written by a finished demo; move or delete it."
-            )
+        for name in names:
+            if (self.path / name).exists():
+                raise LmmsEgoplanError(
+                    f"{self.path / name}: not written by a finished demo; move or delete it."
+                )
+
+    @property
+    def page(self) -> Path:
+        """The page of the report."""
+        return self.path / _REPORT / "index.html"
 
     def begin_step(self) -> None:
         """Print the next step."""
@@ -95,7 +101,8 @@ class DemoFolder:
         processes: list[subprocess.Popen[str]] = []
         try:
             for number, command in enumerate(commands):
-                processes += map(self._start, commands[len(processes) : number + _PARALLEL])
+                for next_command in commands[len(processes) : number + _PARALLEL]:
+                    processes.append(self._start(next_command))
                 self._follow(processes[number], command, remark)
         except BaseException:
             end_children()
@@ -120,7 +127,8 @@ class DemoFolder:
             for line in process.stdout or ():
                 plain = Text.from_ansi(line).plain.rstrip()
                 log.write(f"{plain}\n")
-                if message := plain.rpartition(" - ")[2]:
+                message = plain.rpartition(" - ")[2]
+                if message:
                     self.status.update(escape(message[:width]))
         process.communicate()
         if process.returncode:
@@ -133,8 +141,7 @@ class DemoFolder:
         results: str,
         scores: Mapping[str, str],
     ) -> list[dict[str, dict[str, float]]]:
-        """Run lmms-eval once for all models with ``python -m lmms_eval``, as its console script
-        does.
+        """Run lmms-eval once for all models, with ``python -m lmms_eval``.
 
         Args:
             models: ``--model_args`` of each model, mapped to lmms-eval's name of its backend.
@@ -154,10 +161,9 @@ class DemoFolder:
             "output_path": results,
             "log_samples": True,
         }
-        evaluations = [
-            {"model": backend, "model_args": arguments} | settings
-            for arguments, backend in models.items()
-        ]
+        evaluations = []
+        for arguments, backend in models.items():
+            evaluations.append({"model": backend, "model_args": arguments} | settings)
         config = self.path / f"{results}.yaml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(
@@ -175,10 +181,10 @@ class DemoFolder:
         return [self._metrics(file, scores) for file in files]
 
     def _metrics(self, file: Path, scores: Mapping[str, str]) -> dict[str, dict[str, float]]:
-        metrics = {
-            task: {name.partition(",")[0]: value for name, value in of_task.items()}
-            for task, of_task in json.loads(file.read_text(encoding="utf-8"))["results"].items()
-        }
+        results = json.loads(file.read_text(encoding="utf-8"))["results"]
+        metrics: dict[str, dict[str, float]] = {}
+        for task, values in results.items():
+            metrics[task] = {name.partition(",")[0]: value for name, value in values.items()}
         for task, metric in scores.items():
             value = metrics.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
@@ -188,13 +194,12 @@ class DemoFolder:
     def report(self) -> Path:
         """Write the report of all runs and return its page."""
         self.run([*OWN_COMMAND, "report", RESULTS, "--out", _REPORT])
-        return self.path / _REPORT / "index.html"
+        return self.page
 
     def as_typed(self, command: Sequence[str]) -> str:
         """Format a command as a user would type it in the folder."""
-        return " ".join(
-            [*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)]
-        )
+        variables = [f"{name}={value}" for name, value in self._environment.items()]
+        return " ".join([*variables, shlex.join(command)])
 
     def _users_environment(self) -> dict[str, str]:
         return {
@@ -204,14 +209,7 @@ class DemoFolder:
         }
 
     def _failure(self, reason: str) -> LmmsEgoplanError:
-        lines = [
-            line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line
-        ]
-        return LmmsEgoplanError(
-            "\n".join(
-                [
-                    *lines[-_LAST_LINES:],
-                    f"The demo failed: {reason}. The end of {self.path / LOG} is above.",
-                ]
-            )
-        )
+        log = (self.path / LOG).read_text(encoding="utf-8")
+        lines = [line for line in log.splitlines() if line][-_LAST_LINES:]
+        lines.append(f"The demo failed: {reason}. The end of {self.path / LOG} is above.")
+        return LmmsEgoplanError("\n".join(lines))

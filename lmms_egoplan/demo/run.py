@@ -1,5 +1,6 @@
-"""Run the demo: write its files to a folder, run lmms-eval on them and write the report, as a user
-would.
+"""Run the demo, as a user would run an evaluation.
+
+It writes its files to a folder, runs lmms-eval on them and writes the report.
 """
 
 import json
@@ -18,23 +19,49 @@ from lmms_egoplan.demo import DATA, DemoSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
 from lmms_egoplan.demo.sets import copy_set
-from lmms_egoplan.paths import module_yaml
 
-_CHECKPOINT, _ENCODER = "random-weights", "encoder"
+_CHECKPOINT = "random-weights"
+_ENCODER = "encoder"
 _SCRIPTED = ("scripted-good", "scripted-poor")
-_TEXTS = module_yaml(__file__)
 MODEL = "scripted-judge"
 # It contains the lowest rating on each benchmark's scale.
 _DEFAULT_REPLY = (
     "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
 )
 
+_NOTE = """\
+The demo runs every step of an evaluation on small rendered sets. One model has random weights. \
+Two other models and the judge read their replies from a script. All scores are meaningless.
+"""
+_END = """
+Report, to open in a browser: {page}
+
+Where to look in it:
+  Summary                          each score with its 95 % interval
+  EgoPlan, "Every pair of runs"    differences between runs, with intervals
+  Gallery, "two runs disagree"     questions that two runs answer differently
+  Gallery, benchmark EgoThink      an answer, its rating and the judge's reason
+  Gallery, benchmark ActPlan-1K    a plan next to the two gold plans
+
+All files are in {folder}:
+  results.yaml     the evaluations, for lmms-eval --config
+  results          results and samples of the runs
+  {log}    all commands and their output
+
+Next steps with real data and your model (see README.md):
+  lmms-egoplan data prepare --help
+  lmms-eval --tasks egoplan_val --model hf_vlm --model_args pretrained=MODEL \
+--output_path runs --log_samples
+  lmms-egoplan report runs --out report
+"""
+
 
 def run_demo(
     out: Path, console: Console, sets: Sequence[DemoSet], show_scores: Callable[[Path], None]
 ) -> None:
-    """Copy the rendered sets, run a tiny random LLaVA and both scripted models on them, and write
-    the report.
+    """Run a tiny random LLaVA and both scripted models on the rendered sets.
+
+    Write the report, and show the scores.
 
     Args:
         out: folder for all files. Files of an earlier demo are replaced.
@@ -53,30 +80,57 @@ def run_demo(
             "LMMS_EGOPLAN_JUDGE_BASE_URL": judge,
             "LMMS_EGOPLAN_ENCODER": _ENCODER,
         }
-        folder = DemoFolder(out, contents, console, _TEXTS["steps"], **environment)
-        _print(console, _TEXTS["note"])
+        folder = DemoFolder(out, contents, console, [*_STEPS, _LAST_STEP], **environment)
+        _print(console, _NOTE)
         with folder.status:
-            folder.begin_step()
-            write_checkpoint(folder.path / _CHECKPOINT)
-            write_encoder(folder.path / _ENCODER)
-            folder.begin_step()
-            for name in _SCRIPTED:
-                shutil.copytree(DATA / name, folder.path / name)
-            for rendered in sets:
-                copy_set(rendered, folder.path)
-            folder.begin_step()
-            folder.run(*([*OWN_COMMAND, "data", "prepare", *rendered.prepare] for rendered in sets))
-            folder.begin_step()
-            models = {f"pretrained={name}": "scripted" for name in _SCRIPTED}
-            models[f"pretrained={_CHECKPOINT},dtype=float32"] = "hf_vlm"
-            tasks = [task for rendered in sets for task in rendered.tasks]
-            scores = {task: metric for rendered in sets for task, metric in rendered.scores.items()}
-            folder.evaluate(models, tasks, RESULTS, scores)
-            folder.begin_step()
-            page = folder.report()
+            for carry_out in _STEPS.values():
+                folder.begin_step()
+                carry_out(folder, sets)
             folder.begin_step()
     show_scores(folder.path / RESULTS)
-    _print(console, _TEXTS["end"].format(page=page, folder=folder.path, log=LOG))
+    _print(console, _END.format(page=folder.page, folder=folder.path, log=LOG))
+
+
+def _make_models(folder: DemoFolder, _sets: Sequence[DemoSet]) -> None:
+    write_checkpoint(folder.path / _CHECKPOINT)
+    write_encoder(folder.path / _ENCODER)
+
+
+def _copy_files(folder: DemoFolder, sets: Sequence[DemoSet]) -> None:
+    for name in _SCRIPTED:
+        shutil.copytree(DATA / name, folder.path / name)
+    for rendered in sets:
+        copy_set(rendered, folder.path)
+
+
+def _prepare_data(folder: DemoFolder, sets: Sequence[DemoSet]) -> None:
+    folder.run(*([*OWN_COMMAND, "data", "prepare", *rendered.prepare] for rendered in sets))
+
+
+def _evaluate(folder: DemoFolder, sets: Sequence[DemoSet]) -> None:
+    models = {f"pretrained={name}": "scripted" for name in _SCRIPTED}
+    models[f"pretrained={_CHECKPOINT},dtype=float32"] = "hf_vlm"
+    tasks: list[str] = []
+    scores: dict[str, str] = {}
+    for rendered in sets:
+        tasks += rendered.tasks
+        scores |= rendered.scores
+    folder.evaluate(models, tasks, RESULTS, scores)
+
+
+def _write_report(folder: DemoFolder, _sets: Sequence[DemoSet]) -> None:
+    folder.report()
+
+
+_STEPS: dict[str, Callable[[DemoFolder, Sequence[DemoSet]], None]] = {
+    "Make a tiny LLaVA and a sentence encoder with random weights": _make_models,
+    "Copy rendered videos and images with questions, and the scripted models": _copy_files,
+    "Prepare the data of all benchmarks (lmms-egoplan data prepare)": _prepare_data,
+    "Ask the three models all questions, and score their answers (lmms-eval)": _evaluate,
+    "Write the report (lmms-egoplan report)": _write_report,
+}
+"""Title and function of each step but the last."""
+_LAST_STEP = "Show the scores"
 
 
 def _print(console: Console, text: str) -> None:
@@ -100,7 +154,8 @@ def verdict_on(prompt: str) -> str:
     """Return the scripted verdict for a judge's prompt with this answer and reference."""
     lines = Counter(prompt.splitlines())
     for entry in _verdicts():
-        if Counter([entry["reference"], entry["answer"]]) <= lines:
+        wanted = Counter([entry["reference"], entry["answer"]])
+        if wanted <= lines:
             return entry["verdict"]
     return _DEFAULT_REPLY
 
