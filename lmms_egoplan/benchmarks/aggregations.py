@@ -110,14 +110,16 @@ def share_of_found(values: Sequence[Value]) -> float:
     >>> share_of_found([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
     0.75
     """
-    total = sum(value["found"] for value in values)
-    counted = sum(number for value in values for name, number in value.items() if name != "found")
+    total = 0
+    counted = 0
+    for value in values:
+        total += value["found"]
+        counted += sum(number for name, number in value.items() if name != "found")
     return counted / total if total else math.nan
 
 
 def names(values: Sequence[Value], without: str = "none") -> str:
-    """Return the names in all records, sorted and joined by commas; `without` if there are no
-    names.
+    """Return the names in all records, sorted and joined by commas.
 
     Args:
         values: Records with one name, a list of names, or None.
@@ -128,15 +130,17 @@ def names(values: Sequence[Value], without: str = "none") -> str:
     >>> names([{"judges": ["Qwen3-32B", "gpt-4o"]}, {"judges": []}])
     'Qwen3-32B, gpt-4o'
     """
-    listed = (field if isinstance(field, list) else [field] for field in _fields(values))
-    return ", ".join(sorted({name for group in listed for name in group} - {None})) or without
+    distinct = set()
+    for field in _fields(values):
+        distinct.update(field if isinstance(field, list) else [field])
+    distinct.discard(None)
+    return ", ".join(sorted(distinct)) or without
 
 
 def tallied(values: Sequence[Value]) -> str:
-    """Return the names in all records, most frequent first, with counts if there is more than one
-    name.
+    """Return the names in all records, most frequent first.
 
-    None is shown as ``unknown``.
+    They have counts if there is more than one name. None is shown as ``unknown``.
 
     >>> tallied([{"media": "video"}, {"media": "video"}, {"media": "images"}])
     'video (2), images (1)'
@@ -144,17 +148,18 @@ def tallied(values: Sequence[Value]) -> str:
     'official'
     """
     counts = Counter(name or "unknown" for name in _fields(values))
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return (
-        ordered[0][0]
-        if len(ordered) == 1
-        else ", ".join(f"{name} ({number})" for name, number in ordered)
-    )
+    if len(counts) == 1:
+        (name,) = counts
+        return name
+    ordered = sorted(counts, key=lambda name: (-counts[name], name))
+    return ", ".join(f"{name} ({counts[name]})" for name in ordered)
 
 
 def _fields(values: Sequence[Value]) -> Iterator[Any]:
     """Yield the only field of each record."""
-    return (field for (field,) in (value.values() for value in values))
+    for value in values:
+        (field,) = value.values()
+        yield field
 
 
 def _known(values: Sequence[Value]) -> list[Any]:

@@ -84,8 +84,9 @@ class Benchmark:
     load_scorers: Callable[[], None] | None = None
 
     def covers(self, split: str, rows: "Dataset") -> int:
-        """Return the number of questions that the coverage of a task's results is a share of; 0
-        without rows.
+        """Return the number of questions that the coverage of a task's results is a share of.
+
+        It is 0 without rows.
 
         Args:
             split: The task's split.
@@ -336,9 +337,7 @@ DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
 
 
 def model_card_scores() -> list[dict[str, str]]:
-    """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model
-    cards.
-    """
+    """Read ``model_cards.csv``: scores of models in several benchmarks from model cards."""
     return module_rows(str(Path(__file__).with_name("model_cards")))
 
 

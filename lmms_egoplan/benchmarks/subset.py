@@ -1,9 +1,11 @@
-"""Draw the questions of a compact run: a random sample, the same for every model and order of the
-rows.
+"""Draw the questions of a compact run: a random sample.
+
+It is the same for every model and order of the rows.
 """
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUBSET = "LMMS_EGOPLAN_SUBSET"
-"""Environment variable: the largest number of questions, or ``width=`` and the width of an interval in points."""
+"""Environment variable with the size of the subset.
+
+It is the largest number of questions, or ``width=`` and the width of an interval in points.
+"""
 
 COLUMN = "subset"
 """Column of prepared rows: the design of a question in the subset, None for all other questions."""
@@ -45,31 +50,53 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
     >>> design["asked"], design["of"], {*ids} < {*draw(range(120), "seed", "90")[0]}
     (50, 120, True)
     """
-    order = sorted(questions, key=lambda id_: (sha256(f"{seed} {id_}".encode()).digest(), str(id_)))
-    widths = planned_widths(len(order))
-    kind, _, number = wanted.rpartition("=")
-    if (
-        kind not in ("", "width")
-        or not number.replace(".", "", bool(kind)).isdecimal()
-        or not float(number)
-    ):
-        raise LmmsEgoplanError(
-            f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it"
-        )
+    order = sorted(questions, key=lambda id_: (_hash(seed, id_), str(id_)))
+    size = _read_size(wanted)
     if not order:
         raise LmmsEgoplanError(
             f"{SUBSET}={wanted}: the prepared data of {seed} have no questions; prepare them again"
         )
-    count = int(sum(widths > float(number))) + 1 if kind else min(int(number), len(order))
+    widths = planned_widths(len(order))
+    if isinstance(size, _Width):
+        count = int(sum(widths > size.points)) + 1
+    else:
+        count = min(size, len(order))
     return order[:count], {"asked": count, "of": len(order), "width": float(widths[count - 1])}
 
 
-def planned_widths(count: int) -> "np.ndarray":
-    """Return the width to expect of the interval from each number of questions, from one on, in
-    points of 100.
+def _hash(seed: str, question: Any) -> bytes:
+    """Return the hash that determines the position of a question."""
+    return sha256(f"{seed} {question}".encode()).digest()
 
-    Assumes that half of the answers are right. The widths do not increase. See
-    `report.statistics.wilson_interval`.
+
+@dataclass(frozen=True)
+class _Width:
+    """The width of an interval, in points of 100."""
+
+    points: float
+
+
+def _read_size(wanted: str) -> _Width | int:
+    """Read a value of `SUBSET`: a number of questions, or a width.
+
+    Raises:
+        LmmsEgoplanError: `wanted` is malformed.
+    """
+    name, _, number = wanted.rpartition("=")
+    if name == "width" and number.replace(".", "", 1).isdecimal() and float(number):
+        return _Width(float(number))
+    if name == "" and number.isdecimal() and float(number):
+        return int(number)
+    raise LmmsEgoplanError(
+        f"{SUBSET}={wanted}: must be a number of questions, or width=POINTS; correct it"
+    )
+
+
+def planned_widths(count: int) -> "np.ndarray":
+    """Return the width to expect of the interval from each number of questions, from one on.
+
+    Widths are in points of 100. Assumes that half of the answers are right. The widths do not
+    increase. See `report.statistics.wilson_interval`.
 
     Args:
         count: Number of all questions.
@@ -100,12 +127,13 @@ def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[s
         LmmsEgoplanError: `wanted` is malformed, the split is not prepared, or the benchmark has no
             compact runs.
     """
-    if not (wanted := wanted or os.environ.get(SUBSET, "")):
+    wanted = wanted or os.environ.get(SUBSET, "")
+    if not wanted:
         return {}
-    prepared = next(
-        (data for data in SPLITS if data.benchmark == benchmark and data.question_id), None
-    )
-    if prepared is None:
+    for prepared in SPLITS:
+        if prepared.benchmark == benchmark and prepared.question_id:
+            break
+    else:
         raise LmmsEgoplanError(
             f"{benchmark}: no compact runs; only egoplan, egoplan_bench2 and egointent have them"
         )
@@ -124,11 +152,10 @@ def mark(rows: Any, benchmark: str, split: str, *, only: bool = False) -> Any:
     Raises:
         LmmsEgoplanError: See `designs_of`.
     """
-    if not (designs := designs_of(benchmark, split)) or COLUMN in rows.column_names:
+    designs = designs_of(benchmark, split)
+    if not designs or COLUMN in rows.column_names:
         return rows
-    values = [
-        designs.get(id_)
-        for id_ in rows["sample_id" if "sample_id" in rows.column_names else "step_id"]
-    ]
+    id_column = "sample_id" if "sample_id" in rows.column_names else "step_id"
+    values = [designs.get(id_) for id_ in rows[id_column]]
     asked = [index for index, value in enumerate(values) if value or not only]
     return rows.add_column(COLUMN, values).select(asked)
