@@ -1,9 +1,11 @@
-"""``lmms-egoplan data status`` and ``tasks-path``: show the prepared splits and the folder of the
-tasks.
+"""``lmms-egoplan data status`` and ``tasks-path``.
+
+They show the prepared splits, and the folder of the tasks.
 """
 
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,6 +18,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS, data_root
 from lmms_egoplan.storage import load_summary, prepared_splits
 
+_SPLITS = {benchmark.name: benchmark.splits for benchmark in BENCHMARKS}
+_OR = "\n                 or: "
+
 
 def status() -> None:
     """Show the prepared splits and how complete they are.
@@ -25,56 +30,82 @@ def status() -> None:
 
     Example: `lmms-egoplan data status`
     """
+    overview = _Overview()
+    for name, split in prepared_splits():
+        summary = load_summary(name, split)
+        if summary is not None:
+            overview.add(name, split, summary)
+    if overview.table.row_count:
+        typer.echo(
+            f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split "
+            "in <benchmark>/<split>:"
+        )
+        Console().print(overview.table)
+        if overview.own:
+            overview.remarks.append(f"Not the published questions: {', '.join(overview.own)}.")
+        for remark in overview.remarks:
+            typer.echo(remark)
+    else:
+        commands = [f"lmms-egoplan data prepare {name} --help" for name in _SPLITS]
+        typer.echo(f"Nothing is prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder).")
+        typer.echo(f"Prepare a benchmark: {_OR.join(commands)}")
+    if overview.unreadable:
+        raise LmmsEgoplanError("\n".join(overview.unreadable))
+
+
+def _empty_table() -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for title in ("benchmark", "split"):
         table.add_column(title, no_wrap=True, overflow="fold")
     for title in ("prepared", "of file", "missing", "official"):
         table.add_column(title, justify="right")
     table.add_column("time (UTC)", no_wrap=True, overflow="fold")
-    splits = {benchmark.name: benchmark.splits for benchmark in BENCHMARKS}
-    remarks: list[str] = []
-    own: list[str] = []
-    unreadable: list[str] = []
-    for benchmark, split in prepared_splits():
-        summary = load_summary(benchmark, split)
-        if summary is None:
-            continue
-        size = summary["split_size"]
+    return table
+
+
+@dataclass
+class _Overview:
+    """The overview that `status` prints.
+
+    Attributes:
+        table: One row for each prepared split.
+        remarks: Lines below the table.
+        own: Splits with other questions than the published ones.
+        unreadable: Errors of splits that this version does not read.
+    """
+
+    table: Table = field(default_factory=_empty_table)
+    remarks: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    def add(self, name: str, split: str, summary: dict[str, Any]) -> None:
+        """Add the prepared split of a benchmark, or of another folder of this form."""
         official: int | str = "n/a"
-        if benchmark in splits:
-            substitute = splits[benchmark].substitute(summary)
+        splits = _SPLITS.get(name)
+        if splits is not None:
+            substitute = splits.substitute(summary)
             if substitute:
-                remarks.append(f"{benchmark}/{split}: {substitute}.")
+                self.remarks.append(f"{name}/{split}: {substitute}.")
             elif summary.get("question_set") == OWN:
-                own.append(f"{benchmark}/{split}")
+                self.own.append(f"{name}/{split}")
             else:
-                official = splits[benchmark].official.get(split, "n/a")
+                official = splits.official.get(split, "n/a")
             try:
-                splits[benchmark].check(split, summary)
+                splits.check(split, summary)
             except LmmsEgoplanError as error:
-                unreadable.append(str(error))
-        numbers = (summary["questions"], size, size - summary["questions"], official)
-        table.add_row(benchmark, split, *map(str, numbers), _utc(summary["prepared"]))
-    if table.row_count:
-        typer.echo(
-            f"Prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder), each split "
-            "in <benchmark>/<split>:"
+                self.unreadable.append(str(error))
+        prepared = summary["questions"]
+        size = summary["split_size"]
+        self.table.add_row(
+            name,
+            split,
+            str(prepared),
+            str(size),
+            str(size - prepared),
+            str(official),
+            _utc(summary["prepared"]),
         )
-        Console().print(table)
-        if own:
-            remarks.append(f"Not the published questions: {', '.join(own)}.")
-        for remark in remarks:
-            typer.echo(remark)
-    else:
-        typer.echo(
-            f"Nothing is prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder).\n"
-            "Prepare a benchmark: "
-            + "\n                 or: ".join(
-                f"lmms-egoplan data prepare {name} --help" for name in splits
-            )
-        )
-    if unreadable:
-        raise LmmsEgoplanError("\n".join(unreadable))
 
 
 def _utc(text: str) -> str:
@@ -83,7 +114,9 @@ def _utc(text: str) -> str:
         time = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return f"{time.astimezone(timezone.utc) if time.tzinfo else time:%Y-%m-%d %H:%M}"
+    if time.tzinfo is not None:
+        time = time.astimezone(timezone.utc)
+    return f"{time:%Y-%m-%d %H:%M}"
 
 
 def tasks_path(

@@ -47,15 +47,21 @@ def ledger(
     Example: `lmms-egoplan ledger --model qwen2.5-vl-7b --benchmark egoplan_bench2`
     """
     scores = [score for score in read_ledger() if benchmark in (None, score.group[0])]
-    scores = scores if model is None else scores_of_model(scores, model)
+    if model is not None:
+        scores = scores_of_model(scores, model)
     table = ledger_table(scores, with_spread=model is not None)
     if form == "text":
         for group, rows in groupby(table.rows, key=lambda row: row.values[:2]):
-            title, cells = ", ".join(map(str, group)), tuple(Row(row.values[2:-1]) for row in rows)
-            print_table(
-                replace(table, title=title, columns=table.columns[2:-1], rows=cells), Console()
+            part = replace(
+                table,
+                title=", ".join(str(name) for name in group),
+                columns=table.columns[2:-1],
+                rows=tuple(Row(row.values[2:-1]) for row in rows),
             )
+            print_table(part, Console())
+    elif form == "md":
+        typer.echo(markdown_of(table), nl=False)
     else:
-        typer.echo(markdown_of(table) if form == "md" else csv_of(table, with_own=False), nl=False)
+        typer.echo(csv_of(table, with_own=False), nl=False)
     if form != "md":
         typer.echo("\n".join(table.notes), err=form == "csv")

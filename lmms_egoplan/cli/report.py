@@ -1,5 +1,6 @@
-"""``lmms-egoplan report``, ``show`` and ``compare``: compare runs of both harnesses on a page or in
-the terminal.
+"""``lmms-egoplan report``, ``show`` and ``compare``.
+
+They compare runs of both harnesses on a page or in the terminal.
 """
 
 import time
@@ -45,13 +46,10 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path "
-            "DIR --log_samples`), at "
-            "any depth, or "
-            "judged answers from `lmms-egoplan judge`. "
-            "Folders from `annotate export` add people's labels, and from `audit` scores by "
-            "training overlap. "
-            "Files from `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), "
+            "at any depth, or judged answers from `lmms-egoplan judge`. Folders from `annotate "
+            "export` add people's labels, and from `audit` scores by training overlap. Files from "
+            "`lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],
     out: Annotated[
@@ -71,20 +69,16 @@ def report(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="BERT-like model (name or folder) for the BERTScore of "
-            "EgoPlan's goals and answers, "
-            "as in the "
-            "paper's Fig. 7. Default: a sentence encoder.",
+            help="BERT-like model (name or folder) for the BERTScore of EgoPlan's goals and "
+            "answers, as in the paper's Fig. 7. Default: a sentence encoder.",
         ),
     ] = None,
     pictures: Annotated[
         Pictures,
         typer.Option(
             help=f"Questions whose pictures are drawn for the gallery. `some`: up to {SOME} per "
-            "benchmark, first those "
-            "on which runs disagree or that all runs get wrong. `none`: no new pictures. Pictures "
-            "of an earlier report "
-            "are always reused.",
+            "benchmark, first those on which runs disagree or that all runs get wrong. `none`: no "
+            "new pictures. Pictures of an earlier report are always reused.",
         ),
     ] = "some",
     form: Annotated[
@@ -130,11 +124,13 @@ def report(
         )
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
-    counts = ", ".join(
-        f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items()
-    )
+    counts = []
+    for plural, count in built.counts.items():
+        noun = plural.removesuffix("s") if count == 1 else plural
+        counts.append(f"{count} {noun}")
+    seconds = time.monotonic() - started
     is_redirected = form != "text"
-    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=is_redirected)
+    typer.echo(f"{', '.join(counts)} in {seconds:.0f} s", err=is_redirected)
     if built.pictures:
         typer.echo(f"Gallery: {built.pictures}", err=is_redirected)
     typer.echo(f"Written to {built.page}\n", err=is_redirected)
@@ -148,12 +144,12 @@ def _names(texts: list[str]) -> dict[Path, str]:
     """Split ``DIR=NAME`` at the ``=`` after an existing path, else at the first one."""
     names = {}
     for text in texts:
-        parts = text.split("=")
-        splits = [
-            ("=".join(parts[:index]), "=".join(parts[index:])) for index in range(1, len(parts))
-        ]
-        existing = [split for split in splits if Path(split[0]).exists()]
-        folder, name = (existing or splits or [("", "")])[0]
+        folder, _, name = text.partition("=")
+        for position, character in enumerate(text):
+            if character == "=" and Path(text[:position]).exists():
+                folder = text[:position]
+                name = text[position + 1 :]
+                break
         if not (folder.strip() and name.strip()):
             raise typer.BadParameter(f"expected DIR=NAME, got {text!r}", param_hint="--name")
         names[Path(folder)] = name.strip()
@@ -166,19 +162,16 @@ def show(
         typer.Argument(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR`), at any depth, "
-            "results files, or "
-            "judged answers from `lmms-egoplan judge`.",
+            "results files, or judged answers from `lmms-egoplan judge`.",
         ),
     ],
     form: Annotated[
         Form,
         typer.Option(
             "--format",
-            help="Output: tables for the terminal, or one table of score, "
-            "interval and n: Markdown for "
-            "a model card, "
-            "LaTeX (booktabs) for a paper, CSV for programs. The table alone goes to standard "
-            "output.",
+            help="Output: tables for the terminal, or one table of score, interval and n: "
+            "Markdown for a model card, LaTeX (booktabs) for a paper, CSV for programs. The table "
+            "alone goes to standard output.",
         ),
     ] = "text",
 ) -> None:
@@ -197,9 +190,7 @@ def show(
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
     if form == "text":
-        working = [
-            path for path in runs if (state := read_state(path)) and show_progress(path, state)
-        ]
+        working = [path for path in runs if _is_working(path)]
         runs = [path for path in runs if path not in working]
         if working and not runs:
             return
@@ -216,10 +207,10 @@ def show(
         if has_samples:
             typer.echo()
             print_summary(sections_of(reports), Console())
-            for table in (
-                table for _, part_report in reports for table in part_report.panel_tables()
-            ):
-                print_table(table, Console(width=max(Console().width, 150)))
+            wide = Console(width=max(Console().width, 150))
+            for _, part_report in reports:
+                for table in part_report.panel_tables():
+                    print_table(table, wide)
     else:
         _print_table(sections_of(reports), form)
     for line in read.skipped:
@@ -229,6 +220,12 @@ def show(
             f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
             "of a finished run"
         )
+
+
+def _is_working(folder: Path) -> bool:
+    """Show how far a run of `lmms-egoplan run` is, and return whether it works without results."""
+    state = read_state(folder)
+    return state is not None and show_progress(folder, state)
 
 
 def compare(
@@ -259,7 +256,8 @@ def compare(
 
     Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
     """
-    runs, errors = [], []
+    runs = []
+    errors = []
     for name, path in (("A", run_a), ("B", run_b)):
         try:
             runs.append(read_run(path, name, BENCHMARKS))
@@ -268,21 +266,15 @@ def compare(
     if errors:
         raise LmmsEgoplanError("\n".join(errors))
     (first, skipped), (second, also_skipped) = runs
-    typer.echo(
-        "".join(f"Skipped: {line}\n" for line in (*skipped, *also_skipped)), err=True, nl=False
-    )
+    for line in (*skipped, *also_skipped):
+        typer.echo(f"Skipped: {line}", err=True)
     table, incomparable = compare_tasks(first, second, BENCHMARKS, margin)
     for run in (first, second):
         typer.echo(clean(f"{run.name}: {run.model}, {run.harness}, {run.time}, {run.folder}"))
     print_table(table, Console())
-    settings = compare_settings(first, second)
-    typer.echo(
-        clean(
-            "\n".join(
-                [*table.notes, "", "What else differs:", *(settings or ["nothing that is known"])]
-            )
-        )
-    )
+    settings = compare_settings(first, second) or ["nothing that is known"]
+    lines = [*table.notes, "", "What else differs:", *settings]
+    typer.echo(clean("\n".join(lines)))
     if incomparable:
         raise LmmsEgoplanError(
             f"not comparable: {join_list(incomparable)}; what differs is below the table"
@@ -290,8 +282,9 @@ def compare(
 
 
 def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:
-    """Print the scores as Markdown, LaTeX or CSV. With `with_all`, add the table of all benchmarks
-    except to CSV.
+    """Print the scores as Markdown, LaTeX or CSV.
+
+    With `with_all`, Markdown and LaTeX also have the table of all benchmarks.
     """
     table = number_table(sections) if form == "csv" else short_table(sections)
     if table is None:
@@ -299,9 +292,12 @@ def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = Fa
     elif form == "csv":
         typer.echo(csv_of(table, with_own=False), nl=False)
     else:
-        tables = (table, model_card(sections, model_card_scores()) if with_all else None)
+        tables = [table]
+        card = model_card(sections, model_card_scores()) if with_all else None
+        if card is not None:
+            tables.append(card)
         form_of = latex_of if form == "latex" else markdown_of
-        typer.echo("\n".join(form_of(part) for part in tables if part is not None))
+        typer.echo("\n".join(form_of(part) for part in tables))
 
 
 def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
