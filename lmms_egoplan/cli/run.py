@@ -50,10 +50,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=(
-                "Benchmark or task. Can be repeated, or a list with commas. Default: all "
-                "prepared ones."
-            ),
+            help="Benchmark or task. Can be repeated, or a list with commas. Default: all "
+            "prepared ones.",
         ),
     ] = None,
     protocol: Annotated[
@@ -129,44 +127,47 @@ def run(
     Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink
     --model-args dtype=bfloat16 -- --batch_size 4`
     """
-    limits: dict[str, Any] = {MAX_REQUESTS: max_requests, MAX_COST: max_cost}
-    if prices is not None and max_cost is not None:
-        limits[PRICES] = prices.absolute()
-    names = [name.strip() for text in benchmarks or () for name in text.split(",") if name.strip()]
+    names: list[str] = []
+    for text in benchmarks or ():
+        names += [name.strip() for name in text.split(",") if name.strip()]
+    if not backend:
+        backends = VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS
+        backend = backends[harness]
+    if not processes:
+        processes = 1 if launcher == "none" else max(1, len(gpu_memory()))
     problems: list[str] = []
-    backend = backend or (VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS)[harness]
     known = _collected(problems, find_backend, harness, backend)
+    arguments = _collected(problems, read_arguments, model_args)
+    ranks = known is None or known.ranks
+    tasks = _collected(problems, choose_tasks, harness, names, protocol, ranks=ranks)
     plan = Plan(
         model=model,
         backend_name=backend,
-        model_args=_collected(problems, read_arguments, model_args) or {},
+        model_args=arguments or {},
         harness=harness,
-        tasks=_collected(
-            problems, choose_tasks, harness, names, protocol, ranks=known is None or known.ranks
-        )
-        or [],
+        tasks=tasks or [],
         limit=limit,
         launcher=launcher,
-        processes=processes or (1 if launcher == "none" else len(gpu_memory()) or 1),
+        processes=processes,
         nodes=nodes,
         options=context.args,
         protocol=protocol,
         subset=f"width={target_width:f}" if target_width else str(questions or ""),
-        limits={name: str(value) for name, value in limits.items() if value is not None},
-        out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
+        limits=_judge_limits(max_requests, max_cost, prices),
+        out=folder or _default_folder(model),
     )
     if sum(option is not None for option in (limit, questions, target_width)) > 1:
         problems.append("--limit, --questions, --target-width: use only one of them")
     _collected(problems, Asking, prices=prices, max_cost=max_cost)
-    if lines := dict.fromkeys([*problems, *find_problems(plan)]):
-        raise LmmsEgoplanError("\n".join(lines))
+    problems += find_problems(plan)
+    if problems:
+        raise LmmsEgoplanError("\n".join(dict.fromkeys(problems)))
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
     if check:
         typer.echo("Nothing is missing.")
         return
-    variables = [f"{name}={value}" for name, value in plan.environment().items()]
-    text = plan.render_script() if plan.script else f"{shlex.join([*variables, *plan.command()])}\n"
+    text = plan.render_script() if plan.script else _command_line(plan)
     if dry_run:
         typer.echo(text, nl=False)
         return
@@ -182,11 +183,38 @@ def run(
             )
             return
         typer.echo(f"\n$ {text}")
-        results, tasks = _evaluate(plan, estimates)
-        guard_output("report", report)(
+        results, task_runs = _evaluate(plan, estimates)
+        guarded_report = guard_output("report", report)
+        guarded_report(
             runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
         )
-        Asking(prices=prices, steps=used_steps(plan, tasks, estimates)).print_cost()
+        Asking(prices=prices, steps=used_steps(plan, task_runs, estimates)).print_cost()
+
+
+def _judge_limits(
+    max_requests: int | None, max_cost: float | None, prices: Path | None
+) -> dict[str, str]:
+    """Return the variables that limit the requests to judges."""
+    limits = {}
+    if max_requests is not None:
+        limits[MAX_REQUESTS] = str(max_requests)
+    if max_cost is not None:
+        limits[MAX_COST] = str(max_cost)
+        if prices is not None:
+            limits[PRICES] = str(prices.absolute())
+    return limits
+
+
+def _default_folder(model: str) -> Path:
+    """Return the folder of a run without ``--out``."""
+    name = re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-")
+    return Path("runs", name or "run")
+
+
+def _command_line(plan: Plan) -> str:
+    """Return the line that starts the run in a shell."""
+    variables = [f"{name}={value}" for name, value in plan.environment().items()]
+    return shlex.join([*variables, *plan.command()]) + "\n"
 
 
 def _collected(
@@ -213,16 +241,20 @@ def _evaluate(
         write_state(plan, estimates, process.pid)
     results = sorted({*plan.results.rglob("*.json")} - earlier)
     tasks: dict[str, TaskRun] = {}
-    for run_ in read_scores(results).runs if results else ():
-        tasks |= run_.tasks | run_.other_tasks
+    if results:
+        for result in read_scores(results).runs:
+            tasks |= result.tasks | result.other_tasks
     missing = [
         name
         for name, task in plan.leaves.items()
         if name not in tasks or tasks[name].number(task.metric) is None
     ]
-    if missing or process.returncode:
-        failures = [f"no result of {', '.join(missing)}"] * bool(missing)
-        failures += [f"{plan.harness} exited with {process.returncode}"] * bool(process.returncode)
+    failures = []
+    if missing:
+        failures.append(f"no result of {', '.join(missing)}")
+    if process.returncode:
+        failures.append(f"{plan.harness} exited with {process.returncode}")
+    if failures:
         raise LmmsEgoplanError(
             f"{'; '.join(failures)}; see the messages above. To resume, repeat the command"
         )
