@@ -2,9 +2,10 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
 from safetensors import SafetensorError, safe_open
@@ -26,12 +27,14 @@ _TIMEOUT_S = 4
 _GIB = 2**30
 
 
-class _Checkpoint(NamedTuple):
+@dataclass(frozen=True)
+class _Checkpoint:
     """The files of a checkpoint.
 
-    folder: folder with the files; None if they must be downloaded.
-    sizes: size of each file in bytes, by name.
-    config: content of its ``config.json``.
+    Attributes:
+        folder: Folder with the files; None if they must be downloaded.
+        sizes: Size of each file in bytes, by name.
+        config: Content of its ``config.json``.
     """
 
     folder: Path | None
@@ -40,18 +43,19 @@ class _Checkpoint(NamedTuple):
 
     @property
     def weights(self) -> dict[str, int]:
-        """Sizes of the weights: safetensors if there are any, but not a second copy in Mistral's
-        own format.
+        """Sizes of the weights: safetensors if there are any, else other files.
+
+        A second copy in Mistral's own format does not count.
         """
-        sizes = {
-            name: size
-            for name, size in self.sizes.items()
-            if not name.startswith(("consolidated", "training"))
-        }
-        kinds = [
-            {name: size for name, size in sizes.items() if name.endswith(kind)} for kind in _WEIGHTS
-        ]
-        return kinds[0] or kinds[1]
+        for suffix in _WEIGHTS:
+            sizes = {
+                name: size
+                for name, size in self.sizes.items()
+                if name.endswith(suffix) and not name.startswith(("consolidated", "training"))
+            }
+            if sizes:
+                return sizes
+        return {}
 
 
 def trusts_code(arguments: Mapping[str, str]) -> bool:
@@ -72,10 +76,11 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) 
         LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.
     """
     checkpoint = _read(model, arguments.get("revision", "main"))
-    yield from _architecture(model, checkpoint.config, arguments) if is_own else ()
-    for kind, names in (("processor", _PROCESSORS), ("tokenizer", _TOKENIZERS)):
-        if is_own and not any(name in checkpoint.sizes for name in names):
-            yield f"{model}: no {kind} ({' or '.join(names)}); copy it from the base model"
+    if is_own:
+        yield from _architecture(model, checkpoint.config, arguments)
+        for part, names in (("processor", _PROCESSORS), ("tokenizer", _TOKENIZERS)):
+            if not any(name in checkpoint.sizes for name in names):
+                yield f"{model}: no {part} ({' or '.join(names)}); copy it from the base model"
     yield from _weights(model, checkpoint)
 
 
@@ -99,22 +104,26 @@ def check_chat_template(
     if config.get("auto_map") or (may_lack_template(config) and not is_required):
         return
     template = stored_template(model, revision)
-    name, render = (None, str) if template is None else (template.name, template.render)
-    if problem := template_problem(name, render):
+    if template is None:
+        problem = template_problem(None, str)
+    else:
+        problem = template_problem(template.name, template.render)
+    if problem:
         yield f"{model}: {problem}; {way_out}"
 
 
 def weight_bytes(model: str, arguments: Mapping[str, str]) -> float:
-    """Return the memory of the weights in bytes if they are loaded with the ``dtype`` of
-    ``--model_args``.
-    """
+    """Return the memory of the weights in bytes with the ``dtype`` of ``--model_args``."""
     checkpoint = _read(model, arguments.get("revision", "main"))
-    config, dtype = checkpoint.config, arguments.get("dtype")
+    config = checkpoint.config
     stored = (
         config.get("dtype") or config.get("torch_dtype") or member(config, "text_config", "dtype")
     )
-    factor = _BYTES[dtype] / _BYTES[stored] if dtype in _BYTES and stored in _BYTES else 1.0
-    return sum(checkpoint.weights.values()) * factor
+    loaded = arguments.get("dtype")
+    size = sum(checkpoint.weights.values())
+    if loaded in _BYTES and stored in _BYTES:
+        return size * (_BYTES[loaded] / _BYTES[stored])
+    return float(size)
 
 
 def _read(model: str, revision: str) -> _Checkpoint:
@@ -123,19 +132,27 @@ def _read(model: str, revision: str) -> _Checkpoint:
         return _in_folder(model, folder)
     if folder.exists():
         raise LmmsEgoplanError(f"{model}: is a file; pass the folder of a checkpoint")
-    near = get_close_matches(folder.name, [path.name for path in folder.parent.glob("*/")], n=1)
-    hint = (
-        f"did you mean {folder.parent / near[0]}?"
-        if near
-        else "pass a checkpoint's folder or its name on the hub"
-    )
+    hint = _similar_folder(folder)
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise LmmsEgoplanError(f"{model}: no such folder; {hint}")
     cached = try_to_load_from_cache(model, "config.json", revision=revision)
-    if isinstance(cached, str) and any(
-        path.suffix in _WEIGHTS for path in Path(cached).parent.iterdir()
-    ):
-        return _in_folder(model, Path(cached).parent)
+    if isinstance(cached, str):
+        snapshot = Path(cached).parent
+        if any(path.suffix in _WEIGHTS for path in snapshot.iterdir()):
+            return _in_folder(model, snapshot)
+    return _on_hub(model, revision, hint)
+
+
+def _similar_folder(folder: Path) -> str:
+    """Return what to pass instead of a folder that does not exist."""
+    neighbours = [path.name for path in folder.parent.glob("*/")]
+    similar = get_close_matches(folder.name, neighbours, n=1)
+    if similar:
+        return f"did you mean {folder.parent / similar[0]}?"
+    return "pass a checkpoint's folder or its name on the hub"
+
+
+def _on_hub(model: str, revision: str, hint: str) -> _Checkpoint:
     if constants.HF_HUB_OFFLINE:
         raise LmmsEgoplanError(
             f"{model}: no such folder, and not in the hub's cache (HF_HUB_OFFLINE is set); {hint}"
@@ -148,31 +165,32 @@ def _read(model: str, revision: str) -> _Checkpoint:
         raise LmmsEgoplanError(
             f"{model}: no such folder, and the hub lacks it ({reason}); {hint}"
         ) from error
-    return _Checkpoint(
-        None,
-        {file.rfilename: file.size or 0 for file in info.siblings or ()},
-        _config(model, Path(path)),
-    )
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    return _Checkpoint(folder=None, sizes=sizes, config=_config(model, Path(path)))
 
 
 def _in_folder(model: str, folder: Path) -> _Checkpoint:
     sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
     if "config.json" not in sizes:
-        inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
-        if "adapter_config.json" in sizes:
-            base = member(read_json(folder / "adapter_config.json"), "base_model_name_or_path")
-            hint = (
-                f"this is an adapter; run its base model: lmms-egoplan run {base} "
-                f"--model-args peft={model}"
-            )
-        else:
-            hint = (
-                f"did you mean {folder / inside[-1]}?"
-                if inside
-                else "pass the folder of a whole checkpoint"
-            )
+        hint = _checkpoint_near(model, folder)
         raise LmmsEgoplanError(f"{model}: no config.json in this folder; {hint}")
-    return _Checkpoint(folder, sizes, _config(model, folder / "config.json"))
+    config = _config(model, folder / "config.json")
+    return _Checkpoint(folder=folder, sizes=sizes, config=config)
+
+
+def _checkpoint_near(model: str, folder: Path) -> str:
+    """Return what to pass instead of a folder without a configuration."""
+    adapter = folder / "adapter_config.json"
+    if adapter.is_file():
+        base = member(read_json(adapter), "base_model_name_or_path")
+        return (
+            f"this is an adapter; run its base model: lmms-egoplan run {base} "
+            f"--model-args peft={model}"
+        )
+    inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    if inside:
+        return f"did you mean {folder / inside[-1]}?"
+    return "pass the folder of a whole checkpoint"
 
 
 def _config(model: str, path: Path) -> Mapping[str, Any]:
@@ -203,26 +221,22 @@ def _architecture(
     if config["model_type"] not in names:
         yield (
             f"{model}: type {config['model_type']} does not accept images, or your version of "
-            "transformers does not "
-            "know it; use a vision-language checkpoint, or a newer transformers"
+            "transformers does not know it; use a vision-language checkpoint, or a newer "
+            "transformers"
         )
 
 
 def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
     if checkpoint.folder is None:
-        needed, free = sum(checkpoint.weights.values()), _free(Path(constants.HF_HUB_CACHE))
+        needed = sum(checkpoint.weights.values())
+        free = _free(Path(constants.HF_HUB_CACHE))
         if needed > free:
             yield (
                 f"{model}: the download needs {needed / _GIB:.1f} GiB, {constants.HF_HUB_CACHE} "
-                "has "
-                f"{free / _GIB:.1f} GiB free; free some space, or set HF_HOME"
+                f"has {free / _GIB:.1f} GiB free; free some space, or set HF_HOME"
             )
         return
-    index = next((name for name in checkpoint.sizes if name.endswith(".index.json")), None)
-    shards = {*checkpoint.weights}
-    if index is not None:
-        names = member(read_json(checkpoint.folder / index), "weight_map")
-        shards = {*names.values()} if isinstance(names, dict) else shards
+    shards = _shards(checkpoint, checkpoint.folder)
     missing = sorted(shards - checkpoint.sizes.keys())
     if missing or not shards:
         names = ", ".join(missing) or "no .safetensors or .bin file"
@@ -241,7 +255,17 @@ def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
                 yield f"{path}: damaged or incomplete ({error}); copy the checkpoint again"
 
 
+def _shards(checkpoint: _Checkpoint, folder: Path) -> set[str]:
+    """Return the names of the files of weights: those in the index, if there is one."""
+    for name in checkpoint.sizes:
+        if name.endswith(".index.json"):
+            files = member(read_json(folder / name), "weight_map")
+            if isinstance(files, dict):
+                return {*files.values()}
+            break
+    return {*checkpoint.weights}
+
+
 def _free(path: Path) -> int:
-    return shutil.disk_usage(
-        next(folder for folder in (path, *path.parents) if folder.exists())
-    ).free
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    return shutil.disk_usage(existing).free

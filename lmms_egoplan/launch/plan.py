@@ -100,28 +100,29 @@ class Plan:
         return leaf_tasks(self.harness, self.tasks)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that determine the answers, for comparison with an earlier run in the
-        same folder.
+        """Return the settings that determine the answers.
+
+        An earlier run in the same folder must have the same ones.
         """
-        values = {
-            name: getattr(self, name)
-            for name in ("model", "backend_name", "harness", "limit", "protocol")
+        return {
+            "model": self.model,
+            "backend_name": self.backend_name,
+            "harness": self.harness,
+            "limit": self.limit,
+            "protocol": self.protocol,
+            "model_args": {**self.model_args},
+            "options": [*self.options],
         }
-        return values | {"model_args": {**self.model_args}, "options": [*self.options]}
 
     def command(self) -> list[str]:
         """Return the command that runs the harness here."""
-        launchers = {
-            "torchrun": [
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                f"--nproc_per_node={self.processes}",
-            ],
-            "accelerate": ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"],
-        }
-        launcher = launchers.get(self.launcher, [])
-        return [sys.executable, *launcher, "-m", *_MODULES[self.harness], *self.arguments()]
+        command = [sys.executable]
+        if self.launcher == "torchrun":
+            command += ["-m", "torch.distributed.run"]
+            command += ["--standalone", f"--nproc_per_node={self.processes}"]
+        elif self.launcher == "accelerate":
+            command += ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"]
+        return [*command, "-m", *_MODULES[self.harness], *self.arguments()]
 
     def arguments(self) -> list[str]:
         """Return the harness's arguments."""
@@ -145,18 +146,21 @@ class Plan:
         return [*words, *self.options]
 
     def environment(self) -> dict[str, str]:
-        """Return variables for the harness, among them an ID that lets lmms-eval resume its own
-        backends, too.
+        """Return variables for the harness.
+
+        One of them is an ID that lets lmms-eval resume its own backends, too.
         """
-        variables = {
-            name: x for name, x in ((PRESET, self.protocol), (SUBSET, self.subset)) if x
-        } | {**self.limits}
-        if self.backend.is_own:
-            return variables
-        settings = json.dumps(self.settings(), sort_keys=True)
-        return variables | {
-            "LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"
-        }
+        variables = {}
+        if self.protocol:
+            variables[PRESET] = self.protocol
+        if self.subset:
+            variables[SUBSET] = self.subset
+        variables |= self.limits
+        if not self.backend.is_own:
+            settings = json.dumps(self.settings(), sort_keys=True)
+            digest = hashlib.sha256(settings.encode()).hexdigest()
+            variables["LMMS_CACHE_RUN_ID"] = f"run-{digest[:16]}"
+        return variables
 
     def render_script(self) -> str:
         """Return the script for several nodes or Slurm."""
@@ -167,18 +171,21 @@ class Plan:
             keep_trailing_newline=True,
         )
         template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
-        paths = {
-            "log": self.out / "slurm-%j.log",
-            "results": self.results,
-            "report": self.out / "report",
-        }
-        quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
-        variables = {name: shlex.quote(value) for name, value in self.environment().items()}
-        command = {"python": shlex.quote(sys.executable), "folder": shlex.quote(str(Path.cwd()))}
-        arguments = shlex.join([*_MODULES[self.harness], *self.arguments()])
         return template.render(
-            plan=self, variables=variables, arguments=arguments, **quoted, **command
+            plan=self,
+            variables={name: shlex.quote(value) for name, value in self.environment().items()},
+            arguments=shlex.join([*_MODULES[self.harness], *self.arguments()]),
+            log=_quoted(self.out / "slurm-%j.log"),
+            results=_quoted(self.results),
+            report=_quoted(self.out / "report"),
+            python=shlex.quote(sys.executable),
+            folder=_quoted(Path.cwd()),
         )
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a word of a shell script."""
+    return shlex.quote(str(path))
 
 
 def read_arguments(text: str) -> dict[str, str]:
@@ -187,7 +194,13 @@ def read_arguments(text: str) -> dict[str, str]:
     Raises:
         LmmsEgoplanError: A part has no name or no ``=``.
     """
-    parts = [part.strip().partition("=") for part in _COMMA.split(text.strip(" ,")) if part]
-    if invalid := ["".join(part) for part in parts if not part[0] or not part[1]]:
-        raise LmmsEgoplanError(f"--model-args {invalid[0]}: expected name=value,name=value")
-    return {name: value for name, _, value in parts}
+    arguments = {}
+    for part in _COMMA.split(text.strip(" ,")):
+        if not part:
+            continue
+        argument = part.strip()
+        name, equals_sign, value = argument.partition("=")
+        if not name or not equals_sign:
+            raise LmmsEgoplanError(f"--model-args {argument}: expected name=value,name=value")
+        arguments[name] = value
+    return arguments

@@ -1,10 +1,10 @@
 """Look up this package's tasks in their YAML files, without importing a harness."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from loguru import logger
 
@@ -14,7 +14,8 @@ from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.report.run import read_task_file
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task:
     """A task that asks questions, not a group.
 
     Attributes:
@@ -39,8 +40,9 @@ class Task(NamedTuple):
 def choose_tasks(
     harness: str, names: Sequence[str], preset: str | None = None, *, ranks: bool
 ) -> list[str]:
-    """Return the tasks and groups of benchmarks, tasks and groups; without names, those of all
-    prepared benchmarks.
+    """Return the tasks and groups of benchmarks, tasks and groups.
+
+    Without names, return those of all prepared benchmarks.
 
     Args:
         harness: ``lmms-eval`` or ``lm-eval``.
@@ -53,71 +55,112 @@ def choose_tasks(
         LmmsEgoplanError: A name or the preset is unknown, a benchmark does not have the preset, or
             there are no names and no benchmark is prepared.
     """
-    suites = {
-        benchmark.name: [task for task in benchmark.suite if ranks or not _ranks(harness, task)]
-        for benchmark in BENCHMARKS
-    }
-    if preset is not None:
+    if preset is None:
+        suites = _own_protocols(harness, ranks=ranks)
+    else:
         suites = _of_preset(harness, names, preset)
     if not names:
-        prepared = [
-            benchmark
-            for benchmark in BENCHMARKS
-            if benchmark.suite and not benchmark.why_unprepared()
-        ]
-        if skipped := [benchmark.title for benchmark in prepared if benchmark.name not in suites]:
-            logger.warning(
-                f"--protocol {preset}: skipping {', '.join(skipped)}, without this preset"
-            )
-        names = [benchmark.name for benchmark in prepared if benchmark.name in suites]
-        if not names:
-            raise LmmsEgoplanError(
-                f"data: prepare one of {', '.join(suites)}: lmms-egoplan data prepare --help"
-            )
+        names = _prepared_benchmarks(suites, preset)
     known = _files(harness)
+    tasks: list[str] = []
     for name in names:
         if name not in suites and name not in known:
-            near = get_close_matches(name, [*suites, *known], n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"use one of {', '.join(suites)}, or a task"
-            )
+            hint = _hint(name, [*suites], [*suites, *known])
             raise LmmsEgoplanError(
                 f"--benchmarks {name}: no such benchmark or task for {harness}; {hint}"
             )
-    return list(dict.fromkeys(task for name in names for task in suites.get(name, [name])))
+        tasks += suites.get(name, [name])
+    return list(dict.fromkeys(tasks))
+
+
+def _own_protocols(harness: str, *, ranks: bool) -> dict[str, list[str]]:
+    """Return the tasks with the benchmarks' own protocols, by benchmark."""
+    suites = {}
+    for benchmark in BENCHMARKS:
+        suites[benchmark.name] = [
+            task for task in benchmark.suite if ranks or not _ranks(harness, task)
+        ]
+    return suites
+
+
+def _prepared_benchmarks(suites: Mapping[str, list[str]], preset: str | None) -> list[str]:
+    """Return the names of the prepared benchmarks that have tasks, and log the others.
+
+    Raises:
+        LmmsEgoplanError: There are none.
+    """
+    names = []
+    skipped = []
+    for benchmark in BENCHMARKS:
+        if not benchmark.suite or benchmark.why_unprepared():
+            continue
+        if benchmark.name in suites:
+            names.append(benchmark.name)
+        else:
+            skipped.append(benchmark.title)
+    if skipped:
+        logger.warning(f"--protocol {preset}: skipping {', '.join(skipped)}, without this preset")
+    if not names:
+        raise LmmsEgoplanError(
+            f"data: prepare one of {', '.join(suites)}: lmms-egoplan data prepare --help"
+        )
+    return names
+
+
+def _hint(name: str, benchmarks: Sequence[str], known: Sequence[str]) -> str:
+    """Return what to do instead of using an unknown name."""
+    similar = get_close_matches(name, known, n=3)
+    if similar:
+        return f"did you mean {' or '.join(similar)}?"
+    return f"use one of {', '.join(benchmarks)}, or a task"
 
 
 def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, list[str]]:
     """Return the tasks that follow a preset, by benchmark, after a check of the names."""
-    tasks = {
-        benchmark.name: {name: [*benchmark.suite] for name in benchmark.presets}
-        for benchmark in BENCHMARKS
-    }
-    for benchmark, _, name in (task.partition("__") for task in _files(harness) if "__" in task):
-        tasks[benchmark][name] = [f"{benchmark}__{name}"]
-    if preset not in (known := sorted({name for presets in tasks.values() for name in presets})):
-        closest_first = get_close_matches(preset, known, n=len(known), cutoff=0)
-        raise LmmsEgoplanError(
-            f"--protocol {preset}: no such preset; use one of {', '.join(closest_first)}"
-        )
+    tasks: dict[str, dict[str, list[str]]] = {}
+    for benchmark in BENCHMARKS:
+        tasks[benchmark.name] = {name: [*benchmark.suite] for name in benchmark.presets}
+    for task in _files(harness):
+        if "__" in task:
+            benchmark_name, _, name = task.partition("__")
+            tasks[benchmark_name][name] = [task]
+    _check_preset(preset, tasks)
     for name in names:
-        if preset not in tasks.get(name, {}):
-            has = (
-                f"has {', '.join(tasks[name]) or 'no preset'}"
-                if name in tasks
-                else "is no benchmark"
-            )
-            raise LmmsEgoplanError(
-                f"--benchmarks {name}: not possible with --protocol {preset}: {name} {has}"
-            )
+        if preset in tasks.get(name, {}):
+            continue
+        has = "is no benchmark"
+        if name in tasks:
+            has = f"has {', '.join(tasks[name]) or 'no preset'}"
+        raise LmmsEgoplanError(
+            f"--benchmarks {name}: not possible with --protocol {preset}: {name} {has}"
+        )
     return {name: presets[preset] for name, presets in tasks.items() if preset in presets}
+
+
+def _check_preset(preset: str, tasks: Mapping[str, Mapping[str, list[str]]]) -> None:
+    """Check that a benchmark has this preset.
+
+    Raises:
+        LmmsEgoplanError: None has it.
+    """
+    presets: set[str] = set()
+    for presets_of_benchmark in tasks.values():
+        presets.update(presets_of_benchmark)
+    if preset in presets:
+        return
+    closest_first = get_close_matches(preset, sorted(presets), n=len(presets), cutoff=0)
+    raise LmmsEgoplanError(
+        f"--protocol {preset}: no such preset; use one of {', '.join(closest_first)}"
+    )
 
 
 def leaf_tasks(harness: str, names: Iterable[str]) -> dict[str, Task]:
     """Return the tasks that ask questions, by name: those of groups, and all others."""
-    return {task.name: task for name in names for task in _leaves(harness, name)}
+    leaves = {}
+    for name in names:
+        for task in _leaves(harness, name):
+            leaves[task.name] = task
+    return leaves
 
 
 def _ranks(harness: str, name: str) -> bool:
@@ -133,9 +176,9 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         return
     benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
     yield Task(
-        name,
-        benchmark,
-        content["test_split"],
+        name=name,
+        benchmark=benchmark,
+        split=content["test_split"],
         ranks=content["output_type"] == "multiple_choice",
         metric=content["metric_list"][0]["metric"],
         judges=tuple(benchmark.load_judges({path.name, path.parent.name})),
@@ -146,9 +189,8 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
 @cache
 def _files(harness: str) -> dict[str, Path]:
     """Return the YAML file of each task and group."""
-    paths = (
-        path
-        for path in sorted(TASK_FOLDERS[harness].glob("*/*.yaml"))
-        if not path.name.startswith("_")
-    )
-    return {path.stem: path for path in paths}
+    files = {}
+    for path in sorted(TASK_FOLDERS[harness].glob("*/*.yaml")):
+        if not path.name.startswith("_"):
+            files[path.stem] = path
+    return files
