@@ -7,10 +7,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -18,13 +17,15 @@ from urllib.request import urlopen
 
 import psutil
 
+from lmms_egoplan.benchmarks.registry import Judge
 from lmms_egoplan.benchmarks.subset import designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
 from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, IN_PLAIN_TEXT, NONE, ON_VLLM
 from lmms_egoplan.judging.judge import PROBE, probe
-from lmms_egoplan.judging.settings import judge_settings
+from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.launch.checkpoint import check_chat_template, check_checkpoint, weight_bytes
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import is_running, read_state
@@ -35,7 +36,8 @@ from lmms_egoplan.storage import load_summary
 _GIB = 2**30
 # Free space for samples, response cache and report: more per question than the demo's 60 kB, plus a
 # reserve.
-_BYTES_PER_QUESTION, _RESERVE = 100_000, 200_000_000
+_BYTES_PER_QUESTION = 100_000
+_RESERVE = 200_000_000
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 # Columns of prepared data with paths.
 _MEDIA = ("media_path", "observation_path", "video_path")
@@ -61,8 +63,11 @@ def find_problems(plan: Plan) -> list[str]:
         _disk,
         _out,
     )
+    problems: list[str] = []
     with ThreadPoolExecutor(len(checks)) as pool:
-        return list(dict.fromkeys(chain.from_iterable(pool.map(partial(_lines, plan), checks))))
+        for lines in pool.map(partial(_lines, plan), checks):
+            problems += lines
+    return list(dict.fromkeys(problems))
 
 
 def _lines(plan: Plan, check: Callable[[Plan], Iterator[str]]) -> list[str]:
@@ -76,23 +81,20 @@ def _tasks(plan: Plan) -> Iterator[str]:
     if len(plan.tasks) == 1 and Path(plan.tasks[0]).is_dir():
         yield (
             f"{Path(plan.tasks[0]).absolute()}: {plan.harness} would read this folder instead of "
-            "the task of the same "
-            "name; start the run in another folder"
+            "the task of the same name; start the run in another folder"
         )
-    backend, name, on_server = plan.backend, plan.backend_name, "base_url" in plan.model_args
-    ranked, written = (
-        [task for task, leaf in plan.leaves.items() if leaf.ranks == ranks]
-        for ranks in (True, False)
-    )
+    backend = plan.backend
+    name = plan.backend_name
+    on_server = "base_url" in plan.model_args
+    ranked = [task for task, leaf in plan.leaves.items() if leaf.ranks]
+    written = [task for task, leaf in plan.leaves.items() if not leaf.ranks]
+    published = [task for task in ranked if task.endswith(("_published", "__official"))]
     if ranked and not backend.ranks:
-        remedy = "use hf_vlm, or tasks that end in _generate"
         yield (
             f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; "
-            f"{remedy}"
+            "use hf_vlm, or tasks that end in _generate"
         )
-    if not backend.is_own and (
-        published := [task for task in ranked if task.endswith(("_published", "__official"))]
-    ):
+    if published and not backend.is_own:
         yield (
             f"--backend {name}: does not score the end of an answer, as "
             f"{', '.join(published)} must; use hf_vlm"
@@ -107,8 +109,9 @@ def _tasks(plan: Plan) -> Iterator[str]:
 
 
 def _arguments(plan: Plan) -> Iterator[str]:
-    backend, arguments = plan.backend, plan.model_args
-    text = " ".join([*(f"{name}={value}" for name, value in arguments.items()), *plan.options])
+    backend = plan.backend
+    arguments = plan.model_args
+    text = " ".join([*_assignments(arguments), *plan.options])
     if without_secrets(text) != text:
         yield (
             "--model-args or the harness's options contain a key; set it in the environment, "
@@ -119,93 +122,108 @@ def _arguments(plan: Plan) -> Iterator[str]:
         yield f"--model-args {backend.model_parameter}: already set by MODEL; remove it"
     if "," in plan.model:
         yield f"{plan.model}: the harnesses split arguments at commas; make a symlink without one"
-    unknown = unknown_arguments(arguments, backend.parameters, is_open=backend.is_open)
-    yield from (
-        f"{plan.backend_name}: --model-args has no argument {name}; {hint}"
-        for name, hint in unknown
-    )
+    for name, hint in unknown_arguments(arguments, backend.parameters, is_open=backend.is_open):
+        yield f"{plan.backend_name}: --model-args has no argument {name}; {hint}"
+    yield from _argument_values(plan)
+
+
+def _argument_values(plan: Plan) -> Iterator[str]:
+    """Check the values of ``--model_args``."""
+    backend = plan.backend
+    arguments = plan.model_args
     dtype = arguments.get("dtype", "auto")
     if "dtype" in backend.parameters and dtype not in _DTYPES:
         yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
-    if arguments.get("chat_template", NONE) != NONE and backend.is_own and not backend.needs_vllm:
-        yield f"--model-args chat_template={arguments['chat_template']}: must be {NONE}; or omit it"
-    for name, value in arguments.items() if backend.is_own else ():
-        if name.endswith("_pixels") and not value.isdecimal():
+    template = arguments.get("chat_template", NONE)
+    if template != NONE and backend.is_own and not backend.needs_vllm:
+        yield f"--model-args chat_template={template}: must be {NONE}; or omit it"
+    for name, value in arguments.items():
+        if backend.is_own and name.endswith("_pixels") and not value.isdecimal():
             yield f"--model-args {name}={value}: must be a whole number of pixels, such as 602112"
-    if (
-        "peft" in arguments
-        and not Path(arguments["peft"], "adapter_config.json").expanduser().is_file()
-    ):
-        yield (
-            f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in "
-            "this folder"
-        )
+    if "peft" in arguments:
+        adapter = Path(arguments["peft"], "adapter_config.json").expanduser()
+        if not adapter.is_file():
+            yield (
+                f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in "
+                "this folder"
+            )
+
+
+def _assignments(arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value}" for name, value in arguments.items()]
 
 
 def _checkpoint(plan: Plan) -> Iterator[str]:
-    """Check the checkpoint, and compare its size with the free memory of the GPUs that share it, or
-    of this machine.
-    """
+    """Check the checkpoint's files, its chat template, and the memory that it needs."""
     arguments = plan.model_args
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
     yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     if plan.backend.is_own and not is_plain:
-        way_out = (
-            ON_VLLM
-            if plan.backend.needs_vllm
-            else IN_PLAIN_TEXT
-            if plan.harness == "lmms-eval"
-            else IN_LM_EVAL
-        )
+        if plan.backend.needs_vllm:
+            way_out = ON_VLLM
+        elif plan.harness == "lmms-eval":
+            way_out = IN_PLAIN_TEXT
+        else:
+            way_out = IN_LM_EVAL
         is_required = plan.harness == "lm-eval" or plan.backend.needs_vllm
         yield from check_chat_template(plan.model, arguments, way_out, is_required=is_required)
-    if plan.script is not None or any(
-        name in ("base_url", "quantization") or "load_in" in name for name in arguments
-    ):
+    yield from _memory(plan)
+
+
+def _memory(plan: Plan) -> Iterator[str]:
+    """Compare the weights with the free memory of the GPUs that share them, or of this machine.
+
+    Skip runs that start elsewhere, and quantised weights.
+    """
+    arguments = plan.model_args
+    if plan.script is not None:
         return
+    for name in arguments:
+        if name in ("base_url", "quantization") or "load_in" in name:
+            return
     needed = weight_bytes(plan.model, arguments)
-    gpus = [] if arguments.get("device", "").startswith("cpu") else gpu_memory()
-    is_split = plan.launcher == "vllm" or not {"device_map", "tensor_parallel_size"}.isdisjoint(
-        arguments
+    on_cpu = arguments.get("device", "").startswith("cpu")
+    gpus = [] if on_cpu else gpu_memory()
+    is_split = (
+        plan.launcher == "vllm" or "device_map" in arguments or "tensor_parallel_size" in arguments
     )
-    if gpus:
+    if not gpus:
+        free = psutil.virtual_memory().available // plan.processes
+        memory = "the free memory per process is"
+    elif is_split:
         offloaded = psutil.virtual_memory().available if "device_map" in arguments else 0
-        free = sum(gpus) + offloaded if is_split else max(gpus)
-        memory = (
-            f"the free memory of {len(gpus)} GPUs is"
-            if is_split
-            else "the largest free memory of a GPU is"
-        )
+        free = sum(gpus) + offloaded
+        memory = f"the free memory of {len(gpus)} GPUs is"
     else:
-        free, memory = (
-            psutil.virtual_memory().available // plan.processes,
-            "the free memory per process is",
-        )
+        free = max(gpus)
+        memory = "the largest free memory of a GPU is"
     if needed > free:
         yield (
             f"{plan.model}: the weights need {needed / _GIB:.1f} GiB, but {memory} "
-            f"{free / _GIB:.1f} GiB; use a "
-            "smaller checkpoint, or several GPUs with --model-args device_map=auto"
+            f"{free / _GIB:.1f} GiB; use a smaller checkpoint, or several GPUs with --model-args "
+            "device_map=auto"
         )
 
 
 def _processes(plan: Plan) -> Iterator[str]:
-    launcher, processes, on_vllm = plan.launcher, plan.processes, plan.backend.needs_vllm
-    gpus = len(gpu_memory()) if plan.script is None and launcher != "none" else 0
+    launcher = plan.launcher
+    processes = plan.processes
+    on_vllm = plan.backend.needs_vllm
+    starts_here = plan.script is None
+    gpus = len(gpu_memory()) if starts_here and launcher != "none" else 0
     if launcher == "none" and (processes > 1 or plan.nodes > 1):
         yield "--processes and --nodes need --launcher torchrun, accelerate, vllm or slurm"
     if launcher != "none" and on_vllm != (launcher == "vllm"):
-        starter = (
-            "vLLM starts its own processes; use --launcher vllm"
-            if on_vllm
-            else "needs a backend on vLLM"
-        )
-        yield f"--launcher {launcher}: does not fit {plan.backend_name}: {starter}"
+        if on_vllm:
+            remedy = "vLLM starts its own processes; use --launcher vllm"
+        else:
+            remedy = "needs a backend on vLLM"
+        yield f"--launcher {launcher}: does not fit {plan.backend_name}: {remedy}"
     if gpus and processes > gpus:
         yield f"--processes {processes}: this machine has {gpus} GPUs; use at most {gpus}"
-    if launcher == "accelerate" and plan.script is None and not gpus and processes > 1:
+    if launcher == "accelerate" and starts_here and not gpus and processes > 1:
         yield "--launcher accelerate: starts only one process without GPUs; use --launcher torchrun"
 
 
@@ -219,27 +237,33 @@ def _data(plan: Plan) -> Iterator[str]:
         except LmmsEgoplanError as error:
             yield f"data: {error}"
             continue
-        media = {
-            path for column in _MEDIA if column in rows.column_names for path in rows.unique(column)
-        }
-        missing = sorted(path for path in media if not os.path.exists(path))  # noqa: PTH110 - fast for many paths
+        media: set[str] = set()
+        for column in _MEDIA:
+            if column in rows.column_names:
+                media.update(rows.unique(column))
+        # os.path is fast for many paths.
+        missing = sorted(path for path in media if not os.path.exists(path))  # noqa: PTH110
         if missing:
-            names = f"{', '.join(missing[:_LISTED])}{', ...' if len(missing) > _LISTED else ''}"
+            names = ", ".join(missing[:_LISTED])
+            if len(missing) > _LISTED:
+                names += ", ..."
             yield (
                 f"data: {benchmark.title} {split}: {len(missing)} of {len(media)} videos are "
-                f"missing: {names}; restore "
-                "them, or prepare the split again"
+                f"missing: {names}; restore them, or prepare the split again"
             )
 
 
 def coverage_remarks(plan: Plan) -> Iterator[str]:
     """Yield a line for each split with questions that are not prepared, or not asked."""
-    for benchmark, split in dict.fromkeys(
-        (task.benchmark.name, task.split) for task in plan.leaves.values()
-    ):
-        for design in [*designs_of(benchmark, split, plan.subset).values()][:1]:
-            facts = "{asked:,} of {of:,} questions; interval: {width:.1f} points".format_map(design)
-            yield f"{benchmark}/{split}: {facts}, if 50 % are right"
+    splits = dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values())
+    for benchmark, split in splits:
+        designs = designs_of(benchmark, split, plan.subset)
+        if designs:
+            design = next(iter(designs.values()))
+            yield (
+                f"{benchmark}/{split}: {design['asked']:,} of {design['of']:,} questions; "
+                f"interval: {design['width']:.1f} points, if 50 % are right"
+            )
         summary = load_summary(benchmark, split) or {}
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"
@@ -256,37 +280,44 @@ def _encoder(plan: Plan) -> Iterator[str]:
 
 def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
-    judged = {judge: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
-    judges = {judge: judge_settings(judge.default_model) for judge in judged}
-    if without := dict.fromkeys(
-        judged[judge] for judge, settings in judges.items() if settings is None
-    ):
+    titles: dict[Judge, str] = {}
+    for task in plan.leaves.values():
+        for judge in task.judges:
+            titles[judge] = task.benchmark.title
+    without: list[str] = []
+    forms: list[tuple[JudgeSettings, Prompt]] = []
+    for judge, title in titles.items():
+        settings = judge_settings(judge.default_model)
+        if settings is None:
+            without.append(title)
+        elif judge.probe_form is None:
+            forms.append((settings, PROBE))
+        else:
+            forms.append(judge.probe_form(settings))
+    if without:
         yield (
-            f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, "
-            "LMMS_EGOPLAN_JUDGE_API_KEY and "
+            f"judge: {', '.join(dict.fromkeys(without))} needs one; set "
+            "LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and "
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
-    forms = [
-        judge.probe_form(settings) if judge.probe_form else (settings, PROBE)
-        for judge, settings in judges.items()
-        if settings is not None
-    ]
     for settings, form in dict.fromkeys(forms):
         probe(settings, form)
 
 
 def _server(plan: Plan) -> Iterator[str]:
     """Send one request to the server of an API backend."""
-    if address := plan.model_args.get("base_url"):
-        try:
-            urlopen(f"{address.rstrip('/')}/models", timeout=_TIMEOUT_S).close()
-        except HTTPError:
-            return  # it answers
-        except (OSError, ValueError) as error:
-            yield (
-                f"--model-args base_url={address}: does not answer: {error}; start the "
-                "server, or correct the address"
-            )
+    address = plan.model_args.get("base_url")
+    if not address:
+        return
+    try:
+        urlopen(f"{address.rstrip('/')}/models", timeout=_TIMEOUT_S).close()
+    except HTTPError:
+        return  # it answers
+    except (OSError, ValueError) as error:
+        yield (
+            f"--model-args base_url={address}: does not answer: {error}; start the "
+            "server, or correct the address"
+        )
 
 
 def _disk(plan: Plan) -> Iterator[str]:
@@ -298,8 +329,7 @@ def _disk(plan: Plan) -> Iterator[str]:
     if free < needed:
         yield (
             f"--out {plan.out}: the run needs about {needed / _GIB:.1f} GiB, the volume of "
-            f"{folder} has "
-            f"{free / _GIB:.1f} GiB free; free some space, or set another folder"
+            f"{folder} has {free / _GIB:.1f} GiB free; free some space, or set another folder"
         )
 
 
@@ -318,28 +348,39 @@ def _out(plan: Plan) -> Iterator[str]:
             f"--out {plan.out}: another process runs there; wait until it has finished, or "
             "set another folder"
         )
-    settings, earlier = plan.settings(), state.settings
-    differing = [name for name in settings if earlier.get(name) != settings[name]]
-    if values := "; ".join(
-        f"{name}: {_text(earlier.get(name))}, now {_text(settings[name])}" for name in differing
-    ):
-        yield f"--out {plan.out}: contains a run with other settings ({values}); set another folder"
+    differing = []
+    for name, setting in plan.settings().items():
+        earlier = state.settings.get(name)
+        if earlier != setting:
+            differing.append(f"{name}: {_text(earlier)}, now {_text(setting)}")
+    if differing:
+        yield (
+            f"--out {plan.out}: contains a run with other settings ({'; '.join(differing)}); "
+            "set another folder"
+        )
 
 
 def _text(setting: Any) -> str:
+    """Format a setting for a message."""
     if isinstance(setting, dict):
-        setting = ",".join(f"{name}={value}" for name, value in setting.items())
-    return (" ".join(setting) if isinstance(setting, list) else str(setting or "")) or "none"
+        text = ",".join(_assignments(setting))
+    elif isinstance(setting, list):
+        text = " ".join(setting)
+    else:
+        text = str(setting or "")
+    return text or "none"
 
 
 def _existing(path: Path) -> Path:
     """Return the path or its nearest parent that exists."""
-    return next(part for part in (path.absolute(), *path.absolute().parents) if part.exists())
+    absolute = path.absolute()
+    return next(part for part in (absolute, *absolute.parents) if part.exists())
 
 
 def gpu_memory() -> list[int]:
-    """Return the free memory of each visible GPU in bytes, as ``nvidia-smi`` reports it; [] without
-    one.
+    """Return the free memory of each visible GPU in bytes; [] without a GPU.
+
+    This runs ``nvidia-smi``.
     """
     query = ["nvidia-smi", "--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits"]
     try:
@@ -348,11 +389,13 @@ def gpu_memory() -> list[int]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = [re.split(r"\s*,\s*", line.strip()) for line in output.splitlines()]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(index for index, *_ in rows)).split(
-        ","
-    )
-    names = tuple(name.strip() for name in visible if name.strip())
-    return [
-        int(free) * 2**20 for index, uuid, free in rows if index in names or uuid.startswith(names)
-    ]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names: tuple[str, ...] = ()
+    if visible is not None:
+        names = tuple(name.strip() for name in visible.split(",") if name.strip())
+    free_bytes = []
+    for line in output.splitlines():
+        index, uuid, free = re.split(r"\s*,\s*", line.strip())
+        if visible is None or index in names or uuid.startswith(names):
+            free_bytes.append(int(free) * 2**20)
+    return free_bytes
