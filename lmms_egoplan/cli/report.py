@@ -206,11 +206,7 @@ def show(
         print_scores(read.runs, reports, Console(), with_main=not has_samples)
         if has_samples:
             typer.echo()
-            print_summary(sections_of(reports), Console())
-            wide = Console(width=max(Console().width, 150))
-            for _, part_report in reports:
-                for table in part_report.panel_tables():
-                    print_table(table, wide)
+            _print_summaries(reports)
     else:
         _print_table(sections_of(reports), form)
     for line in read.skipped:
@@ -220,6 +216,15 @@ def show(
             f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
             "of a finished run"
         )
+
+
+def _print_summaries(reports: Reports) -> None:
+    """Print the report's summary of each benchmark, and the tables of panels of judges."""
+    print_summary(sections_of(reports), Console())
+    wide = Console(width=max(Console().width, 150))
+    for _, part_report in reports:
+        for table in part_report.panel_tables():
+            print_table(table, wide)
 
 
 def _is_working(folder: Path) -> bool:

@@ -1,5 +1,6 @@
-"""Estimate what a run costs: questions, images to decode, tokens of context, and requests to
-judges.
+"""Estimate what a run costs.
+
+This counts questions, images to decode, tokens of context, and requests to judges.
 """
 
 import importlib
@@ -7,13 +8,13 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from loguru import logger
 from rich.box import SIMPLE_HEAD
@@ -41,7 +42,8 @@ _SAMPLED = 3
 _FRAMES = 8  # default of max_frames_num, for tasks that pass a video file
 
 
-class TaskEstimate(NamedTuple):
+@dataclass(frozen=True)
+class TaskEstimate:
     """The cost of a task.
 
     Attributes:
@@ -63,10 +65,10 @@ class TaskEstimate(NamedTuple):
 
 
 def estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
-    """Estimate each task and the requests to judges, in a process of its own, which frees its
-    memory at the end.
+    """Estimate each task and the requests to judges.
 
-    Also return the limits on pixels in words; "" if they are not known.
+    This runs in a process of its own, which frees its memory at the end. Also return the limits on
+    pixels in words; "" if they are not known.
 
     Images and tokens are extrapolated from `_SAMPLED` questions. Judges are assumed to get answers
     like the references.
@@ -100,8 +102,9 @@ def print_estimate(
 
 
 def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
-    """Return what encodes and loads questions as the backend does, and record the checkpoint's type
-    for prompts.
+    """Return what encodes and loads questions as the backend does.
+
+    Also record the checkpoint's type for prompts.
 
     Returns:
         A `QuestionEncoder`, None for other backends; a loader; and the limits on pixels in words,
@@ -121,12 +124,12 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     }
     config, processor = load_config(plan.backend_name, plan.model, **loading)
     pixels = ""
-    if arguments.keys().isdisjoint(("base_url", "mm_processor_kwargs")):
-        limits = {name: value for name, value in arguments.items() if name in PIXEL_ARGUMENTS}
-        numbers = {
-            name: int(value) if value.isdecimal() else value for name, value in limits.items()
-        }
-        in_effect = set_budget(plan.backend_name, processor, numbers)
+    if "base_url" not in arguments and "mm_processor_kwargs" not in arguments:
+        limits: dict[str, int | str] = {}
+        for name, value in arguments.items():
+            if name in PIXEL_ARGUMENTS:
+                limits[name] = int(value) if value.isdecimal() else value
+        in_effect = set_budget(plan.backend_name, processor, limits)
         if plan.backend.needs_vllm:
             in_effect.pop("video", None)  # it gets all frames as images
         pixels = in_words(in_effect)
@@ -145,28 +148,36 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
 def measure(
     encoder: Any, loader: MediaLoader, text: str, visuals: Sequence[Any]
 ) -> tuple[int, int]:
-    """Return the numbers of images and of tokens of a question, 0 tokens without an encoder; see
-    `load_encoder`.
+    """Return the numbers of images and of tokens of a question.
+
+    Without an encoder (see `load_encoder`), there are 0 tokens.
     """
     messages = loader.messages(text, visuals)
-    content = [item for message in messages for item in message["content"]]
-    images = sum(
-        len(item["video"]) if item["type"] == "video" else item["type"] == "image"
-        for item in content
-    )
-    return images, encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
+    images = 0
+    for message in messages:
+        for item in message["content"]:
+            if item["type"] == "video":
+                images += len(item["video"])
+            elif item["type"] == "image":
+                images += 1
+    if not encoder:
+        return images, 0
+    return images, encoder.generation_inputs([messages])["input_ids"].shape[-1]
 
 
 def used_steps(
     plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]
 ) -> list[Step]:
-    """Return the tokens of the judges of a run, as its results report them: what the judgements
-    cost when made.
+    """Return the tokens of the judges of a run, as its results report them.
+
+    They are what the judgements cost when made.
     """
-    steps, questions = [], {task.task: task.questions for task in estimates}
+    steps: list[Step] = []
+    questions = {task.task: task.questions for task in estimates}
     for name, task in plan.leaves.items():
-        metrics = ("judge_prompt_tokens", "judge_reply_tokens", "judge_tokens_of")
-        sent, received, known = (int(tasks[name].number(metric) or 0) for metric in metrics)
+        sent = int(tasks[name].number("judge_prompt_tokens") or 0)
+        received = int(tasks[name].number("judge_reply_tokens") or 0)
+        known = int(tasks[name].number("judge_tokens_of") or 0)
         missing = questions[name] - known
         unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
         steps += [
@@ -192,53 +203,61 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
 
 def _judges(task: Task) -> list[tuple[Judge, JudgeSettings]]:
     """Return a task's judges and their settings that cost something."""
-    judges = ((judge, judge_settings(judge.default_model)) for judge in task.judges)
-    return [
-        (judge, settings)
-        for judge, settings in judges
-        if settings is not None and settings.model != DEMO
-    ]
+    judges = []
+    for judge in task.judges:
+        settings = judge_settings(judge.default_model)
+        if settings is not None and settings.model != DEMO:
+            judges.append((judge, settings))
+    return judges
 
 
 def _rows(plan: Plan, task: Task) -> Any:
     rows = task.benchmark.splits.load(task.split)
-    if name := read_task_file(task.path).get("process_docs"):
-        rows = _function(task.path, name)(rows)
+    function = read_task_file(task.path).get("process_docs")
+    if function:
+        rows = _function(task.path, function)(rows)
     rows = mark(rows, task.benchmark.name, task.split, only=True)
     return rows.select(range(min(len(rows), plan.limit or len(rows))))
 
 
 def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) -> TaskEstimate:
     rows = _rows(plan, task)
-    is_known = LM_EVAL_TASKS not in task.path.parents  # tasks only in lm-eval show no images
-    positions = (
-        sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)})
-        if is_known
-        else []
+    # Tasks that only lm-eval has show no images.
+    is_known = LM_EVAL_TASKS not in task.path.parents
+    positions: set[int] = set()
+    if is_known:
+        positions = {round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)}
+    images = 0
+    tokens = 0
+    for position in sorted(positions):
+        text, visuals = _question(plan, task.path, rows[position])
+        images_of_question, tokens_of_question = measure(encoder, loader, text, visuals)
+        images += images_of_question
+        tokens += tokens_of_question
+    factor = len(rows) / max(1, len(positions))
+    return TaskEstimate(
+        task=task.name,
+        questions=len(rows),
+        covers=task.benchmark.covers(task.split, rows),
+        requests=sum(len(choices) for choices in rows["choices"]) if task.ranks else len(rows),
+        images=round(images * factor),
+        tokens=round(tokens * factor) if encoder and is_known else None,
     )
-    counts = [
-        measure(encoder, loader, *_question(plan, task.path, rows[position]))
-        for position in positions
-    ]
-    images, tokens = map(sum, zip((0, 0), *counts, strict=True))
-    share = len(rows) / max(1, len(positions))
-    requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
-    context = round(tokens * share) if encoder and is_known else None
-    covers = task.benchmark.covers(task.split, rows)
-    return TaskEstimate(task.name, len(rows), covers, requests, round(images * share), context)
 
 
 def _question(plan: Plan, path: Path, row: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     """Return a question's text and visuals."""
     task = read_task_file(path)
     blocks = task.get("lmms_eval_specific_kwargs") or {}
-    blocks = _function(path, blocks) if isinstance(blocks, str) else blocks
+    if isinstance(blocks, str):
+        blocks = _function(path, blocks)
     settings = blocks.get(plan.backend_name, blocks.get("default", {}))
-    text = task["doc_to_text"]
-    return (
-        _call(_function(path, text), row, settings) if "." in text else row.get(text, text),
-        _call(_function(path, task["doc_to_visual"]), row, settings),
-    )
+    source = task["doc_to_text"]
+    if "." in source:
+        text = _call(_function(path, source), row, settings)
+    else:
+        text = row.get(source, source)
+    return text, _call(_function(path, task["doc_to_visual"]), row, settings)
 
 
 def _call(function: Callable[..., Any], row: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
@@ -248,10 +267,10 @@ def _call(function: Callable[..., Any], row: Mapping[str, Any], settings: Mappin
 
 def _function(path: Path, name: str) -> Any:
     """Return what a task's YAML file names, such as ``utils.doc_to_visual``."""
-    module, _, attribute = name.rpartition(".")
-    return getattr(
-        _utils(path.parent) if module == "utils" else importlib.import_module(module), attribute
-    )
+    module_name, _, attribute = name.rpartition(".")
+    if module_name == "utils":
+        return getattr(_utils(path.parent), attribute)
+    return getattr(importlib.import_module(module_name), attribute)
 
 
 @cache
