@@ -84,7 +84,11 @@ class Progress(NamedTuple):
     def seconds_left(self) -> float | None:
         """Seconds until all questions are answered at this rate; None if the rate is unknown."""
         unanswered = self.total - self.done
-        return unanswered / self.rate if unanswered and self.rate else None if unanswered else 0.0
+        if unanswered == 0:
+            return 0.0
+        if not self.rate:
+            return None
+        return unanswered / self.rate
 
 
 def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | None = None) -> None:
@@ -95,24 +99,26 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
         estimates: The estimate of each task.
         process: ID of the harness's process; None if a script starts it.
     """
-    questions = {task.task: task.questions for task in estimates}
+    totals: dict[str, int] = {}
+    covers: dict[str, int] = {}
+    if plan.harness == "lmms-eval":
+        for task in estimates:
+            totals[task.task] = task.questions
+            covers[task.task] = task.covers
+    else:
+        totals[_ALL] = sum(task.requests for task in estimates)
     state = RunState(
         settings=plan.settings(),
-        totals=questions
-        if plan.harness == "lmms-eval"
-        else {_ALL: sum(task.requests for task in estimates)},
-        covers={task.task: task.covers for task in estimates}
-        if plan.harness == "lmms-eval"
-        else {},
+        totals=totals,
+        covers=covers,
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
         streams=plan.backend.is_own,
         host=platform.node(),
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
-    write_whole(
-        plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n"
-    )
+    text = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
+    write_whole(plan.out / _STATE, f"{text}\n")
 
 
 def read_state(folder: Path) -> RunState | None:
@@ -122,21 +128,22 @@ def read_state(folder: Path) -> RunState | None:
         LmmsEgoplanError: The file is damaged.
     """
     path = folder / _STATE
-    content = read_json(path) if path.is_file() else None
-    return (
-        read_as(RunState, str(path), content)
-        if isinstance(content, dict) and "settings" in content
-        else None
-    )
+    if not path.is_file():
+        return None
+    content = read_json(path)
+    if not isinstance(content, dict) or "settings" not in content:
+        return None
+    return read_as(RunState, str(path), content)
 
 
 def is_running(state: RunState) -> bool:
-    """Return whether the harness's process of the last start works on this machine, even if its
-    parent was killed.
+    """Return whether the harness's process of the last start works on this machine.
+
+    It may work even if its parent was killed.
     """
-    number, created = state.process or (-1, 0.0)
-    if state.host != platform.node():
+    if state.process is None or state.host != platform.node():
         return False
+    number, created = state.process
     try:
         process = psutil.Process(int(number))
         return abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE
@@ -149,48 +156,42 @@ def progress_of(folder: Path, state: RunState) -> dict[str, Progress]:
     now = time.time() if is_running(state) else None
     if _ALL in state.totals:
         total = state.totals[_ALL]
-        return {_ALL: Progress(min(_count_requests(folder / CACHE["lm-eval"]), total), total, None)}
+        done = min(_count_requests(folder / CACHE["lm-eval"]), total)
+        return {_ALL: Progress(done, total, None)}
     times = _answer_times(folder / CACHE["lmms-eval"])
     progress = {}
     for task, total in state.totals.items():
-        recent = sorted(moment for moment in times[task].values() if moment >= state.started)
         done = min(len(times[task]), total)
-        seconds = ((done < total and now) or recent[-1]) - recent[0] if len(recent) > 1 else 0.0
-        progress[task] = Progress(done, total, (len(recent) - 1) / seconds if seconds > 0 else None)
+        recent = sorted(moment for moment in times[task].values() if moment >= state.started)
+        end = now if done < total else None
+        progress[task] = Progress(done, total, _rate(recent, end))
     return progress
 
 
-def show_progress(folder: Path, state: RunState) -> bool:
-    """Print whether a run works and how far it is, unless it is finished; return whether it works
-    without results.
+def _rate(times: Sequence[float], end: float | None) -> float | None:
+    """Return the answers per second from the first answer on; None if it is unknown.
+
+    Args:
+        times: Times of the answers, in order.
+        end: End of the period. Default: the last answer.
     """
-    working, results = is_running(state), [*(folder / "results").rglob("*results*.json")]
+    if len(times) < 2:
+        return None
+    seconds = (times[-1] if end is None else end) - times[0]
+    return (len(times) - 1) / seconds if seconds > 0 else None
+
+
+def show_progress(folder: Path, state: RunState) -> bool:
+    """Print whether a run works and how far it is, unless it is finished.
+
+    Return whether it works without results.
+    """
+    working = is_running(state)
+    results = [*(folder / "results").rglob("*results*.json")]
     if not working and any(path.stat().st_mtime >= state.started for path in results):
         return False
-    since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
-    stopped = f"not running; last started on {since}. To resume it: {state.command}"
-    unknown = f"started by a script or on {state.host}, on {since}; whether it runs now is unknown"
-    is_known = state.process is not None and state.host == platform.node()
-    typer.echo(
-        f"{folder}: {f'running since {since}' if working else stopped if is_known else unknown}"
-    )
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for title in ("task", "answered", "of", "done", "coverage", "per minute", "time left"):
-        table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
-    for task, part in progress_of(folder, state).items():
-        seconds = part.seconds_left if working else None
-        answered = done = coverage = "unknown"
-        if state.streams or part.done > 0:
-            answered = f"{part.done:,}"
-            done = f"{part.done / max(1, part.total):.0%}"
-            # As in the results, except that an answer may still be left without a score.
-            coverage = (
-                share(part.done / state.covers[task]) if state.covers.get(task) else "unknown"
-            )
-        rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
-        time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
-        table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)
-    Console().print(table)
+    typer.echo(f"{folder}: {_activity(state, working=working)}")
+    Console().print(_progress_table(folder, state, working=working))
     if not state.streams:
         typer.echo(
             f"The harness stores the answers of {state.settings['backend_name']} only "
@@ -200,17 +201,48 @@ def show_progress(folder: Path, state: RunState) -> bool:
     return working and not results
 
 
+def _activity(state: RunState, *, working: bool) -> str:
+    """Describe whether a run works."""
+    since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
+    if working:
+        return f"running since {since}"
+    if state.process is not None and state.host == platform.node():
+        return f"not running; last started on {since}. To resume it: {state.command}"
+    return f"started by a script or on {state.host}, on {since}; whether it runs now is unknown"
+
+
+def _progress_table(folder: Path, state: RunState, *, working: bool) -> Table:
+    """Return a table with the progress of each task."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for title in ("task", "answered", "of", "done", "coverage", "per minute", "time left"):
+        table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
+    for task, part in progress_of(folder, state).items():
+        seconds = part.seconds_left if working else None
+        answered = "unknown"
+        done = "unknown"
+        coverage = "unknown"
+        if state.streams or part.done > 0:
+            answered = f"{part.done:,}"
+            done = f"{part.done / max(1, part.total):.0%}"
+            # As in the results, except that an answer may still be left without a score.
+            if state.covers.get(task):
+                coverage = share(part.done / state.covers[task])
+        rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
+        time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
+        table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)
+    return table
+
+
 def _answer_times(cache: Path) -> defaultdict[str, dict[Any, float]]:
-    """Return the time of each question's latest answer, by task, for the model and data that
-    answered last.
+    """Return the time of each question's latest answer, by task.
+
+    Only answers of the last model and to the last data count.
     """
     latest: defaultdict[str, dict[Any, float]] = defaultdict(dict)
     versions: dict[str, tuple[Any, Any]] = {}
     for record in sorted(_records(cache), key=lambda record: record["created_at"]):
-        task, version = (
-            record["task_name"],
-            (record.get("model_fingerprint_hash"), record.get("task_fingerprint")),
-        )
+        task = record["task_name"]
+        version = (record.get("model_fingerprint_hash"), record.get("task_fingerprint"))
         if versions.setdefault(task, version) != version:
             versions[task] = version
             latest[task].clear()
@@ -237,8 +269,8 @@ def _count_requests(path: Path) -> int:
             suppress(sqlite3.Error),
             closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as cache,
         ):
-            for (table,) in cache.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table'"
-            ).fetchall():
-                count += cache.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
+            tables = cache.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in tables:
+                (rows,) = cache.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()
+                count += rows
     return count
