@@ -126,7 +126,7 @@ def report(
         typer.echo(f"Skipped: {line}", err=True)
     counts = []
     for plural, count in built.counts.items():
-        noun = plural.removesuffix("s") if count == 1 else plural
+        noun = plural[:-1] if count == 1 else plural
         counts.append(f"{count} {noun}")
     seconds = time.monotonic() - started
     is_redirected = form != "text"
@@ -201,7 +201,8 @@ def show(
         if form != "text":
             raise
         typer.echo(f"No intervals: {error}", err=True)
-        reports, has_samples = list(read_reports(read.runs, BENCHMARKS)), False
+        reports = list(read_reports(read.runs, BENCHMARKS))
+        has_samples = False
     if form == "text":
         print_scores(read.runs, reports, Console(), with_main=not has_samples)
         if has_samples:

@@ -14,9 +14,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 import typer
@@ -67,7 +68,8 @@ class RunState(Checked):
     )
 
 
-class Progress(NamedTuple):
+@dataclass(frozen=True)
+class Progress:
     """The progress of a task.
 
     Attributes:
