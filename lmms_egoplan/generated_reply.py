@@ -10,7 +10,7 @@ class GeneratedReply(str):
     """A reply of the evaluated model.
 
     Attributes:
-        truncated: Whether the limit on new tokens ended the reply; None if unknown.
+        truncated: True if the limit on new tokens ended the reply; None if unknown.
     """
 
     truncated: bool | None

@@ -69,7 +69,7 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) 
     Args:
         model: Folder, or name on the hub.
         arguments: ``--model_args``: ``revision`` and ``trust_remote_code`` are used.
-        is_own: Whether a backend of this package loads it, which needs a vision-language model of
+        is_own: True if a backend of this package loads it, which needs a vision-language model of
             transformers.
 
     Raises:
@@ -93,7 +93,7 @@ def check_chat_template(
         model: Folder, or name on the hub.
         arguments: ``--model_args``: ``revision`` is used.
         way_out: What else the user can do, for the message.
-        is_required: Whether families that never had a chat template need one, too.
+        is_required: True if families that never had a chat template need one, too.
 
     Raises:
         LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.

@@ -49,7 +49,7 @@ class RunState(Checked):
             for lm-eval.
         command: The command that repeats the run.
         started: Time of the last start, in seconds since the epoch.
-        streams: Whether the backend's answers are stored one by one.
+        streams: True if the backend's answers are stored one by one.
         host: Name of the machine that started it.
         process: ID of the harness's process, and its start in seconds since the epoch; None if a
             script starts it.

@@ -22,7 +22,7 @@ class Task:
         name: Value of ``--tasks``.
         benchmark: Its benchmark.
         split: Its split of the prepared data.
-        ranks: Whether the model ranks choices by likelihood instead of writing an answer.
+        ranks: True if the model ranks choices by likelihood instead of writing an answer.
         metric: Its main metric.
         judges: Its judges; empty without a judge.
         path: Its YAML file for lmms-eval, which defines what the model is shown in both harnesses.
@@ -49,7 +49,7 @@ def choose_tasks(
         names: Names of benchmarks, tasks and groups. With a preset, only names of benchmarks.
         preset: Name of a preset. A benchmark then means its tasks that follow it. Prepared
             benchmarks without it are logged if there are no names.
-        ranks: Whether the backend ranks. If not, a benchmark means its tasks with written answers.
+        ranks: True if the backend ranks. If not, a benchmark means its tasks with written answers.
 
     Raises:
         LmmsEgoplanError: A name or the preset is unknown, a benchmark does not have the preset, or
