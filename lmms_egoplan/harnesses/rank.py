@@ -57,7 +57,7 @@ def rank(
 ) -> Generator[tuple[int, CandidateScore], None, None]:
     """Yield the index of each request and the score of its candidate.
 
-    The order is that of `by_question`.
+    The order is that of `group_by_media`.
 
     Consecutive requests of one question are ranked together, with its candidates whose responses
     are cached: a candidate's loss may depend on the others in half precision. Questions that show

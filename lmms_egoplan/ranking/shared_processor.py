@@ -32,7 +32,7 @@ class _Shared:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call, media = split_media((args, kwargs))
         encode = partial(super().__call__, *args, **kwargs)  # type: ignore[misc]
-        results: dict[tuple[int, ...], Any] = shared((type(self), call), dict)
+        results: dict[tuple[int, ...], Any] = cached_for_question((type(self), call), dict)
         order = tuple(map(id, media))
         if order not in results:
             known = next((known for known in results if set(order) <= set(known)), None)

@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.harnesses import adapter
 from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.outputs import naming
+from lmms_egoplan.outputs import with_path_in_error
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora

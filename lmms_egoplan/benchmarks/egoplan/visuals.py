@@ -607,7 +607,7 @@ class FrameReader:
         If the observation is separate, it follows.
         """
         frames, separate = _frames_of(progress, settings)
-        frames = altered(frames, settings.get("shortcut"), str(doc.get("sample_id")))
+        frames = apply_condition(frames, settings.get("shortcut"), str(doc.get("sample_id")))
         images = self.read_frames(doc, [*frames, *separate])
         size = settings.get("size")
         if size is not None:
@@ -625,14 +625,14 @@ class FrameReader:
         visual_input: VisualInput = []
         for index, clip in enumerate(clips, start=1):
             if settings.get("clip_marks"):
-                visual_input.append(Mark(MARKS["clip"].format(i=index)))
+                visual_input.append(MediaMarker(MARKS["clip"].format(i=index)))
             clip_images = [next(images) for _ in clip]
             if settings["media"] == "clips":
                 visual_input.append(Clip(clip_images, frame_rate(clip, progress.fps)))
             else:
                 visual_input += clip_images
         if settings.get("clip_marks"):
-            visual_input.append(Mark(MARKS["observation"]))
+            visual_input.append(MediaMarker(MARKS["observation"]))
         visual_input.append(next(images))
         return visual_input
 
