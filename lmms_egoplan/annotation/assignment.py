@@ -2,16 +2,18 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from lmms_egoplan.annotation.database import QUERIES, Database, now
+from lmms_egoplan.annotation.database import Database, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, Item
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.annotation.study import GOLD, MAIN, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _RELEASED = "this item was released and is no longer yours"
+# Greater than the position of every item.
+_NO_POSITION = 2**62
 
 
 class NotYoursError(LmmsEgoplanError):
@@ -57,7 +59,8 @@ class Assignments:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # By person, stage and query: no item before this position is free for that person.
+        # By person, stage and "new" or "again": no item before this position is free for that
+        # person.
         self._first_free: dict[tuple[str, str, str], int] = {}
 
     def item(self, position: int) -> Item:
@@ -66,9 +69,13 @@ class Assignments:
         Raises:
             NotYoursError: There is no such item.
         """
-        for row in self._database.rows(QUERIES["item"], position):
-            return as_item(*row)
-        raise NotYoursError("this item does not exist")
+        rows = self._database.rows(
+            "SELECT id, shown, hidden, known, initial FROM items WHERE position = :position",
+            {"position": position},
+        )
+        if not rows:
+            raise NotYoursError("this item does not exist")
+        return as_item(rows[0])
 
     def next_slot(self, person: str) -> Slot | None:
         """Return a person's open slot, or assign them the next item.
@@ -81,7 +88,9 @@ class Assignments:
                 # The new slot may reach the disk later: saving its label writes both.
                 with self._database.writing(is_waited_for=False) as connection:
                     free = self._free(person)
-                    number = None if free is None else take(connection, *free, person)
+                    if free is not None:
+                        position, stage = free
+                        number = take(connection, position, stage, person)
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...], str] | None:
@@ -90,7 +99,10 @@ class Assignments:
         Does not assign it.
         """
         free = self._free(person)
-        return None if free is None else (self.item(free[0]), self.earlier(*free), free[1])
+        if free is None:
+            return None
+        position, stage = free
+        return self.item(position), self.earlier(position, stage), stage
 
     def slot(self, number: int, person: str) -> Slot:
         """Return a slot of a person.
@@ -98,91 +110,234 @@ class Assignments:
         Raises:
             NotYoursError: The person has no slot with this number.
         """
-        rows = self._database.rows(QUERIES["slot"], number, person)
+        rows = self._database.rows(
+            """
+            SELECT
+                slots.released, slots.skipped, slots.stage,
+                (SELECT max(id) FROM labels WHERE slot = slots.id) AS newest,
+                items.position, items.id, items.shown, items.hidden, items.known, items.initial
+            FROM slots
+            JOIN items ON items.position = slots.item
+            WHERE slots.id = :slot AND slots.person = :person
+            """,
+            {"slot": number, "person": person},
+        )
         if not rows:
             raise NotYoursError("this item is not yours to label")
-        ((released, skipped, newest, stage, position, *item),) = rows
-        if released:
+        row = rows[0]
+        if row["released"]:
             raise NotYoursError(_RELEASED)
-        last = self._database.rows(QUERIES["last_label"], number)
-        values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
-        labelled_item, earlier = as_item(*item), self.earlier(position, stage)
-        if not last and stage in (self._database.study.rounds[0].name, GOLD):
-            values = labelled_item.initial
+        item = as_item(row)
+        values: Values | None = None
+        comment = ""
+        last_label = self._last_label(number)
+        if last_label is not None:
+            values = json.loads(last_label["choices"])
+            comment = last_label["comment"]
+        elif row["stage"] in (self._database.study.rounds[0].name, GOLD):
+            values = item.initial
         return Slot(
-            number,
-            position,
-            labelled_item,
-            stage,
-            person,
-            earlier,
-            values,
-            comment,
-            newest or 0,
-            skipped,
+            id=number,
+            position=row["position"],
+            item=item,
+            stage=row["stage"],
+            person=person,
+            earlier=self.earlier(row["position"], row["stage"]),
+            values=values,
+            comment=comment,
+            last=row["newest"] or 0,
+            skipped=row["skipped"],
         )
 
+    def _last_label(self, number: int) -> sqlite3.Row | None:
+        """Return the last values of a slot with their comment, even if they were withdrawn."""
+        rows = self._database.rows(
+            """
+            SELECT choices, comment FROM labels
+            WHERE slot = :slot AND choices IS NOT NULL
+            ORDER BY id DESC LIMIT 1
+            """,
+            {"slot": number},
+        )
+        return rows[0] if rows else None
+
     def release(self, person: str) -> int:
-        """Release a person's items without a label, or with a withdrawn one. Returns their number."""
+        """Release a person's items that have no label, or a withdrawn one.
+
+        Returns:
+            The number of released items.
+        """
         with self._database.writing() as connection:
             self.search_from()
-            return connection.execute(QUERIES["release"], (now(), person)).rowcount
+            cursor = connection.execute(
+                """
+                UPDATE slots SET released = :now
+                WHERE person = :person AND released IS NULL AND label IS NULL AND skipped IS NULL
+                """,
+                {"now": now(), "person": person},
+            )
+            return cursor.rowcount
 
     def verdicts(self, person: str) -> dict[str, bool]:
         """Return each senior's last verdict on a person's qualification."""
         rows = self._database.rows(
-            "SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person
+            "SELECT senior, passed FROM verdicts WHERE person = :person ORDER BY id",
+            {"person": person},
         )
-        return {senior: bool(passed) for senior, passed in rows}
+        return {row["senior"]: bool(row["passed"]) for row in rows}
 
     def state(self, person: str) -> str:
-        """Return ``working``, or why nothing is open:
-        ``waiting`` (for seniors), ``failed`` or ``finished``.
+        """Return ``working``, or why nothing is open.
+
+        The reason is ``waiting`` (for seniors), ``failed`` or ``finished``.
         """
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
-        is_busy = self._open_slot(person) is not None or self._free(person) is not None
-        return "working" if is_busy else "finished"
+        if self._open_slot(person) is not None or self._free(person) is not None:
+            return "working"
+        return "finished"
 
     def _open_slot(self, person: str) -> int | None:
-        rows = self._database.rows(QUERIES["open_slot"], person)
-        return rows[0][0] if rows else None
+        """Return a person's first slot without a label, unless the lead has decided on its item."""
+        rows = self._database.rows(
+            """
+            SELECT id FROM taken
+            WHERE person = :person AND label IS NULL AND stage != 'adjudication'
+                AND NOT EXISTS (
+                    SELECT 1 FROM decided JOIN places USING (item)
+                    WHERE item = taken.item AND places.stage = taken.stage AND NOT final
+                )
+            ORDER BY id LIMIT 1
+            """,
+            {"person": person},
+        )
+        return rows[0]["id"] if rows else None
 
     def _free(self, person: str) -> tuple[int, str] | None:
-        """Find a person's next item and stage: later stages first, items that they released last."""
-        standing, study, group = self.standing(person), self._database.study, self._group(person)
+        """Find a person's next item and its stage.
+
+        Later stages come first, items that the person released come last. Released training items
+        come before all others.
+        """
+        standing = self.standing(person)
+        study = self._database.study
+        group = self._group(person)
         if standing in ("waiting", "failed") or group not in study.people:
             return None
-        stages = [(one.name, MAIN) for one in reversed(study.rounds) if one.people == group]
+        is_learner = group == study.rounds[0].people
+        stages: list[tuple[str, str]] = []
+        if is_learner and self._is_gold_due(person):
+            stages.append((GOLD, GOLD))
         if standing == "unqualified":
-            stages = [(QUALIFICATION, QUALIFICATION)]
-        elif (quota := study.people[group].quota) and self._num(
-            QUERIES["num_in_rounds"], person
-        ) >= quota:
+            stages.append((QUALIFICATION, QUALIFICATION))
+        elif self._is_quota_reached(person, group):
             return None
-        if group == study.rounds[0].people:
-            if (
-                study.gold
-                and self._num(QUERIES["since_gold"], person, study.gold.every) >= study.gold.every
-            ):
-                stages.insert(0, (GOLD, GOLD))
-            if study.training:
-                stages.insert(0, (TRAINING, TRAINING))
-        searches = product(("free_new", "free_again"), stages)
+        else:
+            stages += [
+                (round_.name, MAIN) for round_ in reversed(study.rounds) if round_.people == group
+            ]
         with self._database.lock:
-            # Released training items come before all others.
-            for query, (stage, part) in sorted(
-                searches, key=lambda search: search[1][0] != TRAINING
-            ):
-                key, rounds = (person, stage, query), json.dumps(study.apart(stage))
-                rows = self._database.rows(
-                    QUERIES[query], stage, part, self._first_free.get(key, 0), person, rounds
-                )
-                self._first_free[key] = rows[0][0] if rows else 2**62
-                if rows:
-                    return rows[0][0], stage
+            if is_learner and study.training:
+                free = self._first_item(person, [(TRAINING, TRAINING)])
+                if free is not None:
+                    return free
+            return self._first_item(person, stages)
+
+    def _is_gold_due(self, person: str) -> bool:
+        """Return whether a person has taken enough items since their last gold item."""
+        gold = self._database.study.gold
+        if gold is None:
+            return False
+        rows = self._database.rows(
+            """
+            SELECT count(*) AS number FROM (
+                SELECT 1 FROM slots
+                WHERE person = :person AND stage NOT IN ('training', 'qualification', 'gold')
+                    AND id > (
+                        SELECT coalesce(max(id), 0) FROM slots
+                        WHERE person = :person AND stage = 'gold'
+                    )
+                LIMIT :every
+            )
+            """,
+            {"person": person, "every": gold.every},
+        )
+        return rows[0]["number"] >= gold.every
+
+    def _is_quota_reached(self, person: str, group: str) -> bool:
+        """Return whether a person has labelled or opened as many items as their quota allows."""
+        quota = self._database.study.people[group].quota
+        if quota is None:
+            return False
+        rows = self._database.rows(
+            "SELECT num_in_rounds FROM people WHERE name = :person", {"person": person}
+        )
+        return rows[0]["num_in_rounds"] >= quota
+
+    def _first_item(self, person: str, stages: Sequence[tuple[str, str]]) -> tuple[int, str] | None:
+        """Find the first free item of these stages: new items, then those the person released.
+
+        Args:
+            person: Name of the person.
+            stages: Name and part of each stage, in the order of the search.
+        """
+        for find, mark in ((self._first_new, "new"), (self._first_again, "again")):
+            for stage, part in stages:
+                key = (person, stage, mark)
+                position = find(person, stage, part, self._first_free.get(key, 0))
+                self._first_free[key] = _NO_POSITION if position is None else position
+                if position is not None:
+                    return position, stage
         return None
+
+    def _first_new(self, person: str, stage: str, part: str, start: int) -> int | None:
+        """Find a free item from a position on that a person never had in a stage.
+
+        They did not have it in the rounds apart from the stage, either.
+        """
+        rows = self._database.rows(
+            """
+            SELECT item FROM places
+            WHERE is_free AND stage = :stage AND part = :part AND item >= :start
+                AND NOT EXISTS (
+                    SELECT 1 FROM slots
+                    WHERE slots.item = places.item AND slots.person = :person
+                        AND slots.stage IN (SELECT value FROM json_each(:apart))
+                )
+            ORDER BY item LIMIT 1
+            """,
+            self._search(person, stage, part, start),
+        )
+        return rows[0]["item"] if rows else None
+
+    def _first_again(self, person: str, stage: str, part: str, start: int) -> int | None:
+        """Find a free item as `_first_new` does, or one that the person released."""
+        rows = self._database.rows(
+            """
+            SELECT item FROM places
+            WHERE is_free AND stage = :stage AND part = :part AND item >= :start
+                AND NOT EXISTS (
+                    SELECT 1 FROM slots
+                    WHERE slots.item = places.item AND slots.person = :person
+                        AND slots.stage IN (SELECT value FROM json_each(:apart))
+                        AND slots.released IS NULL
+                )
+            ORDER BY item LIMIT 1
+            """,
+            self._search(person, stage, part, start),
+        )
+        return rows[0]["item"] if rows else None
+
+    def _search(self, person: str, stage: str, part: str, start: int) -> dict[str, str | int]:
+        """Return the parameters of a search for a free item."""
+        return {
+            "person": person,
+            "stage": stage,
+            "part": part,
+            "start": start,
+            "apart": json.dumps(self._database.study.apart(stage)),
+        }
 
     def search_from(self, position: int = 0) -> None:
         """Make the next search for free items start at this position or earlier.
@@ -192,37 +347,48 @@ class Assignments:
         self._first_free = {key: min(first, position) for key, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
-        """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or
-        ``failed``.
+        """Return how far a person is with the qualification.
+
+        Returns:
+            ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or ``failed``.
         """
         study = self._database.study
         if not study.qualification or self._group(person) != study.rounds[0].people:
             return "passed"
-        if self._num(QUERIES["num_qualifying"], person) < study.qualification:
+        if self._num_qualifying(person) < study.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)
         if not all(verdicts.values()):
             return "failed"
         return "passed" if len(verdicts) >= study.seniors else "waiting"
 
+    def _num_qualifying(self, person: str) -> int:
+        """Return the number of qualification items that a person has labelled or skipped."""
+        rows = self._database.rows(
+            """
+            SELECT count(*) AS number FROM slots
+            WHERE person = :person AND stage = 'qualification' AND released IS NULL
+                AND (label IS NOT NULL OR skipped IS NOT NULL)
+            """,
+            {"person": person},
+        )
+        return rows[0]["number"]
+
     def rounds(self, position: int) -> dict[str, int]:
-        """Return the rounds that determine an item's value, each with the number of labels that it
-        needs.
-        """
-        needed = dict(self._database.rows(QUERIES["places_of"], position))
+        """Return the rounds that determine an item's value, with the number of labels of each."""
+        rows = self._database.rows(
+            "SELECT stage, needed FROM places WHERE item = :position AND NOT final",
+            {"position": position},
+        )
+        needed = {row["stage"]: row["needed"] for row in rows}
         return {
-            one.name: needed[one.name]
-            for one in self._database.study.deciding
-            if one.name in needed
+            round_.name: needed[round_.name]
+            for round_ in self._database.study.deciding
+            if round_.name in needed
         }
 
     def _group(self, person: str) -> str:
         return person.rpartition("-")[0]
-
-    def _num(self, query: str, *values: str | int) -> int:
-        """Return the number that a query counts."""
-        ((number,),) = self._database.rows(query, *values)
-        return number
 
     def earlier(self, position: int, stage: str = "") -> tuple[Values, ...]:
         """Return the values of an item that a stage's form shows, see `Flow.form`.
@@ -230,19 +396,23 @@ class Assignments:
         Without a stage, return all.
         """
         names = [*self.rounds(position)]
-        before = (
-            names[: names.index(stage)]
-            if stage in names
-            else names[:-1]
-            if stage == ADJUDICATION
-            else []
-        )
-        before = [*names, ADJUDICATION] if stage in ("", *self._database.study.final) else before
+        if stage in ("", *self._database.study.final):
+            shown_stages = [*names, ADJUDICATION]
+        elif stage in names:
+            shown_stages = names[: names.index(stage)]
+        elif stage == ADJUDICATION:
+            shown_stages = names[:-1]
+        else:
+            shown_stages = []
         rows = self._database.rows(
-            "SELECT stage, choices FROM valid WHERE item = ? ORDER BY id", position
+            "SELECT stage, choices FROM valid WHERE item = :position ORDER BY id",
+            {"position": position},
         )
-        values = {name: json.loads(choices) for name, choices in reversed(rows)}
-        return tuple(values[name] for name in before if name in values)
+        # The first label of each stage.
+        values: dict[str, Values] = {}
+        for row in rows:
+            values.setdefault(row["stage"], json.loads(row["choices"]))
+        return tuple(values[name] for name in shown_stages if name in values)
 
     def check_open(self, connection: sqlite3.Connection, slot: Slot) -> None:
         """Check that a slot's label can still be saved, changed or withdrawn.
@@ -250,40 +420,58 @@ class Assignments:
         Raises:
             NotYoursError: The label is fixed. The message states the reason.
         """
-        if not connection.execute(QUERIES["live_slot"], (slot.id, slot.person)).fetchone():
+        if not _is_live(connection, slot):
             raise NotYoursError(_RELEASED)
+        final_stages = self._database.study.final
         if slot.stage == ADJUDICATION:
             self.check_complete(connection, slot.position)
-            self.check_not_begun(connection, slot.position, self._database.study.final)
+            self.check_not_begun(connection, slot.position, final_stages)
             return
         if slot.stage == QUALIFICATION and self.verdicts(slot.person):
             raise NotYoursError("your qualification has been reviewed, so its labels cannot change")
-        if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
+        if _has_failed(connection, slot.person):
             raise NotYoursError(
                 "the seniors have not passed your qualification, so your labels are not accepted"
             )
-        is_decided = connection.execute(
-            "SELECT 1 FROM decided WHERE item = ?", (slot.position,)
-        ).fetchone()
-        if is_decided and slot.stage not in self._database.study.final:
+        if slot.stage not in final_stages and _is_decided(connection, slot.position):
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
-        row = (
-            slot.position,
-            slot.stage,
-            slot.person,
-            self._database.study.people[self._group(slot.person)].quota,
-        )
-        if slot.skipped and connection.execute(QUERIES["full_place"], row).fetchone():
+        if slot.skipped and self._is_place_full(connection, slot):
             raise NotYoursError(
                 "you skipped this item, and it now belongs to another person or exceeds your quota"
             )
-        names = [
-            one.name
-            for one in self._database.study.rounds
-            if slot.stage not in self._database.study.final
-        ]
-        later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
-        self.check_not_begun(connection, slot.position, later)
+        self.check_not_begun(connection, slot.position, self._later_stages(slot.stage))
+
+    def _is_place_full(self, connection: sqlite3.Connection, slot: Slot) -> bool:
+        """Return whether a person cannot get back an item that they skipped.
+
+        Other people have it, or the person's quota is used up.
+        """
+        row = connection.execute(
+            """
+            SELECT 1 FROM places
+            WHERE item = :position AND stage = :stage
+                AND (
+                    taken >= needed
+                    OR part = 'main'
+                        AND (SELECT num_in_rounds FROM people WHERE name = :person) >= :quota
+                )
+            """,
+            {
+                "position": slot.position,
+                "stage": slot.stage,
+                "person": slot.person,
+                "quota": self._database.study.people[self._group(slot.person)].quota,
+            },
+        ).fetchone()
+        return row is not None
+
+    def _later_stages(self, stage: str) -> list[str]:
+        """Return the rounds after a round; none after final rounds and other stages."""
+        study = self._database.study
+        names = [round_.name for round_ in study.rounds]
+        if stage in study.final or stage not in names:
+            return []
+        return names[names.index(stage) + 1 :]
 
     def check_not_begun(
         self, connection: sqlite3.Connection, position: int, stages: list[str]
@@ -293,7 +481,15 @@ class Assignments:
         Raises:
             NotYoursError: Somebody has begun it.
         """
-        if connection.execute(QUERIES["begun_stage"], (position, json.dumps(stages))).fetchone():
+        row = connection.execute(
+            """
+            SELECT 1 FROM slots
+            WHERE item = :position AND released IS NULL
+                AND stage IN (SELECT value FROM json_each(:stages))
+            """,
+            {"position": position, "stages": json.dumps(stages)},
+        ).fetchone()
+        if row is not None:
             raise NotYoursError(
                 "another person already works on this item, so your label cannot change"
             )
@@ -306,31 +502,75 @@ class Assignments:
         Raises:
             NotYoursError: The item was not skipped and lacks labels, or is in no round.
         """
-        if not self.rounds(position):
+        rounds = self.rounds(position)
+        if not rounds:
             raise NotYoursError("this item is in no round, so there is nothing to decide")
-        if connection.execute(QUERIES["skipped_item"], (position,)).fetchone():
+        if _is_skipped(connection, position):
             return
-        for stage, needed in self.rounds(position).items():
-            ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage))
+        for stage, needed in rounds.items():
+            (count,) = connection.execute(
+                "SELECT count(*) FROM valid WHERE item = :position AND stage = :stage",
+                {"position": position, "stage": stage},
+            ).fetchone()
             if count < needed:
                 raise NotYoursError(
                     f"this item has {count} of {needed} labels ({stage}); decide once it has all"
                 )
 
 
+def _is_live(connection: sqlite3.Connection, slot: Slot) -> bool:
+    """Return whether a slot is still its person's: not released since the page was opened."""
+    row = connection.execute(
+        "SELECT 1 FROM slots WHERE id = :id AND person = :person AND released IS NULL",
+        {"id": slot.id, "person": slot.person},
+    ).fetchone()
+    return row is not None
+
+
+def _has_failed(connection: sqlite3.Connection, person: str) -> bool:
+    """Return whether a senior has not passed a person's qualification."""
+    row = connection.execute(
+        "SELECT 1 FROM failed WHERE person = :person", {"person": person}
+    ).fetchone()
+    return row is not None
+
+
+def _is_decided(connection: sqlite3.Connection, position: int) -> bool:
+    """Return whether the lead has decided on an item."""
+    row = connection.execute(
+        "SELECT 1 FROM decided WHERE item = :position", {"position": position}
+    ).fetchone()
+    return row is not None
+
+
+def _is_skipped(connection: sqlite3.Connection, position: int) -> bool:
+    """Return whether a person has skipped an item."""
+    row = connection.execute(
+        "SELECT 1 FROM slots WHERE item = :position AND skipped IS NOT NULL AND released IS NULL",
+        {"position": position},
+    ).fetchone()
+    return row is not None
+
+
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
     """Create a slot and return its number."""
-    row = (position, stage, person, now())
     number = connection.execute(
-        "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row
+        """
+        INSERT INTO slots (item, stage, person, since)
+        VALUES (:position, :stage, :person, :since)
+        """,
+        {"position": position, "stage": stage, "person": person, "since": now()},
     ).lastrowid
     assert number is not None
     return number
 
 
-def as_item(
-    item_id: str, contents: str, hidden: str, known: str | None, initial: str | None
-) -> Item:
-    """Create an item from its row."""
-    recorded = (None if text is None else json.loads(text) for text in (known, initial))
-    return Item(item_id, json.loads(contents), json.loads(hidden), (), *recorded)
+def as_item(row: sqlite3.Row) -> Item:
+    """Create an item from its row of the table ``items``."""
+    return Item(
+        id=row["id"],
+        contents=json.loads(row["shown"]),
+        hidden=json.loads(row["hidden"]),
+        known=None if row["known"] is None else json.loads(row["known"]),
+        initial=None if row["initial"] is None else json.loads(row["initial"]),
+    )

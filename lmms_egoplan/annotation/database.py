@@ -24,7 +24,6 @@ from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.study import ANNOTATOR, MAIN, QUALIFICATION, Study
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_file, write_whole
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 # Increase when the tables change.
@@ -33,11 +32,14 @@ _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
 # Seed of the order of items.
 _SEED = 0
-_NOT_READ, _NOT_SAVED = "cannot read the database", "nothing was saved"
-LEAD, SENIOR = "lead", "senior"
+# What a failed transaction means for the user, in messages.
+_NOT_READ = "cannot read the database"
+_NOT_SAVED = "nothing was saved"
+# Roles of people who do not annotate.
+LEAD = "lead"
+SENIOR = "senior"
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
-QUERIES: dict[str, str] = module_yaml(str(Path(__file__).with_name("queries")))
 
 
 class StoreError(LmmsEgoplanError):
@@ -68,13 +70,13 @@ def create(
             closing(sqlite3.connect(unfinished.name, isolation_level=None)) as connection,
         ):
             connection.executescript(
-                f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = "
-                f"{_FORMAT}; BEGIN; {_TABLES}"
+                f"PRAGMA application_id = {_APPLICATION_ID}; "
+                f"PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
             )
-            stored = {"study": study.model_dump(), "secret": secrets.token_hex(32), "made": now()}
+            settings = {"study": study.model_dump(), "secret": secrets.token_hex(32), "made": now()}
             connection.executemany(
-                "INSERT INTO settings VALUES (?, ?)",
-                [(name, json.dumps(value)) for name, value in stored.items()],
+                "INSERT INTO settings (name, value) VALUES (:name, :value)",
+                [{"name": name, "value": json.dumps(value)} for name, value in settings.items()],
             )
             add_people(connection, study)
             add_items(connection, study, items, parts or {})
@@ -102,58 +104,124 @@ def add_items(
     Raises:
         LmmsEgoplanError: There are duplicate ids.
     """
-    if duplicates := [
-        id_ for id_, count in Counter(clean_text(item.id) for item in items).items() if count > 1
-    ]:
-        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
-    ((first,),) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items")
-    qualification = 0 if first else study.qualification
+    _refuse_duplicates(items)
+    (first,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
+    is_first_call = first == 0
     order = list(items)
     random.Random(_SEED).shuffle(order)
-    main = [item.id for item in order if item.id not in parts]
-    parts = dict.fromkeys(main[:qualification], QUALIFICATION) | parts
-    sampled = {
-        one.name: {
-            *random.Random(f"{_SEED} {one.name}").sample(
-                main[qualification:], 0 if first else one.sample
-            )
-        }
-        for one in study.rounds
-        if one.sample
-    }
-    rows: list[tuple[Any, ...]] = []
+    main_ids = [item.id for item in order if item.id not in parts]
+    qualification = study.qualification if is_first_call else 0
+    part_by_id = dict.fromkeys(main_ids[:qualification], QUALIFICATION) | parts
+    samples = _draw_samples(study, main_ids[qualification:], is_first_call=is_first_call)
     for position, item in enumerate(order, first):
-        part = parts.get(item.id, MAIN)
-        known = None if item.known is None else as_json(item.known)
-        row = (
-            position,
-            clean_text(item.id),
-            part,
-            as_json(item.contents),
-            as_json(item.hidden),
-            known,
-        )
-        connection.execute(QUERIES["new_item"], row)
-        if part != MAIN:
-            rows.append((position, part, part, None, study.learners, True, False))
+        part = part_by_id.get(item.id, MAIN)
+        _insert_item(connection, position, item, part)
+        if part == MAIN:
+            _insert_rounds(connection, study, position, item.id, samples)
+        else:
+            _insert_place(connection, position, part, part, study.learners)
+
+
+def _refuse_duplicates(items: Sequence[Item]) -> None:
+    counts = Counter(clean_text(item.id) for item in items)
+    duplicates = [item_id for item_id, count in counts.items() if count > 1]
+    if duplicates:
+        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
+
+
+def _draw_samples(
+    study: Study, item_ids: Sequence[str], *, is_first_call: bool
+) -> dict[str, set[str]]:
+    """Draw the ids of the items of each round that has a sample.
+
+    Later calls for a database draw none.
+    """
+    samples: dict[str, set[str]] = {}
+    for round_ in study.rounds:
+        if round_.sample is None:
             continue
-        after = None
-        for one in study.rounds:
-            if item.id in sampled.get(one.name, (item.id,)):
-                rows.append(
-                    (position, one.name, MAIN, after, one.per_item, after is None, one.final)
-                )
-                after = after if one.final else one.name
-    connection.executemany(QUERIES["new_place"], rows)
+        samples[round_.name] = set()
+        if is_first_call:
+            generator = random.Random(f"{_SEED} {round_.name}")
+            samples[round_.name].update(generator.sample(item_ids, round_.sample))
+    return samples
+
+
+def _insert_item(connection: sqlite3.Connection, position: int, item: Item, part: str) -> None:
+    connection.execute(
+        """
+        INSERT INTO items (position, id, part, shown, hidden, known)
+        VALUES (:position, :id, :part, :shown, :hidden, :known)
+        """,
+        {
+            "position": position,
+            "id": clean_text(item.id),
+            "part": part,
+            "shown": as_json(item.contents),
+            "hidden": as_json(item.hidden),
+            "known": None if item.known is None else as_json(item.known),
+        },
+    )
+
+
+def _insert_rounds(
+    connection: sqlite3.Connection,
+    study: Study,
+    position: int,
+    item_id: str,
+    samples: Mapping[str, set[str]],
+) -> None:
+    """Insert a place for every round of an item. Each round waits for the one before it."""
+    after = None
+    for round_ in study.rounds:
+        if round_.name in samples and item_id not in samples[round_.name]:
+            continue
+        _insert_place(
+            connection,
+            position,
+            round_.name,
+            MAIN,
+            round_.per_item,
+            after=after,
+            is_final=round_.final,
+        )
+        if not round_.final:
+            after = round_.name
+
+
+def _insert_place(
+    connection: sqlite3.Connection,
+    position: int,
+    stage: str,
+    part: str,
+    needed: int,
+    *,
+    after: str | None = None,
+    is_final: bool = False,
+) -> None:
+    """Insert the place of an item in a stage. It is free at once if it waits for no other round."""
+    connection.execute(
+        """
+        INSERT INTO places (item, stage, part, after, needed, is_free, final)
+        VALUES (:item, :stage, :part, :after, :needed, :is_free, :final)
+        """,
+        {
+            "item": position,
+            "stage": stage,
+            "part": part,
+            "after": after,
+            "needed": needed,
+            "is_free": after is None,
+            "final": is_final,
+        },
+    )
 
 
 def fixed_contents(item: Item) -> str:
     """Return what may not change of an item between starts, as JSON."""
-    values = [item.contents, item.hidden]
-    fixed = [
-        {name: value for name, value in part.items() if name not in item.changing}
-        for part in values
-    ]
+    fixed = []
+    for values in (item.contents, item.hidden):
+        fixed.append({name: value for name, value in values.items() if name not in item.changing})
     return clean_text(json.dumps(fixed, sort_keys=True, ensure_ascii=False))
 
 
@@ -197,7 +265,7 @@ class Database:
 
     @cached_property
     def mark(self) -> str:
-        """A public identifier that differs from that of other databases served at the same address."""
+        """A public identifier, which differs between databases served at the same address."""
         return sha256(self.setting("secret").encode()).hexdigest()[:12]
 
     def backup(self, target: Path) -> int:
@@ -214,20 +282,25 @@ class Database:
             with closing(sqlite3.connect(unfinished.name)) as copy, self._reading() as connection:
                 connection.backup(copy)
                 _check_whole(copy)
-                ((labels,),) = copy.execute("SELECT count(*) FROM counting")
+                (labels,) = copy.execute("SELECT count(*) FROM counting").fetchone()
             write_whole(target, Path(unfinished.name).read_bytes())
         target.chmod(0o600)
         return labels
 
-    def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the committed rows of a query. Does not wait for writers."""
+    def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[sqlite3.Row]:
+        """Return the committed rows of a query. Does not wait for writers.
+
+        Args:
+            query: SQL.
+            parameters: Values of the query's parameters, by name.
+        """
         with self._reading() as connection:
-            return connection.execute(query, values).fetchall()
+            return connection.execute(query, parameters or {}).fetchall()
 
     def setting(self, name: str) -> Any:
         """Return a value of the table ``settings``."""
-        ((value,),) = self.rows("SELECT value FROM settings WHERE name = ?", name)
-        return json.loads(value)
+        rows = self.rows("SELECT value FROM settings WHERE name = :name", {"name": name})
+        return json.loads(rows[0]["value"])
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -238,10 +311,12 @@ class Database:
 
     @contextmanager
     def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open an exclusive transaction, or continue that of this thread, which then decides when
-        changes are stored.
+        """Open an exclusive transaction, or continue that of this thread.
 
-        If `is_waited_for`, the changes are on the disk when the context ends.
+        The outer transaction decides when changes are stored.
+
+        Args:
+            is_waited_for: Whether the changes are on the disk when the context ends.
         """
         with self.lock, _storage_errors(self.path, _NOT_SAVED):
             if self._connection.in_transaction:
@@ -250,12 +325,12 @@ class Database:
             if _file_identity(self.path) != self._identity:
                 raise StoreError(
                     f"{self.path}: moved, deleted or replaced while open, so nothing was saved. "
-                    "Stop the server, "
-                    "restore the file and restart"
+                    "Stop the server, restore the file and restart"
                 )
-            self._connection.execute(
-                f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}"
-            )
+            if is_waited_for:
+                self._connection.execute("PRAGMA synchronous = FULL")
+            else:
+                self._connection.execute("PRAGMA synchronous = NORMAL")
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
@@ -265,32 +340,38 @@ class Database:
             raise StoreError(f"{self.path}: no such database; create it with lmms-egoplan annotate")
         with _storage_errors(self.path, _NOT_READ):
             self._connection = connections.enter_context(closing(_connect(self.path)))
-            (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if application != _APPLICATION_ID:
-                raise StoreError(f"{self.path}: not a database of lmms-egoplan annotate")
-            if version != _FORMAT:
-                writer = "a newer" if version > _FORMAT else "an earlier"
-                raise StoreError(
-                    f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this "
-                    "version reads "
-                    f"format {_FORMAT}. Export its labels with that version, or start with "
-                    "another --db"
-                )
+            self._check_format()
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
-            if exclusive and self.path.stat().st_nlink > 1:
-                raise StoreError(
-                    f"{self.path}: the file has a second name (a hard link), by which another "
-                    "server could open it. "
-                    f"Delete that name (find . -samefile {self.path.name}), or serve a copy"
-                )
-            if exclusive:  # Merges a write-ahead log into the file.
+            if exclusive:
+                self._check_single_name()
+                # Merges a write-ahead log into the file.
                 self._connection.execute("PRAGMA journal_mode = DELETE")
             self._identity = _file_identity(self.path)
             self._reader = connections.enter_context(closing(_connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
             self.study = Study(**self.setting("study"))
+
+    def _check_format(self) -> None:
+        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION_ID:
+            raise StoreError(f"{self.path}: not a database of lmms-egoplan annotate")
+        if version != _FORMAT:
+            writer = "a newer" if version > _FORMAT else "an earlier"
+            raise StoreError(
+                f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this "
+                f"version reads format {_FORMAT}. Export its labels with that version, or start "
+                "with another --db"
+            )
+
+    def _check_single_name(self) -> None:
+        if self.path.stat().st_nlink > 1:
+            raise StoreError(
+                f"{self.path}: the file has a second name (a hard link), by which another "
+                f"server could open it. Delete that name (find . -samefile {self.path.name}), "
+                "or serve a copy"
+            )
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -300,16 +381,38 @@ class Database:
 
 def add_people(connection: sqlite3.Connection, study: Study) -> None:
     """Add the lead, and those of the seniors and the study's people that do not exist yet."""
-    people: list[tuple[str, str, str, str | None]] = [(LEAD, LEAD, "", None)]
-    people += [(f"senior-{number}", SENIOR, "", None) for number in range(1, study.seniors + 1)]
-    people += [(name, ANNOTATOR, group, called) for name, group, called in study.names()]
-    connection.executemany(
-        QUERIES["new_person"], [(*row, secrets.token_urlsafe(24)) for row in people]
+    _add_person(connection, LEAD, LEAD)
+    for number in range(1, study.seniors + 1):
+        _add_person(connection, f"senior-{number}", SENIOR)
+    for name, group, called in study.names():
+        _add_person(connection, name, ANNOTATOR, group, called)
+
+
+def _add_person(
+    connection: sqlite3.Connection,
+    name: str,
+    role: str,
+    group: str = "",
+    called: str | None = None,
+) -> None:
+    connection.execute(
+        """
+        INSERT INTO people (name, role, team, called, token)
+        VALUES (:name, :role, :team, :called, :token)
+        ON CONFLICT (name) DO NOTHING
+        """,
+        {
+            "name": name,
+            "role": role,
+            "team": group,
+            "called": called,
+            "token": secrets.token_urlsafe(24),
+        },
     )
 
 
 def _check_whole(connection: sqlite3.Connection) -> None:
-    problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+    problems = [problem for (problem,) in connection.execute("PRAGMA quick_check(3)")]
     if problems != ["ok"]:
         raise sqlite3.DatabaseError(problems[0])
 
@@ -323,7 +426,12 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    """Open a connection whose rows can be read by the names of their columns."""
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    connection.row_factory = sqlite3.Row
+    return connection
 
 
 @contextmanager
@@ -339,8 +447,8 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_FULL":
             raise StoreError(
-                f"{path}: the disk is full, so nothing was saved. Free some space, then "
-                "send the form again"
+                f"{path}: the disk is full, so nothing was saved. Free some space, then send the "
+                "form again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
             advice = ""
@@ -351,8 +459,7 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
             raise StoreError(f"{path}: {consequence}: {error}{advice}") from error
         raise StoreError(
             f"{path}: the database is damaged ({error}). Do not change it or its -journal file. "
-            "To copy what can be "
-            f"read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
+            f"To copy what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
         ) from error
 
 

@@ -10,7 +10,7 @@ other form ends at the latest cut.
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -53,24 +53,100 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, read_csv
 from lmms_egoplan.media.footage import warn_of_lost
 from lmms_egoplan.media.frames import frame_times
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import is_text
 
 AUDIT = "audit.csv"
 _NONE = "n/a"
-_TEXTS: dict[str, dict[str, Any]] = module_yaml(__file__)
-_REVISE, _VERIFY, _REVIEW, _SUPPORTED = "revise", "verify", "review", "supported"
-# Also the name of the round that asks nothing else.
+_REVISE = "revise"
+_VERIFY = "verify"
+_REVIEW = "review"
+_SUPPORTED = "supported"
+# Also the name of the field with the verdict on the cut.
 _BOUNDARY = "boundary"
-_CUT, _ENVIRONMENT, _SCENARIO = "end_sec", "environment", "scenario"
+# A kind of form: that of the rounds in which people check another person's labels.
+_CHECK = "check"
+# Names of other fields.
+_CUT = "end_sec"
+_ENVIRONMENT = "environment"
+_SCENARIO = "scenario"
+
 _LEVELS = ("yes", "no")
-_YES_NO = (Option("yes", "Yes"), Option("no", "No"))
-_REASONS = {name: Option(**option) for name, option in _TEXTS["reasons"].items()}
+_YES = Option("yes", "Yes")
+_YES_NO = (_YES, Option("no", "No"))
+# Reasons for rejecting a label, by name in the audit. Those of sec. 3.3 (Annotation Quality
+# Control), and another one. "no" was the only rejection in earlier databases.
+_REASONS = {
+    "hindsight": Option("no", "No: it depends on what comes after the end"),
+    "confusion": Option("confusion", "No: confused with another of the three labels"),
+    "abstraction": Option("abstraction", "No: too abstract or too concrete"),
+    "video": Option("video", "No: the video shows something else"),
+    "other": Option("other", "No: another reason"),
+}
 _REJECTIONS = tuple(option.value for option in _REASONS.values())
 # Rejected for these reasons, a label is not supported by what is visible before the cut.
-_UNSUPPORTED = tuple(_REASONS[name].value for name in ("hindsight", "video"))
+_UNSUPPORTED = (_REASONS["hindsight"].value, _REASONS["video"].value)
 _ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environment in ENVIRONMENTS)
+# Questions about a label, by kind of form. The first-round verification of sec. 3.3 and the
+# reviewers' check have the same question: the guide names its three criteria.
+_LABEL_QUESTIONS = {
+    _REVISE: "supported before the end?",
+    _CHECK: "keep it?",
+    _SUPPORTED: "valid without what comes after the end?",
+}
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """What the paper prints about a rate: a value, or counts.
+
+    Attributes:
+        where: Section of the paper.
+        value: Percentage or seconds.
+        count: Numerator of the rate.
+        of: Denominator of the rate.
+    """
+
+    where: str
+    value: float | None = None
+    count: int = 0
+    of: int = 0
+
+
+# The paper's figures on its labels and cuts. Rates are percentages, given as printed or as the
+# printed counts. All other values are seconds. The paper prints no counts of reasons.
+_PAPER = {
+    "candidates_rewritten_for_hindsight_global_intent": _Printed(
+        "sec. 3.3, Annotation Procedure: of all candidates", value=6.1
+    ),
+    "candidates_rewritten_for_hindsight_next_step_plan": _Printed(
+        "sec. 3.3, Annotation Procedure: of all candidates", value=13.7
+    ),
+    "labels_supported_before_the_cut": _Printed(
+        "sec. 3.3, Annotation Procedure: labels of 873 steps", value=94.3
+    ),
+    "cuts_moved": _Printed("sec. 3.3, Temporal Truncation Strategy", count=761, of=3014),
+    "outcome_not_yet_visible": _Printed(
+        "sec. 3.3, Temporal Truncation Strategy: boundary review", count=957, of=973
+    ),
+    "median_adjustment_sec": _Printed(
+        "sec. 3.3, Temporal Truncation Strategy: of the moved cuts", value=0.11
+    ),
+    "mean_adjustment_sec": _Printed(
+        "sec. 3.3, Temporal Truncation Strategy: of the moved cuts", value=0.23
+    ),
+    "median_duration_sec": _Printed("sec. 3.4", value=1.87),
+    "mean_duration_sec": _Printed("sec. 3.4", value=3.42),
+    "p75_duration_sec": _Printed("sec. 3.4", value=3.57),
+    "steps_above_10_sec": _Printed("sec. 3.4", count=183, of=3014),
+    "rejected_for_confusion": _Printed(
+        "sec. 3.3, Annotation Quality Control: the most common source of confusion is the boundary "
+        "between local intent and next-step plan"
+    ),
+    "rejected_for_abstraction": _Printed(
+        "sec. 3.3, Annotation Quality Control: main disagreement on global intent"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -98,11 +174,9 @@ class Rate:
     where: str = ""
 
     def __str__(self) -> str:
-        paper = ", ".join(filter(None, (str(self.paper), self.printed, self.where)))
-        return (
-            f"{self.rate.replace('_', ' ')}: {self.value} ({self.count} of {self.of}; paper: "
-            f"{paper})"
-        )
+        name = self.rate.replace("_", " ")
+        paper = ", ".join(text for text in (str(self.paper), self.printed, self.where) if text)
+        return f"{name}: {self.value} ({self.count} of {self.of}; paper: {paper})"
 
 
 def audit(
@@ -125,46 +199,60 @@ def audit(
         rejections: The reason for each label that a verifier or reviewer rejected: values of the
             verdict's options.
     """
-    moved = [abs(seconds) for seconds in moves if seconds]
-    rates = [
-        _share(
-            f"candidates_rewritten_for_hindsight_{field}",
-            [
-                values[f"supported_{field}"] == "no" and values[field] != labels[field]
-                for labels, values in revisions
-            ],
-        )
-        for field in FIELDS
+    return [
+        *_rates_of_revisions(revisions),
+        *_rates_of_support(supported),
+        *_rates_of_rejections(rejections),
+        *_rates_of_cuts(moves, boundaries),
+        *_rates_of_durations(durations),
     ]
-    rates.append(
-        _share(
-            "labels_supported_before_the_cut", [verdict for step in supported for verdict in step]
-        )
-    )
-    rates.append(_share("steps_with_all_labels_supported", [all(step) for step in supported]))
-    rates += [
-        _share(f"rejected_for_{name}", [x == reason.value for x in rejections])
-        for name, reason in _REASONS.items()
-    ]
-    rates.append(_share("cuts_moved", [bool(seconds) for seconds in moves]))
-    rates.append(_share("cuts_moved_earlier", [seconds < 0 for seconds in moves]))
-    rates.append(_share("cuts_moved_later", [seconds > 0 for seconds in moves]))
-    rates.append(_share("outcome_not_yet_visible", boundaries))
+
+
+def _rates_of_revisions(
+    revisions: Sequence[tuple[dict[str, str], dict[str, Any]]],
+) -> Iterator[Rate]:
+    """Yield, for each label, the rate of candidates that were rewritten for hindsight."""
+    for field in FIELDS:
+        rewritten = [
+            values[f"supported_{field}"] == "no" and values[field] != labels[field]
+            for labels, values in revisions
+        ]
+        yield _share(f"candidates_rewritten_for_hindsight_{field}", rewritten)
+
+
+def _rates_of_support(supported: Sequence[Sequence[bool]]) -> Iterator[Rate]:
+    """Yield the rate of supported labels, and that of steps whose labels are all supported."""
+    verdicts = [verdict for step in supported for verdict in step]
+    yield _share("labels_supported_before_the_cut", verdicts)
+    yield _share("steps_with_all_labels_supported", [all(step) for step in supported])
+
+
+def _rates_of_rejections(rejections: Sequence[str]) -> Iterator[Rate]:
+    """Yield the rate of each reason among the rejections."""
+    for name, reason in _REASONS.items():
+        are_of_reason = [rejection == reason.value for rejection in rejections]
+        yield _share(f"rejected_for_{name}", are_of_reason)
+
+
+def _rates_of_cuts(moves: Sequence[float], boundaries: Sequence[bool]) -> Iterator[Rate]:
+    """Yield rates of moved cuts and of outcomes not yet visible, and by how much cuts were moved."""
+    yield _share("cuts_moved", [bool(seconds) for seconds in moves])
+    yield _share("cuts_moved_earlier", [seconds < 0 for seconds in moves])
+    yield _share("cuts_moved_later", [seconds > 0 for seconds in moves])
+    yield _share("outcome_not_yet_visible", boundaries)
+    adjustments = [abs(seconds) for seconds in moves if seconds]
     for name, statistic in (("median", median), ("mean", fmean)):
-        value = round(statistic(moved), 3) if moved else _NONE
-        rates.append(_rate(f"{name}_adjustment_sec", value, len(moved), len(moves)))
-    counts = duration_counts(durations) if durations else {}
+        value = round(statistic(adjustments), 3) if adjustments else _NONE
+        yield _rate(f"{name}_adjustment_sec", value, len(adjustments), len(moves))
+
+
+def _rates_of_durations(durations: Sequence[float]) -> Iterator[Rate]:
+    """Yield statistics of the durations of steps."""
+    statistics = duration_counts(durations) if durations else {}
     for name in ("median", "mean", "p75"):
-        rates.append(
-            _rate(
-                f"{name}_duration_sec",
-                counts.get(f"{name}_sec", _NONE),
-                len(durations),
-                len(durations),
-            )
-        )
-    rates.append(_share("steps_above_10_sec", [duration > 10 for duration in durations]))
-    return rates
+        value = statistics.get(f"{name}_sec", _NONE)
+        yield _rate(f"{name}_duration_sec", value, len(durations), len(durations))
+    yield _share("steps_above_10_sec", [duration > 10 for duration in durations])
 
 
 def audit_csv(rates: Sequence[Rate]) -> str:
@@ -205,10 +293,22 @@ def _percent(count: int, of: int) -> float | str:
 
 
 def _rate(name: str, value: float | str, count: int, of: int) -> Rate:
-    paper = _TEXTS["paper"].get(name, {})
-    printed = f"{paper['count']:,} of {paper['of']:,}" if "count" in paper else ""
-    paper_value = _percent(paper["count"], paper["of"]) if printed else paper.get("paper", _NONE)
-    return Rate(name, value, count, of, paper_value, printed, paper.get("where", ""))
+    """Return a rate with the paper's value."""
+    paper = _PAPER.get(name)
+    if paper is None:
+        return Rate(name, value, count, of)
+    if paper.of:
+        return Rate(
+            name,
+            value,
+            count,
+            of,
+            paper=_percent(paper.count, paper.of),
+            printed=f"{paper.count:,} of {paper.of:,}",
+            where=paper.where,
+        )
+    paper_value = _NONE if paper.value is None else paper.value
+    return Rate(name, value, count, of, paper=paper_value, where=paper.where)
 
 
 def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -> list[Item]:
@@ -256,95 +356,52 @@ class RevisedSteps(Flow):
     def form(
         self, contents: Contents, earlier: Sequence[Values] = (), _order: int = 0, stage: str = ""
     ) -> Form:
-        """Show the clip up to the latest cut, and ask what the stage asks, preset to the latest
-        texts.
+        """Show the clip up to the latest cut, and ask what the stage asks.
 
-        Only the stage ``revise`` shows the frames between the recorded cut and the outcome. Without
-        a stage, the form is that of the revision without these frames; with `earlier`, that of the
-        verification.
+        Texts are preset to the latest ones. Only the stage ``revise`` shows the frames between the
+        recorded cut and the outcome. Without a stage, the form is that of the revision without
+        these frames; with `earlier`, that of the verification.
         """
-        current, is_first = _current(contents, earlier), stage == _REVISE
-        kind = stage if stage in (_SUPPORTED, _BOUNDARY) else "check"
-        if is_first or not (earlier or stage in (_VERIFY, _REVIEW, ADJUDICATION, kind)):
-            kind = _REVISE
-        times, end = [*contents["times"], *contents.get("after", ())], current[_CUT]
-        count = len(times) if is_first else bisect_left(times, end)
-        clip = Cut(
-            contents["video"],
-            tuple(range(contents["first"], contents["first"] + count)),
-            contents["fps"],
-        )
+        current = _current(contents, earlier)
+        kind = _kind_of_form(stage, has_earlier=bool(earlier))
+        end = current[_CUT]
+        times = [*contents["times"], *contents.get("after", ())]
+        count = len(times) if stage == _REVISE else bisect_left(times, end)
         # The cut can move to any frame after the clip's first one, and stay where it is.
         cuts = tuple(sorted({*times[1:count], end}))
-        ends = "later" if cuts[-1] > end else "earlier"
+        is_after_end_shown = cuts[-1] > end
+        frames = tuple(range(contents["first"], contents["first"] + count))
+        film_title = "Step, with frames after the recorded end" if is_after_end_shown else "Step"
+        film = Film(film_title, Cut(contents["video"], frames, contents["fps"]))
+        if kind == _BOUNDARY:
+            intent = Prose(contents["titles"][FIELDS[0]], current[FIELDS[0]])
+            return Form((film, intent), (_boundary_field(kind),))
         fields: list[Field] = []
-        if kind in ("check", _BOUNDARY):
-            fields.append(
-                Choice(
-                    _BOUNDARY,
-                    _TEXTS["questions"][_BOUNDARY],
-                    _YES_NO,
-                    help=_TEXTS["boundary"][kind],
-                )
-            )
-        if kind in (_REVISE, "check"):
-            help_ = _TEXTS["end"][ends].format(end=contents["end_sec"])
-            fields.append(
-                Moment(
-                    _CUT, "End of the clip", cuts, end, times[0], 1 / contents["fps"], help=help_
-                )
-            )
-        for field in FIELDS if kind != _BOUNDARY else ():
-            text, title, verdict = current[field], contents["titles"][field], f"supported_{field}"
-            options = (_YES_NO[0], *_REASONS.values()) if kind == "check" else _YES_NO
-            help_ = f"{'Candidate' if kind == _REVISE else 'Label'}: {text}"
-            fields.append(
-                Choice(verdict, f"{title}: {_TEXTS['questions'][kind]}", options, help=help_)
-            )
-            candidates = contents.get("candidates", {}).get(field, ()) if kind == _REVISE else ()
-            # Reviewers rewrite only what they reject. Hence a label that they keep is unchanged.
-            applies = (verdict, _REJECTIONS) if stage == _REVIEW else None
-            if kind != _SUPPORTED:
-                fields.append(
-                    Words(
-                        field,
-                        title,
-                        text,
-                        tuple(dict.fromkeys((text, *candidates))),
-                        applies=applies,
-                    )
-                )
-        if contents.get("place") and kind in (_REVISE, "check"):
-            environment, scenario = current[_ENVIRONMENT] or "", current[_SCENARIO] or ""
-            fields.append(
-                Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=environment)
-            )
-            fields.append(
-                Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard.")
-            )
-        intent = Prose(contents["titles"][FIELDS[0]], current[FIELDS[0]])
-        return Form(
-            (Film(_TEXTS["film"][ends], clip), *([intent] if kind == _BOUNDARY else [])),
-            tuple(fields),
-        )
+        if kind == _CHECK:
+            fields.append(_boundary_field(kind))
+        if kind in (_REVISE, _CHECK):
+            fields.append(_cut_field(contents, cuts, end, is_after_end_shown=is_after_end_shown))
+        for name in FIELDS:
+            fields += _label_fields(contents, current, name, kind, stage)
+        if contents.get("place") and kind in (_REVISE, _CHECK):
+            fields += _place_fields(current)
+        return Form((film,), tuple(fields))
 
     def scales(self) -> Sequence[Scale]:
-        """Return the scales for the reviewers' agreement: each label kept, each label supported,
-        and the boundary.
+        """Return the scales for the reviewers' agreement.
+
+        For each label, whether it is kept and whether it is supported; and for the boundary.
         """
         scales = []
         for name in FIELDS:
-            title, verdict = name.replace("_", " ").capitalize(), f"supported_{name}"
-            scales.append(
-                Scale(f"{title}: kept as it is", _LEVELS, partial(_answer, verdict, _REJECTIONS))
-            )
-            scales.append(
-                Scale(f"{title}: supported", _LEVELS, partial(_answer, verdict, _UNSUPPORTED))
-            )
-        return [
-            *scales,
-            Scale("Outcome not yet visible", _LEVELS, partial(_answer, _BOUNDARY, ("no",))),
-        ]
+            title = name.replace("_", " ").capitalize()
+            verdict = f"supported_{name}"
+            is_kept = partial(_answer, verdict, _REJECTIONS)
+            is_supported = partial(_answer, verdict, _UNSUPPORTED)
+            scales.append(Scale(f"{title}: kept as it is", _LEVELS, is_kept))
+            scales.append(Scale(f"{title}: supported", _LEVELS, is_supported))
+        is_not_visible = partial(_answer, _BOUNDARY, ("no",))
+        return [*scales, Scale("Outcome not yet visible", _LEVELS, is_not_visible)]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
         """Return whether someone objects to the latest labels or cut, or changes them.
@@ -352,24 +409,31 @@ class RevisedSteps(Flow):
         If there are reviews, they decide on the version after the verification. Without reviews,
         verifiers decide on the revision.
         """
-        revised = [values for values in labels if FIELDS[0] in values and _BOUNDARY not in values]
-        is_reviewed = any(_is_review(values) for values in labels)
-        verified = [
-            values
-            for values in labels
-            if FIELDS[0] in values and _BOUNDARY in values and not _is_review(values)
-        ]
-        accepted = [*revised[:1], *(verified[:1] if is_reviewed else [])]
-        deciding = [values for values in labels if values not in accepted]
+        revisions = []
+        verifications = []
+        has_reviews = False
+        for values in labels:
+            if _is_review(values):
+                has_reviews = True
+            elif FIELDS[0] in values and _BOUNDARY in values:
+                verifications.append(values)
+            elif FIELDS[0] in values:
+                revisions.append(values)
+        accepted = revisions[:1]
+        if has_reviews:
+            accepted += verifications[:1]
         latest = _current(item.contents, accepted)
-        return any(
-            _objects(values) or _current(item.contents, [*accepted, values]) != latest
-            for values in deciding
-        )
+        for values in labels:
+            if values in accepted:
+                continue
+            if _objects(values) or _current(item.contents, [*accepted, values]) != latest:
+                return True
+        return False
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``steps.jsonl`` in the format of FORMAT.md, and ``audit.csv`` with the rates that
-        the paper prints.
+        """Export ``steps.jsonl`` in the format of FORMAT.md, and ``audit.csv``.
+
+        The audit has the rates that the paper prints.
         """
         finals, remarks = self._finals(labelled)
         files = {}
@@ -377,31 +441,27 @@ class RevisedSteps(Flow):
             files["steps.jsonl"] = ExportedFile(
                 json_lines(finals), "finished steps, for data prepare egointent"
             )
-        rates = audit_csv(_audit(labelled, finals))
         files[AUDIT] = ExportedFile(
-            rates, "rates of changed labels and cuts, for audit egointent-labels"
+            audit_csv(_audit(labelled, finals)),
+            "rates of changed labels and cuts, for audit egointent-labels",
         )
-        lines = [
-            f"Steps revised and verified: {len(finals)} of {len(labelled.items)}",
-            *remarks,
-            _sources(labelled),
-        ]
-        return Export(lines, files)
+        summary = f"Steps revised and verified: {len(finals)} of {len(labelled.items)}"
+        return Export([summary, *remarks, _sources(labelled)], files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """Return the audit's rates, and the rounds that they are from."""
-        return [
-            *(str(rate) for rate in _audit(labelled, self._finals(labelled)[0])),
-            _sources(labelled),
-        ]
+        finals, _ = self._finals(labelled)
+        rates = [str(rate) for rate in _audit(labelled, finals)]
+        return [*rates, _sources(labelled)]
 
     def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the finished steps, and remarks on all other steps."""
         settled, remarks = labelled.settled(self, "not yet labelled in all rounds", "people differ")
-        # The lead's decision, or else all rounds: later ones may change nothing.
-        return [
-            _final(item, [label.values for label in labels]) for item, labels in settled
-        ], remarks
+        finals = []
+        for item, labels in settled:
+            # The lead's decision, or else all rounds: later ones may change nothing.
+            finals.append(_final(item, [label.values for label in labels]))
+        return finals, remarks
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all steps of the set."""
@@ -411,6 +471,97 @@ class RevisedSteps(Flow):
 FLOW = RevisedSteps()
 
 
+def _kind_of_form(stage: str, *, has_earlier: bool) -> str:
+    """Return the kind of a stage's form.
+
+    A kind is one of `_REVISE`, `_CHECK`, `_SUPPORTED` and `_BOUNDARY`.
+    """
+    if stage in (_REVISE, _SUPPORTED, _BOUNDARY):
+        return stage
+    if has_earlier or stage in (_VERIFY, _REVIEW, ADJUDICATION):
+        return _CHECK
+    return _REVISE
+
+
+def _boundary_field(kind: str) -> Choice:
+    """Ask whether the clip ends early enough."""
+    advice = "The key outcome of the step must not be clearly visible yet."
+    if kind == _CHECK:
+        advice += " If it is, move the end."
+    return Choice(_BOUNDARY, "Does the clip end before the key outcome?", _YES_NO, help=advice)
+
+
+def _cut_field(
+    contents: Contents, cuts: tuple[float, ...], end: float, *, is_after_end_shown: bool
+) -> Moment:
+    """Ask for the end of the clip."""
+    if is_after_end_shown:
+        advice = (
+            f"The recorded end is at {contents['end_sec']:.3f} s. The clip continues after it, up "
+            "to the outcome of the step. Only this round shows these frames: models and reviewers "
+            "never see a frame after the end that you set. You can move the end both ways."
+        )
+    else:
+        advice = "You can move it to an earlier frame. Later frames are not in the clip."
+    return Moment(
+        _CUT,
+        "End of the clip",
+        times=cuts,
+        initial=end,
+        start=contents["times"][0],
+        step=1 / contents["fps"],
+        help=advice,
+    )
+
+
+def _label_fields(
+    contents: Contents, current: Values, name: str, kind: str, stage: str
+) -> list[Field]:
+    """Ask for a verdict on a label, and for its text."""
+    text = current[name]
+    title = contents["titles"][name]
+    verdict = f"supported_{name}"
+    fields: list[Field] = [
+        Choice(
+            verdict,
+            f"{title}: {_LABEL_QUESTIONS[kind]}",
+            (_YES, *_REASONS.values()) if kind == _CHECK else _YES_NO,
+            help=f"{'Candidate' if kind == _REVISE else 'Label'}: {text}",
+        )
+    ]
+    if kind == _SUPPORTED:
+        return fields
+    candidates = [text]
+    if kind == _REVISE:
+        candidates += contents.get("candidates", {}).get(name, ())
+    fields.append(
+        Words(
+            name,
+            title,
+            initial=text,
+            candidates=tuple(dict.fromkeys(candidates)),
+            # Reviewers rewrite only what they reject. Hence a label that they keep is unchanged.
+            applies=(verdict, _REJECTIONS) if stage == _REVIEW else None,
+        )
+    )
+    return fields
+
+
+def _place_fields(current: Values) -> list[Field]:
+    """Ask for the place."""
+    return [
+        Choice(
+            _ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=current[_ENVIRONMENT] or ""
+        ),
+        Words(
+            _SCENARIO,
+            "Place",
+            initial=current[_SCENARIO] or "",
+            help="Such as kitchen, garage or yard.",
+        ),
+    ]
+
+
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Compute the audit.
 
@@ -418,60 +569,61 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     verdict of the verification counts, or of the review if there is none; the lead's verdicts on
     labels replace it.
     """
-    revisions = [
-        (item.contents["labels"], labels[0].values)
-        for item in labelled.items
-        if (labels := labelled.of(item, _REVISE))
-    ]
-    checks = {
-        item.id: [*labelled.of(item, _VERIFY), *labelled.of(item, _REVIEW)]
-        for item in labelled.items
-    }
-    verified = {item_id: labels[0].values for item_id, labels in checks.items() if labels}
-    decided = {
-        item.id: label.values for item in labelled.items if (label := labelled.adjudicated(item))
-    }
-    judged = (
-        _values(labelled, _SUPPORTED)
-        if _SUPPORTED in _rounds(labelled)
-        else [*(verified | decided).values()]
-    )
-    supported = [
-        [values[f"supported_{field}"] not in _UNSUPPORTED for field in FIELDS] for values in judged
-    ]
-    bounded = (
-        _values(labelled, _BOUNDARY) if _BOUNDARY in _rounds(labelled) else [*verified.values()]
-    )
-    boundaries = [values[_BOUNDARY] == "yes" for values in bounded]
-    verdicts = [
-        label.values[f"supported_{field}"]
-        for labels in checks.values()
-        for label in labels
-        for field in FIELDS
-    ]
-    durations = [step["end_sec"] - step["start_sec"] for step in steps]
-    original = {item.id: item.contents["end_sec"] for item in labelled.items}
-    moves = [step["end_sec"] - original[step["step_id"]] for step in steps]
+    revisions = []
+    first_checks: dict[str, Values] = {}
+    decisions: dict[str, Values] = {}
+    rejections: list[str] = []
+    original_cuts = {}
+    for item in labelled.items:
+        original_cuts[item.id] = item.contents["end_sec"]
+        revision = labelled.of(item, _REVISE)
+        if revision:
+            revisions.append((item.contents["labels"], revision[0].values))
+        checks = [*labelled.of(item, _VERIFY), *labelled.of(item, _REVIEW)]
+        if checks:
+            first_checks[item.id] = checks[0].values
+        for label in checks:
+            rejections += [verdict for verdict in _verdicts(label.values) if verdict in _REJECTIONS]
+        decision = labelled.adjudicated(item)
+        if decision:
+            decisions[item.id] = decision.values
+    judged = [*(first_checks | decisions).values()]
+    if _SUPPORTED in _rounds(labelled):
+        judged = _values(labelled, _SUPPORTED)
+    bounded = [*first_checks.values()]
+    if _BOUNDARY in _rounds(labelled):
+        bounded = _values(labelled, _BOUNDARY)
+    supported = []
+    for values in judged:
+        supported.append([verdict not in _UNSUPPORTED for verdict in _verdicts(values)])
     return audit(
         revisions,
-        boundaries,
-        supported,
-        moves,
-        durations,
-        [x for x in verdicts if x in _REJECTIONS],
+        boundaries=[values[_BOUNDARY] == "yes" for values in bounded],
+        supported=supported,
+        moves=[step["end_sec"] - original_cuts[step["step_id"]] for step in steps],
+        durations=[step["end_sec"] - step["start_sec"] for step in steps],
+        rejections=rejections,
     )
+
+
+def _verdicts(values: Values) -> list[str]:
+    """Return a label's verdicts on the three texts."""
+    return [values[f"supported_{field}"] for field in FIELDS]
 
 
 def _sources(labelled: Labelled) -> str:
     """Say which rounds the rates of support and boundary are from."""
-    names = [stage if stage in _rounds(labelled) else _VERIFY for stage in (_SUPPORTED, _BOUNDARY)]
+    rounds = _rounds(labelled)
+    support = _SUPPORTED if _SUPPORTED in rounds else _VERIFY
+    boundary = _BOUNDARY if _BOUNDARY in rounds else _VERIFY
     return (
-        "Rates of support are from the round {}, the rate of visible outcomes from the round {}"
-    ).format(*names)
+        f"Rates of support are from the round {support}, the rate of visible outcomes from the "
+        f"round {boundary}"
+    )
 
 
 def _rounds(labelled: Labelled) -> set[str]:
-    return {one.name for one in labelled.study.rounds}
+    return {round_.name for round_ in labelled.study.rounds}
 
 
 def _values(labelled: Labelled, stage: str) -> list[Values]:
@@ -480,30 +632,34 @@ def _values(labelled: Labelled, stage: str) -> list[Values]:
 
 def _answer(name: str, noes: Collection[str], values: Values) -> str | None:
     """Return a verdict as yes or no; None without one."""
-    return None if name not in values else "no" if values[name] in noes else "yes"
+    if name not in values:
+        return None
+    return "no" if values[name] in noes else "yes"
 
 
 def _objects(values: Values) -> bool:
     """Return whether a label rejects the cut or a label."""
-    verdicts = [
-        values.get(name, "yes") for name in (_BOUNDARY, *(f"supported_{field}" for field in FIELDS))
-    ]
+    verdicts = [values.get(_BOUNDARY, "yes")]
+    verdicts += [values.get(f"supported_{field}", "yes") for field in FIELDS]
     return any(verdict != "yes" for verdict in verdicts)
 
 
 def _is_review(values: Values) -> bool:
-    """Return whether a label has the form of the stage ``review``: a text for each rejected label,
-    and for no other.
+    """Return whether a label has the form of the stage ``review``.
 
-    This is also true of a verification that rejects all labels.
+    It has a text for each rejected label, and for no other. This is also true of a verification
+    that rejects all labels.
     """
-    return _BOUNDARY in values and all(
-        (values.get(f"supported_{field}") != "yes") == (field in values) for field in FIELDS
-    )
+    if _BOUNDARY not in values:
+        return False
+    return all((values.get(f"supported_{field}") != "yes") == (field in values) for field in FIELDS)
 
 
 def _current(contents: Mapping[str, Any], labels: Sequence[Values]) -> Values:
-    """Return texts, cut and place after these labels, oldest first. A label may have some of them."""
+    """Return texts, cut and place after labels that are sorted by time.
+
+    Each label may have some of these fields.
+    """
     current = contents["labels"] | contents.get("place", {}) | {_CUT: contents["end_sec"]}
     for values in labels:
         current |= {name: values[name] for name in current if name in values}
@@ -512,29 +668,31 @@ def _current(contents: Mapping[str, Any], labels: Sequence[Values]) -> Values:
 
 def _item(record: Record, video: Path, raw: Mapping[str, Any], where: str) -> Item:
     # The file's key for each field.
-    names = dict(zip(FIELDS, FIELDS, strict=True))
+    names = {field: field for field in FIELDS}
     names |= {field: key for key, field in fields_of_keys(raw).items() if field in names}
     times = frame_times(video)
-    cuts = (record.start_sec, record.end_sec, _outcome_sec(record, raw, where))
-    first, stop, outcome = (bisect_left(times, seconds) for seconds in cuts)
+    first = bisect_left(times, record.start_sec)
+    stop = bisect_left(times, record.end_sec)
+    outcome = bisect_left(times, _outcome_sec(record, raw, where))
     step_times = [float(time) for time in times[first:stop]]
     span = step_times[-1] - step_times[0]
-    titles = {field: re.sub("[-_]", " ", names[field]).capitalize() for field in FIELDS}
-    contents = {
+    contents: dict[str, Any] = {
         "video": str(video),
         "first": first,
         "times": step_times,
         "fps": (len(step_times) - 1) / span if span else 1.0,
         "end_sec": record.end_sec,
         "labels": {field: getattr(record, field) for field in FIELDS},
-        "titles": titles,
+        "titles": {field: re.sub("[-_]", " ", names[field]).capitalize() for field in FIELDS},
     }
     # Other steps must not get these keys: they would change the items of existing databases.
     if outcome > stop:
         contents["after"] = [float(time) for time in times[stop:outcome]]
-    candidates = {
-        field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))
-    }
+    candidates = {}
+    for field in FIELDS:
+        texts = _texts(raw.get(f"{names[field]}_candidates"))
+        if texts:
+            candidates[field] = texts
     if candidates:
         contents["candidates"] = candidates
     if (candidates and not record.is_goalstep) or record.environment is None:
@@ -548,19 +706,21 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any], where: str) -> It
 
 
 def _outcome_sec(record: Record, raw: Mapping[str, Any], where: str) -> float:
-    """Return the time up to which the first round may move the cut: that of the outcome if it is
-    known, or the cut.
+    """Return the time up to which the first round may move the cut.
+
+    That is the time of the outcome if it is known, else the cut.
 
     Raises:
         LmmsEgoplanError: The time is invalid, or before the cut.
     """
-    seconds = record.end_sec if raw.get(OUTCOME_KEY) is None else raw[OUTCOME_KEY]
+    seconds = raw.get(OUTCOME_KEY)
+    if seconds is None:
+        seconds = record.end_sec
     if isinstance(seconds, int | float) and record.end_sec <= seconds < math.inf:
         return seconds
     raise LmmsEgoplanError(
         f"{where}, step_id {record.step_id!r}, {OUTCOME_KEY}: expected seconds, at least end_sec "
-        f"{record.end_sec}; "
-        f"found {seconds!r}. Correct or remove it"
+        f"{record.end_sec}; found {seconds!r}. Correct or remove it"
     )
 
 
@@ -571,10 +731,7 @@ def _texts(raw: Any) -> list[str]:
 
 def _final(item: Item, labels: Sequence[Values]) -> dict[str, Any]:
     # Do not round the cut: rounding up would admit another frame.
-    final = _current(item.contents, labels)
     names = item.hidden["names"]
-    return (
-        item.hidden["record"]
-        | {names.get(name, name): value for name, value in final.items()}
-        | {"unverified": False}
-    )
+    final = _current(item.contents, labels)
+    by_key = {names.get(name, name): value for name, value in final.items()}
+    return item.hidden["record"] | by_key | {"unverified": False}

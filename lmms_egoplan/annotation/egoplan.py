@@ -1,6 +1,7 @@
 """Verify EgoPlan questions with human annotators (arXiv 2312.06722, sec. 3.3 and appendix A.3)."""
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,17 +27,23 @@ from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators.
-QUALIFICATION, _SENIORS = 50, 2
+QUALIFICATION = 50
+_SENIORS = 2
 SKIP = "skip"
-SKIP_REASONS: dict[str, str] = module_yaml(__file__)
+# Why annotators skip a question, by the reason's name in exports.
+SKIP_REASONS = {
+    "unclear": "Unclear picture: the progress of the task is not visible",
+    "ambiguous": "Ambiguous: the goal is unclear, no choice fits, or several do",
+}
 
 _STAGE = "verify"
-# Approximate frame rate and maximum number of frames of clips.
-_FPS, _MOST = 10, 1200
+# Approximate frame rate of clips.
+_FPS = 10
+# Maximum number of frames of a clip.
+_MOST_FRAMES = 1200
 
 
 def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -> list[Item]:
@@ -104,44 +111,36 @@ class VerifiedQuestions(Flow):
         return values["choice"] == item.hidden["golden"]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions
-        with reasons.
+        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions.
 
         Questions that the lead's decision keeps are marked with `records.DECIDED`.
         """
-        verified, rejected = [], []
+        verified: list[dict[str, Any]] = []
+        rejected: list[list[Any]] = []
+        reasons = Counter[str]()
         for item in labelled.items:
             choices, reason = _verdict(item, labelled)
-            record = {
-                name: value
-                for name, value in item.hidden["record"].items()
-                if name != records.DECIDED
-            }
             if reason is None:
-                verified.append(
-                    record
-                    | ({records.DECIDED: records.LEAD_KEEPS} if labelled.adjudicated(item) else {})
-                )
-            else:
-                rejected.append(
-                    [record["sample_id"], reason, " ".join(choices), item.hidden["golden"]]
-                )
+                verified.append(_verified_record(item, labelled))
+                continue
+            sample_id = item.hidden["record"]["sample_id"]
+            rejected.append([sample_id, reason, " ".join(choices), item.hidden["golden"]])
+            reasons[reason.partition(":")[0]] += 1
         lines = [f"Questions kept: {len(verified)} of {len(labelled.items)}"]
-        if by_lead := sum(records.DECIDED in record for record in verified):
+        by_lead = sum(records.DECIDED in record for record in verified)
+        if by_lead:
             lines.append(
                 "  kept by the lead's decision; the paper keeps unanimous choices only "
                 f"(sec. 3.3): {by_lead}"
             )
-        counts = Counter(reason.partition(":")[0] for _, reason, *_ in rejected)
-        lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
+        lines += [f"  rejected, {reason}: {count}" for reason, count in reasons.items()]
         files = {}
         if verified:
             text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
             files[records.KEPT] = ExportedFile(text, "verified questions, for data prepare egoplan")
         rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
-        return Export(
-            lines, files | {records.REJECTED: ExportedFile(rows, "rejected questions with reasons")}
-        )
+        files[records.REJECTED] = ExportedFile(rows, "rejected questions with reasons")
+        return Export(lines, files)
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
@@ -153,19 +152,21 @@ FLOW = VerifiedQuestions()
 
 
 def clip_frames(record: records.Record) -> tuple[list[int], float]:
-    """Return the frames of the progress, from the first past action's start to the observation, and
-    their frame rate.
+    """Return the frames of the progress and their frame rate.
 
-    Takes every frame or every n-th one, counted back from the observation. The clip keeps the pace
-    of the source, with at most about 10 frames per second. Without past actions, there are no
-    frames.
+    The progress is from the first past action's start to the observation. Takes every frame or
+    every n-th one, counted back from the observation. The clip keeps the pace of the source, with
+    at most about 10 frames per second. Without past actions, there are no frames.
     """
     if not record.past_actions:
         return [], float(_FPS)
-    observation, first = record.current_observation_frame, record.past_actions[0].start_frame
+    observation = record.current_observation_frame
+    first = record.past_actions[0].start_frame
     rate = frames_per_second(record.video_source, record.video_id)
-    stride = max(1, rate // _FPS, -(-(observation - first + 1) // _MOST))
-    return list(range(observation, first - 1, -stride))[::-1], rate / stride
+    stride_for_length = math.ceil((observation - first + 1) / _MOST_FRAMES)
+    stride = max(1, rate // _FPS, stride_for_length)
+    frames = sorted(range(observation, first - 1, -stride))
+    return frames, rate / stride
 
 
 def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
@@ -178,24 +179,30 @@ def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
         "fps": fps,
         "observation": record.current_observation_frame,
     }
-    return Item(
-        str(record.sample_id),
-        contents,
-        {"golden": record.golden_choice_idx, "record": raw},
-        ("video",),
-    )
+    hidden = {"golden": record.golden_choice_idx, "record": raw}
+    return Item(str(record.sample_id), contents, hidden, changing=("video",))
+
+
+def _verified_record(item: Item, labelled: Labelled) -> dict[str, Any]:
+    """Return the record of a question that is kept, with a mark if the lead has decided."""
+    record = {
+        name: value for name, value in item.hidden["record"].items() if name != records.DECIDED
+    }
+    if labelled.adjudicated(item):
+        record[records.DECIDED] = records.LEAD_KEEPS
+    return record
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
     """Return an item's choices, and the reason for rejecting it; None if it is kept."""
     if item.id in labelled.qualification:
         return [], records.SERVED
+    golden = item.hidden["golden"]
     values = [label.values for label in labelled.of(item, _STAGE)]
     choices = [value["choice"] for value in values]
-    if decided := labelled.adjudicated(item):
-        choice, reason = decided.values["choice"], decided.values.get("reason")
-        why = f"{records.LEAD_SKIPS}: {reason}" if choice == SKIP else records.LEAD_REJECTS
-        return [*choices, f"lead:{choice}"], None if choice == item.hidden["golden"] else why
+    decision = labelled.adjudicated(item)
+    if decision:
+        return [*choices, f"lead:{decision.values['choice']}"], _objection(decision.values, golden)
     if len(choices) < labelled.per_item:
         return choices, records.OPEN
     if SKIP in choices:
@@ -203,4 +210,13 @@ def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
         return choices, f"{records.SKIPPED}: {', '.join(reasons)}"
     if len({*choices}) > 1:
         return choices, records.DISAGREE
-    return choices, None if choices[0] == item.hidden["golden"] else records.OTHER
+    return choices, None if choices[0] == golden else records.OTHER
+
+
+def _objection(decision: Values, golden: str) -> str | None:
+    """Return why the lead rejects a question; None if the lead keeps it."""
+    if decision["choice"] == golden:
+        return None
+    if decision["choice"] == SKIP:
+        return f"{records.LEAD_SKIPS}: {decision.get('reason')}"
+    return records.LEAD_REJECTS

@@ -1,5 +1,6 @@
-"""Write questions for EgoThink's dimensions, and have three people review each (arXiv 2311.15596,
-sec. 3.1 and 3.2).
+"""Write questions for EgoThink's dimensions, and have three people review each.
+
+The procedure is that of the paper (arXiv 2311.15596, sec. 3.1 and 3.2).
 """
 
 from collections import Counter
@@ -22,24 +23,104 @@ from lmms_egoplan.annotation.flow import (
     Scale,
     Stage,
 )
-from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values, Words
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Field,
+    Form,
+    Option,
+    Picture,
+    Prose,
+    Values,
+    Words,
+)
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import Checked, Expected, Text, read_as
 
 # The file that `data build egothink` reads from an export.
 QUESTIONS = "questions.jsonl"
+_WRITE = "write"
+_REVIEW = "review"
 # Sec. 3.2: three reviewers, who must all agree.
-_WRITE, _REVIEW, _REVIEWERS = "write", "review", 3
+_REVIEWERS = 3
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
-_TEXTS: dict[str, Any] = module_yaml(__file__)
-_CRITERIA: dict[str, str] = _TEXTS["criteria"]
-_ALL, _LEAD, _NONE, _LEAD_REJECTS, _DIFFER, _BY_LEAD, _UNFINISHED, _SET_ASIDE, _SKIPPED, _OPEN = (
-    _TEXTS["verdicts"]
+# Questions of reviewers, by field.
+_CRITERIA = {
+    "fits": "Do picture, question and answer meet the definition of the dimension?",
+    "right": "Are question and answer right for the picture?",
+    "clear": "Is the picture clear and first-person?",
+}
+# Columns of the export that the writer has filled in.
+_WRITTEN = ("dimension", "question", "answer", "concept", "scene")
+# This project's: the paper names its own scenes only in a figure.
+_SCENES = (
+    "kitchen",
+    "living room",
+    "bathroom",
+    "garden",
+    "garage",
+    "workshop",
+    "office",
+    "shop",
+    "street",
+    "car",
+)
+# The definitions of sec. 3.1, reworded.
+_DEFINITIONS = {
+    "existence": "Is there an object as described, or which object is it? (What is around me?)",
+    "attribute": (
+        "Which property or characteristic does an object have, such as its colour? (What is around "
+        "me?)"
+    ),
+    "affordance": "What can a person do with an object? (What is around me?)",
+    "activity": (
+        "Which action or activity is it, by the objects and what the hands do to them? (What am I "
+        "doing?)"
+    ),
+    "location": "Which scene surrounds me? (Where am I?)",
+    "spatial": "Where is an object in relation to me? (Where am I?)",
+    "counting": (
+        "How many objects are in my hands or around me? (What about the situation around me?)"
+    ),
+    "comparison": (
+        "How do objects in my hands or around me compare? (What about the situation around me?)"
+    ),
+    "situated": (
+        "The picture alone does not show the answer; it takes a further step of reasoning. (What "
+        "about the situation around me?)"
+    ),
+    "forecasting": (
+        "How will an object's state change, or what will my hands do next? (What will happen to me?)"
+    ),
+    "navigation": "How do I get from where I am to a place? (How will I do it?)",
+    "assistance": "Which instructions solve a daily problem? (How will I do it?)",
+}
+# What became of a picture.
+_ACCEPTED_BY_ALL = "accepted by all reviewers"
+_ACCEPTED_BY_LEAD = "accepted by the lead, not by all reviewers"
+_REJECTED_BY_ALL = "rejected by all reviewers"
+_REJECTED_BY_LEAD = "rejected by the lead"
+_UNDECIDED = "reviewers differ, and the lead has not decided"
+_WRITTEN_BY_LEAD = "written by the lead, so not reviewed"
+_UNFINISHED = "review not finished"
+_SET_ASIDE = "set aside without a question"
+_SKIPPED = "skipped, no question yet"
+_OPEN = "no question yet"
+# The export's lines follow this order.
+_VERDICTS = (
+    _ACCEPTED_BY_ALL,
+    _ACCEPTED_BY_LEAD,
+    _REJECTED_BY_ALL,
+    _REJECTED_BY_LEAD,
+    _UNDECIDED,
+    _WRITTEN_BY_LEAD,
+    _UNFINISHED,
+    _SET_ASIDE,
+    _SKIPPED,
+    _OPEN,
 )
 
 
@@ -50,8 +131,11 @@ class _Frame(Checked):
 
 
 class WrittenQuestion(_Frame):
-    """A line of `QUESTIONS`; `digest` is the SHA-256 of the image, `unanimous` is false if the lead
-    decided.
+    """A line of `QUESTIONS`.
+
+    Attributes:
+        digest: SHA-256 of the image.
+        unanimous: Whether all reviewers accepted the question; false if the lead decided.
     """
 
     digest: Text
@@ -100,8 +184,10 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
 
 
 class WrittenQuestions(Flow):
-    """One person writes a question about a picture, or sets the picture aside; three others review
-    the question.
+    """Write questions about pictures, and review them.
+
+    One person writes a question about a picture, or sets the picture aside. Three others review the
+    question.
     """
 
     name = "egothink-questions"
@@ -125,34 +211,28 @@ class WrittenQuestions(Flow):
         """
         picture = Picture("Picture", KeptImage(contents["image"]))
         if not earlier or stage == _WRITE:
-            options, is_used = (
-                tuple(Option(name, name.capitalize()) for name in DIMENSION_NAMES),
-                ("use", ("yes",)),
-            )
-            dimension = Choice("dimension", "Dimension", options, applies=is_used)
-            texts = (
-                Words(name, applies=is_used, **settings)
-                for name, settings in _TEXTS["texts"].items()
-            )
-            return Form((picture,), (Choice("use", _TEXTS["use"], _YES_NO), dimension, *texts))
+            return Form((picture,), _writing_fields())
         written = earlier[0]
         if written["use"] == "no":
-            return Form((picture, Prose("Nothing to review", _TEXTS["set aside"])), ())
-        definition = Prose(
-            written["dimension"].capitalize(), _TEXTS["definitions"][written["dimension"]]
-        )
-        prose = (
-            Prose(name.capitalize(), written[name]) for name in ("question", "answer", "scene")
+            explanation = (
+                "The writer found no question for this picture, so there is nothing to review. "
+                "Save to continue."
+            )
+            return Form((picture, Prose("Nothing to review", explanation)), ())
+        parts = (
+            picture,
+            Prose(written["dimension"].capitalize(), _DEFINITIONS[written["dimension"]]),
+            Prose("Question", written["question"]),
+            Prose("Answer", written["answer"]),
+            Prose("Scene", written["scene"]),
         )
         criteria = tuple(Choice(name, title, _YES_NO) for name, title in _CRITERIA.items())
-        return Form((picture, definition, *prose), criteria)
+        return Form(parts, criteria)
 
     def guide_to(self, contents: Mapping[str, Any]) -> Sequence[str]:
         """Return the guide, with the definitions of the dimensions before its source."""
         *paragraphs, source = super().guide_to(contents)
-        definitions = (
-            f"{name.capitalize()}: {text}" for name, text in _TEXTS["definitions"].items()
-        )
+        definitions = [f"{name.capitalize()}: {text}" for name, text in _DEFINITIONS.items()]
         return [*paragraphs, *definitions, source]
 
     def scales(self) -> Sequence[Scale]:
@@ -171,31 +251,33 @@ class WrittenQuestions(Flow):
         return values.get("use") == "no"
 
     def export(self, labelled: Labelled) -> Export:
-        """Export the accepted questions to ``questions.jsonl``, and all others with reasons to
-        ``rejected.csv``.
+        """Export the accepted questions to ``questions.jsonl``, all others to ``rejected.csv``.
+
+        The second file names the reasons.
         """
-        accepted, counts = [], Counter[str]()
+        accepted: list[dict[str, Any]] = []
+        criteria = [f"{name}_yes" for name in _CRITERIA]
+        rejected: list[list[Any]] = [["image", "reason", "reviews", *criteria, *_WRITTEN]]
+        counts = Counter[str]()
         skipped = {skip.item for skip in labelled.skips}
-        names = ("dimension", *_TEXTS["texts"])
-        rejected = [["image", "reason", "reviews", *(f"{name}_yes" for name in _CRITERIA), *names]]
         for item in labelled.items:
-            written, reviews = labelled.of(item, _WRITE), labelled.of(item, _REVIEW)
+            written = labelled.of(item, _WRITE)
+            reviews = labelled.of(item, _REVIEW)
             verdict = _verdict(
                 written, reviews, labelled.adjudicated(item), is_skipped=item.id in skipped
             )
-            texts = {name: written[0].values.get(name, "") if written else "" for name in names}
-            if verdict in (_ALL, _LEAD):
-                accepted.append({**item.hidden, **texts} | {"unanimous": verdict == _ALL})
-            else:
-                yes = [
-                    sum(label.values.get(name) == "yes" for label in reviews) for name in _CRITERIA
-                ]
-                rejected.append([item.id, verdict, len(reviews), *yes, *texts.values()])
             counts[verdict] += 1
+            texts = dict.fromkeys(_WRITTEN, "")
+            if written:
+                texts = {name: written[0].values.get(name, "") for name in _WRITTEN}
+            if verdict in (_ACCEPTED_BY_ALL, _ACCEPTED_BY_LEAD):
+                accepted.append({**item.hidden, **texts, "unanimous": verdict == _ACCEPTED_BY_ALL})
+            else:
+                rejected.append(
+                    [item.id, verdict, len(reviews), *_num_yes(reviews), *texts.values()]
+                )
         lines = [f"Questions accepted: {len(accepted)} of {len(labelled.items)} pictures"]
-        lines += [
-            f"  {verdict}: {counts[verdict]}" for verdict in _TEXTS["verdicts"] if counts[verdict]
-        ]
+        lines += [f"  {verdict}: {counts[verdict]}" for verdict in _VERDICTS if counts[verdict]]
         files = {
             "rejected.csv": ExportedFile(csv_text(rejected), "all other pictures, with reasons")
         }
@@ -209,6 +291,63 @@ class WrittenQuestions(Flow):
 FLOW = WrittenQuestions()
 
 
+def _writing_fields() -> tuple[Field, ...]:
+    """Ask whether the writer uses the picture, and if so, for a question about it."""
+    is_used = ("use", ("yes",))
+    dimensions = tuple(Option(name, name.capitalize()) for name in DIMENSION_NAMES)
+    return (
+        Choice(
+            "use",
+            "Is the picture clear and first-person, and can you ask a good question about it?",
+            _YES_NO,
+        ),
+        Choice("dimension", "Dimension", dimensions, applies=is_used),
+        Words(
+            "question",
+            "Question",
+            help=(
+                "In the first person, as the person with the camera would ask, such as "
+                '"What am I holding in my right hand?"'
+            ),
+            applies=is_used,
+        ),
+        Words(
+            "answer",
+            "Answer",
+            help=(
+                "As short and precise as possible. For navigation and assistance, one or a few "
+                "sentences with the steps."
+            ),
+            applies=is_used,
+        ),
+        Words(
+            "concept",
+            "Concept",
+            help=(
+                'The object or activity that the question is about, such as "screwdriver" or '
+                '"open the cabinet".'
+            ),
+            applies=is_used,
+        ),
+        Words(
+            "scene",
+            "Scene",
+            candidates=_SCENES,
+            help="The scene in the picture, in a few words.",
+            applies=is_used,
+        ),
+    )
+
+
+def _num_yes(reviews: Sequence[Label]) -> list[int]:
+    """Return the number of reviews that say yes, for each criterion."""
+    return [_count_yes(reviews, name) for name in _CRITERIA]
+
+
+def _count_yes(reviews: Sequence[Label], criterion: str) -> int:
+    return sum(review.values.get(criterion) == "yes" for review in reviews)
+
+
 def _accepts(values: Values) -> bool:
     """Return whether a review says yes to all criteria."""
     return all(values.get(name) == "yes" for name in _CRITERIA)
@@ -217,22 +356,26 @@ def _accepts(values: Values) -> bool:
 def _verdict(
     written: Sequence[Label], reviews: Sequence[Label], decided: Label | None, *, is_skipped: bool
 ) -> str:
-    """Return one of the verdicts of the YAML file."""
+    """Return one of `_VERDICTS`."""
     if not written:
-        return _BY_LEAD if decided else _SKIPPED if is_skipped else _OPEN
+        return _verdict_without_question(decided, is_skipped=is_skipped)
     if written[0].values["use"] == "no":
         return _SET_ASIDE
     votes = [_accepts(label.values) for label in reviews]
+    is_finished = len(votes) >= _REVIEWERS
     if decided and not _accepts(decided.values):
-        return _LEAD_REJECTS
-    if len(votes) < _REVIEWERS or not all(votes):
-        return (
-            _LEAD
-            if decided
-            else _UNFINISHED
-            if len(votes) < _REVIEWERS
-            else _DIFFER
-            if any(votes)
-            else _NONE
-        )
-    return _ALL
+        return _REJECTED_BY_LEAD
+    if is_finished and all(votes):
+        return _ACCEPTED_BY_ALL
+    if decided:
+        return _ACCEPTED_BY_LEAD
+    if not is_finished:
+        return _UNFINISHED
+    return _UNDECIDED if any(votes) else _REJECTED_BY_ALL
+
+
+def _verdict_without_question(decided: Label | None, *, is_skipped: bool) -> str:
+    """Return the verdict on a picture for which no annotator has written a question."""
+    if decided:
+        return _WRITTEN_BY_LEAD
+    return _SKIPPED if is_skipped else _OPEN

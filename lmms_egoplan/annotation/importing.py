@@ -1,13 +1,14 @@
 """Import labels from Label Studio, and predictions as the first values of forms."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, Row
 from typing import Annotated, Any
 
 from lmms_egoplan.annotation.assignment import NotYoursError, Slot, take
-from lmms_egoplan.annotation.database import QUERIES, as_json
+from lmms_egoplan.annotation.database import as_json
 from lmms_egoplan.annotation.export import task_data
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.forms import (
@@ -15,6 +16,7 @@ from lmms_egoplan.annotation.forms import (
     Form,
     FormError,
     Marks,
+    Values,
     check_values,
     limited,
     read_values,
@@ -27,8 +29,9 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, Expected, Seconds, Text, read_as
 
-# Start of the form tokens of imported labels, as in queries.yaml.
+# Start of the form tokens of imported labels. `Store.labelled` recognizes them by it.
 _TOKEN = "label-studio"
+# Outcomes of imported records; any other outcome is a reason why a record was not imported.
 _DONE = ("new", "corrected", "unchanged", "predicted")
 
 
@@ -51,10 +54,13 @@ class _Annotation(Checked):
     @property
     def user(self) -> tuple[str, str]:
         """The annotator's id and displayed name."""
-        user = (
-            self.completed_by if isinstance(self.completed_by, dict) else {"id": self.completed_by}
-        )
-        return str(user.get("id")), str(user.get("email") or f"Label Studio user {user.get('id')}")
+        if isinstance(self.completed_by, dict):
+            user_id = self.completed_by.get("id")
+            email = self.completed_by.get("email")
+        else:
+            user_id = self.completed_by
+            email = None
+        return str(user_id), str(email or f"Label Studio user {user_id}")
 
     def sent(self, form: Form) -> dict[str, list[str]]:
         """Return what a browser would send.
@@ -62,12 +68,7 @@ class _Annotation(Checked):
         Raises:
             FormError: The form has no such field.
         """
-        texts: defaultdict[str, list[str]] = defaultdict(list)
-        for result in self.result:
-            for content in result.value.values():
-                texts[result.from_name] += map(
-                    str, content if isinstance(content, list) else [content]
-                )
+        texts = self._texts()
         for field in form.fields:
             if isinstance(field, Choice | Marks):
                 # Results contain a choice's alias, if it has one: https://labelstud.io/tags/choice
@@ -75,20 +76,35 @@ class _Annotation(Checked):
                 values |= {option.value: option.value for option in field.options}
                 texts[field.name] = [values.get(text, text) for text in texts[field.name]]
             if isinstance(field, Marks):
-                marked = {
-                    option: " ".join(texts.pop(f"{field.name}_{option}", []))
-                    for option in texts[field.name]
-                }
-                steps = {
-                    option: text.replace(",", " ").split() or [""]
-                    for option, text in marked.items()
-                }
-                texts[field.name] = [
-                    f"{option}:{step}" for option in steps for step in steps[option]
-                ]
-        if unknown := {*texts} - {"comment", *(field.name for field in form.fields)}:
+                texts[field.name] = _marks(field.name, texts)
+        unknown = {*texts} - {"comment", *(field.name for field in form.fields)}
+        if unknown:
             raise FormError(f"no such field as {join_list(sorted(unknown))}")
         return texts
+
+    def _texts(self) -> defaultdict[str, list[str]]:
+        """Return the results as texts, by field."""
+        texts: defaultdict[str, list[str]] = defaultdict(list)
+        for result in self.result:
+            for content in result.value.values():
+                if isinstance(content, list):
+                    texts[result.from_name] += [str(text) for text in content]
+                else:
+                    texts[result.from_name].append(str(content))
+        return texts
+
+
+def _marks(field: str, texts: defaultdict[str, list[str]]) -> list[str]:
+    """Return the values of a field's boxes: each marked option with each of its steps.
+
+    Removes the steps, which Label Studio stores as texts with names such as ``errors_missing``.
+    """
+    marks = []
+    for option in texts[field]:
+        steps = " ".join(texts.pop(f"{field}_{option}", []))
+        for step in steps.replace(",", " ").split() or [""]:
+            marks.append(f"{option}:{step}")
+    return marks
 
 
 class _Task(Checked):
@@ -119,19 +135,26 @@ def import_file(store: Store, path: Path) -> list[str]:
     with store.database.writing() as connection:
         # Other connections of this process read the file until the transaction ends.
         connection.execute("PRAGMA cache_spill = OFF")
-        for name, outcome in (_label if is_labels else _predict)(store, connection, path):
+        import_records = _label if is_labels else _predict
+        for name, outcome in import_records(store, connection, path):
             outcomes[outcome].append(name)
-    missing = {why: names for why, names in outcomes.items() if why not in _DONE}
-    counts = {outcome: len(outcomes[outcome]) for outcome in _DONE if outcome in outcomes}
-    counts["not imported"] = sum(map(len, missing.values()))
-    lines = [
-        f"Not imported, because {why}: {join_list(names, most=20)}"
-        for why, names in missing.items()
-    ]
+    return [*_failures(outcomes), f"{path}: {_summary(outcomes)}"]
+
+
+def _failures(outcomes: Mapping[str, list[str]]) -> list[str]:
+    """Return a line for each reason why records were not imported."""
     return [
-        *lines,
-        f"{path}: {join_list([f'{count} {outcome}' for outcome, count in counts.items()])}",
+        f"Not imported, because {reason}: {join_list(names, most=20)}"
+        for reason, names in outcomes.items()
+        if reason not in _DONE
     ]
+
+
+def _summary(outcomes: Mapping[str, list[str]]) -> str:
+    """Count the records of each outcome."""
+    counts = [f"{len(outcomes[outcome])} {outcome}" for outcome in _DONE if outcome in outcomes]
+    not_imported = sum(len(names) for outcome, names in outcomes.items() if outcome not in _DONE)
+    return join_list([*counts, f"{not_imported} not imported"])
 
 
 def _predict(store: Store, connection: Connection, path: Path) -> Iterator[tuple[str, str]]:
@@ -143,26 +166,46 @@ def _predict(store: Store, connection: Connection, path: Path) -> Iterator[tuple
             raise LmmsEgoplanError(f"{path}, {name}: not one of the items; remove the line")
         position, item = items[name]
         check_values(store.flow.form(item.contents, (), 0, stage), values, f"{path}, {name}")
-        is_stored = connection.execute(
-            QUERIES["predict"], (as_json(values), position, stage)
-        ).rowcount
-        yield name, "predicted" if is_stored else "it is labelled, open, or not in the first round"
+        if _store_prediction(connection, position, stage, as_json(values)):
+            yield name, "predicted"
+        else:
+            yield name, "it is labelled, open, or not in the first round"
+
+
+def _store_prediction(connection: Connection, position: int, stage: str, values: str) -> bool:
+    """Store a prediction, unless somebody has opened the item's form.
+
+    Only the form of the first round starts with a prediction, and that of gold items, which look
+    the same.
+
+    Returns:
+        Whether the prediction was stored.
+    """
+    cursor = connection.execute(
+        """
+        UPDATE items SET initial = :values
+        WHERE position = :position AND part IN ('main', 'gold')
+            AND NOT EXISTS (
+                SELECT 1 FROM slots
+                WHERE item = position AND stage IN (:stage, 'gold')
+                    AND released IS NULL AND skipped IS NULL
+            )
+        """,
+        {"values": values, "position": position, "stage": stage},
+    )
+    return bool(cursor.rowcount)
 
 
 def _label(store: Store, connection: Connection, path: Path) -> Iterator[tuple[str, str]]:
     """Store the labels of Label Studio's tasks. Yield items and people with outcomes."""
     items = {str(position): item for position, item in enumerate(store.items())}
     people: dict[str, str] = {}
-    for number, record in enumerate(
-        track(parse_record(str(path), read_text(path)), "Importing labels"), 1
-    ):
+    records = parse_record(str(path), read_text(path))
+    for number, record in enumerate(track(records, "Importing labels"), 1):
         where = f"{path}, task {number}"
         task = read_as(_Task, where, record)
         item = items.get(str(task.data.get("number")))
-        if (
-            item is None
-            or not task_data(store.flow.form(item.contents)).items() <= task.data.items()
-        ):
+        if item is None or not _is_task_of(task, store.flow.form(item.contents)):
             raise LmmsEgoplanError(
                 f"{where}, data: not from {store.database.path}; import it into its own database"
             )
@@ -170,13 +213,17 @@ def _label(store: Store, connection: Connection, path: Path) -> Iterator[tuple[s
             user, called = annotation.user
             if user not in people:
                 people[user] = _person(store, connection, f"{_TOKEN} {user} ", called)
+            position = int(task.data["number"])
             try:
-                outcome = _save(
-                    store, connection, int(task.data["number"]), item, people[user], annotation
-                )
+                outcome = _save(store, connection, position, item, people[user], annotation)
             except FormError as error:
                 raise LmmsEgoplanError(f"{where}, annotation {annotation.id}, {error}") from error
             yield f"{item.id} ({people[user]})", outcome
+
+
+def _is_task_of(task: _Task, form: Form) -> bool:
+    """Return whether a task shows what a form shows."""
+    return task_data(form).items() <= task.data.items()
 
 
 def _save(
@@ -192,43 +239,144 @@ def _save(
     Raises:
         FormError: A value is missing or invalid.
     """
-    round_, study = store.database.study.rounds[0], store.database.study
-    form = limited(
-        store.flow.form(item.contents, (), 0, round_.name), study.limits(person, round_.people)
-    )
-    sent = annotation.sent(form)
-    comment, is_skipped = "\n".join(sent.get("comment", ())), annotation.was_cancelled
-    values = None if is_skipped else store.flow.check(item.contents, read_values(form, sent))
-    reason = (comment or "skipped in Label Studio") if is_skipped else None
-    ((stage, is_free, number, skipped, last, saved),) = connection.execute(
-        QUERIES["place_of"], (person, position)
-    )
+    sent = _read_annotation(store, item, person, annotation)
+    place = _place(connection, person, position)
     token = f"{_TOKEN} {annotation.user[0]} {annotation.id}"
-    if number is None and not is_free:
+    number = place["slot"]
+    if number is None and not place["is_free"]:
         return "the item has all of its labels, or the person may not label it"
-    if saved not in (None, token):
+    if place["form"] not in (None, token):
         return "another label of the person counts"
-    number = take(connection, position, stage, person) if number is None else number
-    slot = Slot(number, position, item, stage, person, (), None, "", last or 0, skipped)
+    if number is None:
+        number = take(connection, position, place["stage"], person)
+    slot = Slot(
+        id=number,
+        position=position,
+        item=item,
+        stage=place["stage"],
+        person=person,
+        earlier=(),
+        values=None,
+        comment="",
+        last=place["last"] or 0,
+        skipped=place["skipped"],
+    )
     try:
-        is_new = store.save(slot, token, values, comment, annotation.lead_time, skipped=reason)
+        is_new = store.save(
+            slot, token, sent.values, sent.comment, annotation.lead_time, skipped=sent.skipped
+        )
     except NotYoursError as error:
         return str(error)
-    return "unchanged" if not is_new else "corrected" if saved else "new"
+    if not is_new:
+        return "unchanged"
+    return "corrected" if place["form"] else "new"
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What an annotation contains for `Store.save`.
+
+    Attributes:
+        values: Values of the form; None if the item was skipped.
+        comment: The annotator's comment.
+        skipped: Reason for skipping the item; None if it was not skipped.
+    """
+
+    values: Values | None
+    comment: str
+    skipped: str | None
+
+
+def _read_annotation(store: Store, item: Item, person: str, annotation: _Annotation) -> _Sent:
+    """Read an annotation as the person's form of the first round would be read.
+
+    Raises:
+        FormError: A value is missing or invalid.
+    """
+    study = store.database.study
+    first_round = study.rounds[0]
+    form = limited(
+        store.flow.form(item.contents, (), 0, first_round.name),
+        study.limits(person, first_round.people),
+    )
+    sent = annotation.sent(form)
+    comment = "\n".join(sent.get("comment", ()))
+    if annotation.was_cancelled:
+        return _Sent(None, comment, comment or "skipped in Label Studio")
+    return _Sent(store.flow.check(item.contents, read_values(form, sent)), comment, None)
+
+
+def _place(connection: Connection, person: str, position: int) -> Row:
+    """Return an item's place in the first round or in its part, with the person's slot there.
+
+    Columns are the place's ``stage`` and whether it ``is_free`` for the person; number (``slot``)
+    and ``skipped`` of the person's slot; number (``last``) and ``form`` of the slot's last row of
+    labels. No place is free for people who failed, or in a qualification that was reviewed.
+    """
+    return connection.execute(
+        """
+        SELECT
+            places.stage,
+            is_free
+                AND :person NOT IN (SELECT person FROM failed)
+                AND NOT (
+                    places.stage = 'qualification'
+                    AND EXISTS (SELECT 1 FROM verdicts WHERE person = :person)
+                ) AS is_free,
+            slots.id AS slot, slots.skipped, labels.id AS last, labels.form
+        FROM places
+        LEFT JOIN slots ON slots.item = places.item AND slots.stage = places.stage
+            AND slots.person = :person AND slots.released IS NULL
+        LEFT JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id)
+        WHERE places.item = :position AND after IS NULL
+        """,
+        {"person": person, "position": position},
+    ).fetchone()
 
 
 def _person(store: Store, connection: Connection, token: str, called: str) -> str:
-    """Return the annotator for a Label Studio user. Name a free or additional one after a new user."""
-    study, group = store.database.study, store.database.study.rounds[0].people
-    row = connection.execute(
-        QUERIES["person_of"], {"group": group, "token": token, "called": called}
-    ).fetchone()
+    """Return the annotator for a Label Studio user.
+
+    A new user's name is given to an annotator without one, or to an additional one.
+    """
+    study = store.database.study
+    group = study.rounds[0].people
+    row = _annotator_of_user(connection, group, token, called)
     if row is None:
         count = study.people[group].count + 1
-        store.change_people(
-            {**study.people, group: study.people[group].model_copy(update={"count": count})}
-        )
-        row = (f"{group}-{count}", None)
-    if not row[1]:
-        store.call(row[0], called)
-    return row[0]
+        larger_group = study.people[group].model_copy(update={"count": count})
+        store.change_people({**study.people, group: larger_group})
+        person = f"{group}-{count}"
+        store.call(person, called)
+        return person
+    if not row["called"]:
+        store.call(row["name"], called)
+    return row["name"]
+
+
+def _annotator_of_user(connection: Connection, group: str, token: str, called: str) -> Row | None:
+    """Find the annotator of a Label Studio user.
+
+    The first of: one with labels of that user, one with that user's name, one without labels and
+    name.
+    """
+    return connection.execute(
+        """
+        SELECT
+            name, called,
+            EXISTS (
+                SELECT 1 FROM slots JOIN labels ON labels.slot = slots.id
+                WHERE person = name AND substr(form, 1, length(:token)) = :token
+            ) AS is_known
+        FROM people
+        WHERE team = :group
+            AND (
+                is_known
+                OR called IS :called
+                OR called IS NULL AND NOT is_closed AND name NOT IN (SELECT person FROM slots)
+            )
+        ORDER BY NOT is_known, called IS NOT :called, length(name), name
+        LIMIT 1
+        """,
+        {"group": group, "token": token, "called": called},
+    ).fetchone()

@@ -14,12 +14,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmms_egoplan.annotation.pages import message_page
 from lmms_egoplan.annotation.store import Person, Store
-from lmms_egoplan.paths import module_yaml
 
 # Maximum size of a form in bytes, and its maximum number of fields.
 _LARGEST = 200_000
 _MOST_FIELDS = 5000
-_HEADERS: dict[str, str] = module_yaml(__file__)
+# Headers of every response that does not set them itself.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
+        "script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 Sent = dict[str, list[str]]
 """The fields of a form that a browser sent, each with its values."""
@@ -104,7 +114,8 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app, self._hosts = app, {"localhost", *(host.lower() for host in hosts)}
+        self._app = app
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -123,9 +134,8 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
         else:
             text = "This server has another name. Open your link exactly as you received it."
-            await HTMLResponse(message_page("Not shown", text, None), 421)(
-                scope, receive, send_with_headers
-            )
+            refusal = HTMLResponse(message_page("Not shown", text, None), 421)
+            await refusal(scope, receive, send_with_headers)
 
     def _is_known(self, host: str) -> bool:
         try:

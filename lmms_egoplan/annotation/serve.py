@@ -2,15 +2,15 @@
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 
-from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, MediaFolder
-from lmms_egoplan.annotation.database import QUERIES, Database, StoreError, create
+from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, Media, MediaFolder
+from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.forms import Choice, check_values
 from lmms_egoplan.annotation.pages import stage_counts
@@ -19,6 +19,7 @@ from lmms_egoplan.annotation.study import (
     ANNOTATOR,
     GOLD,
     TRAINING,
+    Round,
     Study,
     check_study,
     default_study,
@@ -27,12 +28,14 @@ from lmms_egoplan.annotation.study import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 
-DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM = 3, 2
+DEFAULT_ANNOTATORS = 3
+DEFAULT_PER_ITEM = 2
 # Number of labels from which their median time is used.
 _FEWEST_TIMED = 10
 
 
-class Team(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Team:
     """Options on who labels what.
 
     None means the default of a new database, or the value of an existing one.
@@ -75,85 +78,121 @@ def open_store(
     Raises:
         LmmsEgoplanError: The items are invalid or have changed, or the database is unusable.
     """
-    numbers = {
-        "--annotators": team.annotators,
-        "--per-item": team.per_item,
-        "--qualification": team.qualification,
-    }
-    if team.study and (options := [name for name, number in numbers.items() if number is not None]):
-        raise LmmsEgoplanError(
-            f"{options[0]}: the study determines this number; change it there, or drop --study"
-        )
+    _check_options(team)
     study = read_study(team.study) if team.study else None
-    items = None
+    items: Sequence[Item] | None = None
     if not db.exists():
-        items = read_items(media_folder(db))
-        new = study or _default_study(flow, team)
-        parts, items = _with_known(new, flow, items)
-        check_study(new, flow.name, flow.stages, len(items) - len(parts))
-        create(db, new, items, parts)
+        items = _create(flow, db, read_items(media_folder(db)), study or _default_study(flow, team))
     store = Store(Database(db, exclusive=True), flow)
     try:
-        stored = store.database.study
-        if stored.flow != flow.name:
-            raise StoreError(
-                f"{db}: contains labels of {stored.flow}, not of {flow.name}; use another --db"
-            )
-        items = read_items(media_folder(db)) if items is None else items
-        fixed = {
-            "--per-item": (
-                None if flow.stages[0].per_item else team.per_item,
-                stored.rounds[0].per_item,
-            ),
-            "--qualification": (team.qualification, stored.qualification),
-            "--annotators": (None if ANNOTATOR in stored.people else team.annotators, "a study"),
-        }
-        for option, (number, value) in fixed.items():
-            if number not in (None, value):
-                raise StoreError(
-                    f"{option} {number}: {db} was created with {value}, which is fixed; "
-                    f"drop {option}"
-                )
+        _check_flow(store, flow)
+        if items is None:
+            items = read_items(media_folder(db))
+        _check_fixed_numbers(store, flow, team)
         if study:
-            check_study(
-                study, flow.name, flow.stages, sum(item.known is None for item in store.items())
-            )
-            if _fixed(study, _with_known(study, flow, store.items())[1]) != _fixed(
-                stored, store.items()
-            ):
-                raise StoreError(
-                    f"--study {team.study}: {db} has another study or known values; "
-                    "change only people"
-                )
+            _check_same_study(store, flow, study, team)
         added = store.renew_items(items, where, skip_missing=skip_missing, more=team.more)
         if team.more:
             typer.echo(f"Items added: {added}")
-        if study:
-            store.change_people(study.people)
-        elif team.annotators is not None:
-            group = stored.people[ANNOTATOR].model_copy(update={"count": team.annotators})
-            store.change_people({**stored.people, ANNOTATOR: group})
+        _update_people(store, study, team)
     except BaseException:
         store.close()
         raise
     return store
 
 
+def _check_options(team: Team) -> None:
+    """Refuse numbers next to a study, which determines them."""
+    if not team.study:
+        return
+    numbers = {
+        "--annotators": team.annotators,
+        "--per-item": team.per_item,
+        "--qualification": team.qualification,
+    }
+    for option, number in numbers.items():
+        if number is not None:
+            raise LmmsEgoplanError(
+                f"{option}: the study determines this number; change it there, or drop --study"
+            )
+
+
+def _create(flow: Flow, db: Path, items: Sequence[Item], study: Study) -> list[Item]:
+    """Create a database and return its items, with the known values."""
+    parts, items_with_known = _with_known(study, flow, items)
+    check_study(study, flow.name, flow.stages, len(items) - len(parts))
+    create(db, study, items_with_known, parts)
+    return items_with_known
+
+
+def _check_flow(store: Store, flow: Flow) -> None:
+    """Check that a database contains labels of this flow."""
+    stored = store.database.study.flow
+    if stored != flow.name:
+        raise StoreError(
+            f"{store.database.path}: contains labels of {stored}, not of {flow.name}; use another "
+            "--db"
+        )
+
+
+def _check_fixed_numbers(store: Store, flow: Flow, team: Team) -> None:
+    """Refuse numbers that differ from those with which a database was created."""
+    stored = store.database.study
+    if not flow.stages[0].per_item:
+        _check_fixed(store, "--per-item", team.per_item, stored.rounds[0].per_item)
+    _check_fixed(store, "--qualification", team.qualification, stored.qualification)
+    if ANNOTATOR not in stored.people:
+        _check_fixed(store, "--annotators", team.annotators, "a study")
+
+
+def _check_fixed(store: Store, option: str, number: int | None, stored: int | str) -> None:
+    if number not in (None, stored):
+        raise StoreError(
+            f"{option} {number}: {store.database.path} was created with {stored}, which is fixed; "
+            f"drop {option}"
+        )
+
+
+def _check_same_study(store: Store, flow: Flow, study: Study, team: Team) -> None:
+    """Check that a study differs from that of a database only in its people."""
+    items = store.items()
+    num_items = sum(item.known is None for item in items)
+    check_study(study, flow.name, flow.stages, num_items)
+    _, items_with_known = _with_known(study, flow, items)
+    if _fixed(study, items_with_known) != _fixed(store.database.study, items):
+        raise StoreError(
+            f"--study {team.study}: {store.database.path} has another study or known values; "
+            "change only people"
+        )
+
+
+def _update_people(store: Store, study: Study | None, team: Team) -> None:
+    """Add people, and change quotas and limits, as the options demand."""
+    if study:
+        store.change_people(study.people)
+    elif team.annotators is not None:
+        people = store.database.study.people
+        group = people[ANNOTATOR].model_copy(update={"count": team.annotators})
+        store.change_people({**people, ANNOTATOR: group})
+
+
 def _fixed(study: Study, items: Sequence[Item]) -> Any:
-    """Return what cannot change in a study, with the known values of its items instead of their
-    files.
+    """Return what cannot change in a study.
+
+    The known values of the items take the place of their files.
     """
     fixed = study.model_dump(exclude={"people": True, "training": True, "gold": {"labels"}})
     return fixed, {*study.people}, [(item.id, item.known) for item in items if item.known]
 
 
 def _default_study(flow: Flow, team: Team) -> Study:
-    numbers = (
+    study = default_study(
+        flow.name,
+        flow.stages,
         team.annotators or DEFAULT_ANNOTATORS,
         team.per_item or DEFAULT_PER_ITEM,
         team.qualification or 0,
     )
-    study = default_study(flow.name, flow.stages, *numbers)
     return study.model_copy(update={"seniors": flow.seniors if team.qualification else 0})
 
 
@@ -166,37 +205,51 @@ def _with_known(
         LmmsEgoplanError: A known value fits no item or field, an item has two parts, or limits name
             no option.
     """
+    _check_limits(study, flow, items)
     first = study.rounds[0]
-    limits = [
-        limit
-        for name, group in study.people.items()
-        if name == first.people
-        for limit in group.limits
-    ]
-    forms = [flow.form(item.contents, (), 0, first.name) for item in (items if limits else ())]
-    choices = [field for form in forms for field in form.fields if isinstance(field, Choice)]
-    options = {(field.name, one.value) for field in choices for one in field.options}
-    allowed = {
-        (name, value) for limit in limits for name, values in limit.items() for value in values
-    }
-    for name, value in sorted(allowed - options):
-        raise LmmsEgoplanError(
-            f"study: people, {first.people}, limits, {name}: there is no option {value!r}"
-        )
+    files = {TRAINING: study.training, GOLD: study.gold.labels if study.gold else None}
     parts: dict[str, str] = {}
     known: dict[str, dict[str, Any]] = {}
     by_id = {item.id: item for item in items}
-    for part, path in ((TRAINING, study.training), (GOLD, study.gold and study.gold.labels)):
-        for name, values in (read_known(path) if path else {}).items():
-            where = f"{path}, {name}"
-            if name not in by_id or name in parts:
-                problem = (
-                    f"is also in {study.training}" if name in parts else "is not one of the items"
-                )
-                raise LmmsEgoplanError(f"{where}: {problem}; remove the line")
-            check_values(flow.form(by_id[name].contents, (), 0, first.name), values, where)
-            parts[name], known[name] = part, values
+    for part, path in files.items():
+        if not path:
+            continue
+        for item_id, values in read_known(path).items():
+            where = f"{path}, {item_id}"
+            if item_id not in by_id:
+                raise LmmsEgoplanError(f"{where}: is not one of the items; remove the line")
+            if item_id in parts:
+                raise LmmsEgoplanError(f"{where}: is also in {study.training}; remove the line")
+            check_values(flow.form(by_id[item_id].contents, (), 0, first.name), values, where)
+            parts[item_id] = part
+            known[item_id] = values
     return parts, [replace(item, known=known.get(item.id)) for item in items]
+
+
+def _check_limits(study: Study, flow: Flow, items: Sequence[Item]) -> None:
+    """Check that the limits of the first round's people name options of its forms."""
+    first = study.rounds[0]
+    allowed: set[tuple[str, str]] = set()
+    group = study.people.get(first.people)
+    for limit in group.limits if group else ():
+        for name, values in limit.items():
+            allowed.update((name, value) for value in values)
+    if not allowed:
+        return
+    for name, value in sorted(allowed - _options(flow, items, first.name)):
+        raise LmmsEgoplanError(
+            f"study: people, {first.people}, limits, {name}: there is no option {value!r}"
+        )
+
+
+def _options(flow: Flow, items: Sequence[Item], stage: str) -> set[tuple[str, str]]:
+    """Return the name of each choice in a stage's forms, with each of its options."""
+    options: set[tuple[str, str]] = set()
+    for item in items:
+        for field in flow.form(item.contents, (), 0, stage).fields:
+            if isinstance(field, Choice):
+                options.update((field.name, option.value) for option in field.options)
+    return options
 
 
 def plan(store: Store) -> Iterator[str]:
@@ -207,38 +260,59 @@ def plan(store: Store) -> Iterator[str]:
     Seconds are those measured in the database if there are `_FEWEST_TIMED` labels, else those in
     the study file.
     """
-    study, all_hours = store.database.study, []
+    study = store.database.study
     counts = [*stage_counts(store.labelled(), store)][-len(study.rounds) :]
-    for one, (title, number, needed) in zip(study.rounds, counts, strict=True):
-        times = [seconds for (seconds,) in store.database.rows(QUERIES["timed"], one.name)]
-        people, missing = study.people[one.people].count, needed - number
-        seconds = median(times) if len(times) >= _FEWEST_TIMED else one.seconds
-        hours = f"hours unknown until {_FEWEST_TIMED} labels are timed"
-        if seconds is not None:
-            all_hours.append(missing * seconds / 3600)
-            hours = (
-                f"{all_hours[-1]:,.1f} hours at {seconds:.1f} s per label ({len(times):,} timed)"
-            )
-        each = f"{one.people}s: {people}, with {missing / people:,.0f} more labels each"
-        yield f"{title}: {number:,} of {needed:,} labels; {each}; {hours}"
-    for part, number in store.database.rows(QUERIES["parts"]):
-        yield (
-            f"{part.capitalize()}: {number:,} items, each labelled by all {study.learners} "
-            f"{study.rounds[0].people}s"
-        )
+    all_hours = []
+    for round_, (title, number, needed) in zip(study.rounds, counts, strict=True):
+        missing = needed - number
+        people = study.people[round_.people].count
+        share = f"{round_.people}s: {people}, with {missing / people:,.0f} more labels each"
+        num_timed, seconds = _seconds_per_label(store, round_)
+        if seconds is None:
+            time = f"hours unknown until {_FEWEST_TIMED} labels are timed"
+        else:
+            hours = missing * seconds / 3600
+            all_hours.append(hours)
+            time = f"{hours:,.1f} hours at {seconds:.1f} s per label ({num_timed:,} timed)"
+        yield f"{title}: {number:,} of {needed:,} labels; {share}; {time}"
+    yield from _plan_of_parts(store)
     for name, group in study.people.items():
-        needed = sum(
-            each
-            for one, (_, _, each) in zip(study.rounds, counts, strict=True)
-            if one.people == name
+        needed_by_group = sum(
+            needed
+            for round_, (_, _, needed) in zip(study.rounds, counts, strict=True)
+            if round_.people == name
         )
-        if group.quota and (allowed := group.quota * group.count) < needed:
+        if group.quota and group.quota * group.count < needed_by_group:
             yield (
-                f"The quota of the {name}s allows {allowed:,} of {needed:,} labels; raise "
-                "quota or count"
+                f"The quota of the {name}s allows {group.quota * group.count:,} of "
+                f"{needed_by_group:,} labels; raise quota or count"
             )
     if len(all_hours) == len(study.rounds):
         yield f"In all: {sum(all_hours):,.1f} hours of labelling"
+
+
+def _seconds_per_label(store: Store, round_: Round) -> tuple[int, float | None]:
+    """Return the number of timed labels of a round, and the seconds per label; None if unknown."""
+    rows = store.database.rows(
+        "SELECT seconds FROM counting WHERE stage = :stage AND seconds IS NOT NULL",
+        {"stage": round_.name},
+    )
+    if len(rows) < _FEWEST_TIMED:
+        return len(rows), round_.seconds
+    return len(rows), median(row["seconds"] for row in rows)
+
+
+def _plan_of_parts(store: Store) -> Iterator[str]:
+    """Yield the number of training, qualification and gold items."""
+    study = store.database.study
+    rows = store.database.rows(
+        "SELECT part, count(*) AS number FROM items WHERE part != 'main' GROUP BY part"
+    )
+    for row in rows:
+        yield (
+            f"{row['part'].capitalize()}: {row['number']:,} items, each labelled by all "
+            f"{study.learners} {study.rounds[0].people}s"
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -252,9 +326,8 @@ def listen(host: str, port: int) -> socket.socket:
         LmmsEgoplanError: The address cannot be used.
     """
     try:
-        listening = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise LmmsEgoplanError(
             f"cannot listen on {host}, port {port}: {error.strerror}; choose another "
@@ -285,23 +358,10 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
     listening = listen(host, port)
     folder = media_folder(store.database.path, height)
     if cuts:
-        first = store.database.study.rounds[0].name
-        media = dict.fromkeys(
-            part
-            for item in store.items()
-            for part in store.flow.form(item.contents, (), 0, first).media
-        )
-        created = [part for part in media if not isinstance(part, KeptImage)]
-        problems = folder.make_all(created)
-        typer.echo(
-            f"Pictures and clips: {len(created):,}. {len(problems)} cannot be shown; "
-            "annotators can skip them."
-        )
-        for problem in dict.fromkeys(problems):
-            typer.echo(f"  {problem}")
+        _cut_first(store, folder)
     for line in plan(store):
         typer.echo(line)
-    name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
+    name = _link_host(host)
     typer.echo("Give each person their own link. Anyone with a link can label under its name.")
     for person in store.people():
         link = "closed" if person.is_closed else f"http://{name}:{port}/enter/{person.token}"
@@ -316,3 +376,28 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
         uvicorn.Server(config).run(sockets=[listening])
     finally:
         store.close()
+
+
+def _cut_first(store: Store, folder: MediaFolder) -> None:
+    """Create the clips of the first round, and print the problems."""
+    first = store.database.study.rounds[0].name
+    media: dict[Media, None] = {}
+    for item in store.items():
+        media |= dict.fromkeys(store.flow.form(item.contents, (), 0, first).media)
+    created = [part for part in media if not isinstance(part, KeptImage)]
+    problems = folder.make_all(created)
+    typer.echo(
+        f"Pictures and clips: {len(created):,}. {len(problems)} cannot be shown; "
+        "annotators can skip them."
+    )
+    for problem in dict.fromkeys(problems):
+        typer.echo(f"  {problem}")
+
+
+def _link_host(host: str) -> str:
+    """Return the host of the personal links."""
+    if ":" in host:
+        return f"[{host}]"
+    if host == "0.0.0.0":
+        return socket.gethostname()
+    return host

@@ -18,7 +18,6 @@ from lmms_egoplan.annotation.assignment import (
     take,
 )
 from lmms_egoplan.annotation.database import (
-    QUERIES,
     Database,
     StoreError,
     add_items,
@@ -105,7 +104,8 @@ class Store:
     """
 
     def __init__(self, database: Database, flow: Flow) -> None:
-        self.database, self.flow = database, flow
+        self.database = database
+        self.flow = flow
         self.assignments = Assignments(database)
 
     def close(self) -> None:
@@ -115,8 +115,7 @@ class Store:
     def renew_items(
         self, items: Sequence[Item], where: str, *, skip_missing: bool = False, more: bool = False
     ) -> int:
-        """Check that the database contains exactly these items, and update their `Item.changing`
-        values.
+        """Check that the database has exactly these items, and update their `Item.changing` values.
 
         Args:
             where: File name of the items, for messages.
@@ -133,32 +132,26 @@ class Store:
         stored = {item.id: item for item in self.items()}
         new = [item for item in items if clean_text(item.id) not in stored]
         known = {clean_text(item.id): item for item in items if clean_text(item.id) in stored}
-        is_same = all(
-            fixed_contents(item) == fixed_contents(replace(stored[name], changing=item.changing))
-            for name, item in known.items()
-        )
-        is_whole = len(known) == len(stored) == len(items) - len(new) and (more or not new)
-        if not (is_same and (bool(known) if skip_missing else is_whole)):
+        has_duplicates = len(known) < len(items) - len(new)
+        if skip_missing:
+            is_accepted = bool(known)
+        else:
+            is_accepted = len(known) == len(stored) and not has_duplicates and (more or not new)
+        if not is_accepted or not _are_same(known, stored):
             raise StoreError(
                 f"{where}: the items differ from those in {self.database.path}, whose labels are "
-                "unchanged. "
-                "Restore the items, add new ones with --more, or use another --db for them"
+                "unchanged. Restore the items, add new ones with --more, or use another --db for "
+                "them"
             )
-        rows = [
-            (as_json(item.contents), as_json(item.hidden), name) for name, item in known.items()
-        ]
-        changed = [
-            row
-            for row in rows
-            if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))
-        ]
-        if changed or (more and new):
+        added = new if more else []
+        changed = _changed_rows(known, stored)
+        if changed or added:
             with self.database.writing() as connection:
                 connection.executemany(
-                    "UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed
+                    "UPDATE items SET shown = :shown, hidden = :hidden WHERE id = :id", changed
                 )
-                add_items(connection, self.database.study, new if more else [], {})
-        return len(new) if more else 0
+                add_items(connection, self.database.study, added, {})
+        return len(added)
 
     def change_people(self, people: Mapping[str, Group]) -> None:
         """Change quotas and limits, and add people to the groups.
@@ -166,37 +159,70 @@ class Store:
         Raises:
             LmmsEgoplanError: A group has more people already, or there are other groups.
         """
+        self._check_groups(people)
         study = self.database.study.model_copy(update={"people": dict(people)})
-        if people.keys() != self.database.study.people.keys():
+        with self.database.writing() as connection:
+            add_people(connection, study)
+            connection.execute(
+                "UPDATE places SET needed = :learners WHERE part != 'main'",
+                {"learners": study.learners},
+            )
+            # Update the rows to recount the slots.
+            connection.execute(
+                """
+                UPDATE slots SET since = since
+                WHERE stage IN ('training', 'qualification', 'gold')
+                """
+            )
+            self.assignments.search_from()
+            connection.execute(
+                "UPDATE settings SET value = :study WHERE name = 'study'",
+                {"study": json.dumps(study.model_dump())},
+            )
+        self.database.study = study
+
+    def _check_groups(self, people: Mapping[str, Group]) -> None:
+        """Check that the groups are those of the database, and that none has fewer people.
+
+        Raises:
+            LmmsEgoplanError: They are not.
+        """
+        stored = self.database.study.people
+        if people.keys() != stored.keys():
             raise LmmsEgoplanError(
                 f"people: {self.database.path} has other groups, which are fixed"
             )
         for name, group in people.items():
-            if group.count < (number := self.database.study.people[name].count):
-                option = (
-                    f"--annotators {group.count}"
-                    if name == ANNOTATOR
-                    else f"{name}, count {group.count}"
-                )
+            number = stored[name].count
+            if group.count < number:
+                if name == ANNOTATOR:
+                    option = f"--annotators {group.count}"
+                else:
+                    option = f"{name}, count {group.count}"
                 raise LmmsEgoplanError(
-                    f"{option}: {self.database.path} already has {number}; the number "
-                    "can only increase"
+                    f"{option}: {self.database.path} already has {number}; the number can only "
+                    "increase"
                 )
-        with self.database.writing() as connection:
-            add_people(connection, study)
-            connection.execute(
-                "UPDATE places SET needed = ? WHERE part != 'main'", (study.learners,)
-            )
-            # Update the rows to recount the slots.
-            connection.execute(QUERIES["recount"])
-            self.assignments.search_from()
-            row = (json.dumps(study.model_dump()),)
-            connection.execute("UPDATE settings SET value = ? WHERE name = 'study'", row)
-        self.database.study = study
 
     def people(self) -> list[Person]:
         """Return the lead, then seniors, then annotators."""
-        return [Person(*row) for row in self.database.rows(QUERIES["people"])]
+        rows = self.database.rows(
+            """
+            SELECT name, role, token, called, is_closed, team FROM people
+            ORDER BY role = 'annotator', role = 'senior', team, length(name), name
+            """
+        )
+        return [
+            Person(
+                name=row["name"],
+                role=row["role"],
+                token=row["token"],
+                called=row["called"],
+                is_closed=row["is_closed"],
+                group=row["team"],
+            )
+            for row in rows
+        ]
 
     def call(self, person: str, called: str) -> None:
         """Set the displayed name of a person; "" removes it.
@@ -209,53 +235,64 @@ class Store:
             raise FormError(f"the name {called!r} belongs to {taken[0]}; choose another one")
         with self.database.writing() as connection:
             connection.execute(
-                "UPDATE people SET called = ? WHERE name = ?", (called or None, person)
+                "UPDATE people SET called = :called WHERE name = :person",
+                {"called": called or None, "person": person},
             )
 
     def change_link(self, person: str, *, is_closed: bool) -> None:
         """Replace a person's link by a new one, or close it if `is_closed`."""
         with self.database.writing() as connection:
-            row = (secrets.token_urlsafe(24), is_closed, person)
-            connection.execute("UPDATE people SET token = ?, is_closed = ? WHERE name = ?", row)
+            connection.execute(
+                "UPDATE people SET token = :token, is_closed = :is_closed WHERE name = :person",
+                {"token": secrets.token_urlsafe(24), "is_closed": is_closed, "person": person},
+            )
 
     def _annotators(self) -> list[str]:
         return [person.name for person in self.people() if person.role == ANNOTATOR]
 
     def items(self) -> list[Item]:
         """Return all items in labelling order."""
-        return [as_item(*row) for row in self.database.rows(QUERIES["items"])]
+        rows = self.database.rows(
+            "SELECT id, shown, hidden, known, initial FROM items ORDER BY position"
+        )
+        return [as_item(row) for row in rows]
 
     def num_items(self) -> int:
         """Return the number of items."""
-        return self.database.rows("SELECT count(*) FROM items")[0][0]
+        return self.database.rows("SELECT count(*) AS number FROM items")[0]["number"]
 
     def totals(self) -> dict[str, int]:
         """Return the number of labels that all items need, by stage."""
-        return dict(self.database.rows("SELECT stage, needed FROM totals"))
+        rows = self.database.rows("SELECT stage, needed FROM totals")
+        return {row["stage"]: row["needed"] for row in rows}
 
     def share(self, person: Person) -> tuple[int, int]:
-        """Return the number of a person's labels, and how many they give if all people of a group
-        do the same number.
+        """Return the number of a person's labels, and their share of all labels of their group.
 
-        Both include training, qualification and gold items. A quota limits the second number.
+        Everybody in a group has the same share. Both numbers include training, qualification and
+        gold items. A quota limits the second number.
         """
-        study, totals = self.database.study, self.totals()
+        study = self.database.study
         group = study.people[person.group]
-        share = (
-            sum(totals.get(one.name, 0) for one in study.rounds if one.people == person.group)
-            / group.count
+        totals = self.totals()
+        in_rounds = sum(
+            totals.get(round_.name, 0) for round_ in study.rounds if round_.people == person.group
         )
-        share = share if group.quota is None else min(share, group.quota)
+        share = in_rounds / group.count
+        if group.quota is not None:
+            share = min(share, group.quota)
         if person.group == study.rounds[0].people:
-            share += (
-                sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD)) / group.count
-            )
-        ((labelled,),) = self.database.rows(QUERIES["num_labelled"], person.name)
-        return labelled, ceil(share)
+            in_parts = sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD))
+            share += in_parts / group.count
+        rows = self.database.rows(
+            "SELECT num_labelled FROM people WHERE name = :person", {"person": person.name}
+        )
+        return rows[0]["num_labelled"], ceil(share)
 
     def positions(self) -> dict[str, int]:
         """Return the position of each item by its id."""
-        return dict(self.database.rows("SELECT id, position FROM items"))
+        rows = self.database.rows("SELECT id, position FROM items")
+        return {row["id"]: row["position"] for row in rows}
 
     def save(
         self,
@@ -286,51 +323,73 @@ class Store:
                 has begun.
             NewerLabelError: Another form has saved a label in the meantime.
         """
-        sent = (
-            form,
-            None if values is None else as_json(values),
-            clean_text(comment),
-            skipped and clean_text(skipped),
+        sent = _SavedForm(
+            form=form,
+            choices=None if values is None else as_json(values),
+            comment=clean_text(comment),
+            skipped=None if skipped is None else clean_text(skipped),
         )
         with self.database.writing() as connection:
-            newest = connection.execute(QUERIES["newest_label"], (slot.id,)).fetchone()
-            last, *saved = newest or (0, "", None, "", None)
-            if tuple(saved) == sent:
+            last, saved = _newest_label(connection, slot.id)
+            if saved == sent:
                 return False
             self.assignments.check_open(connection, slot)
-            is_withdrawn = saved[1] is None and saved[3] is None
-            if slot.last != last and saved[0] != form and not is_withdrawn:
+            is_withdrawn = saved.choices is None and saved.skipped is None
+            if slot.last != last and saved.form != form and not is_withdrawn:
                 raise NewerLabelError(
                     "this item was saved in another tab or window after this page was opened"
                 )
-            connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
+            connection.execute(
+                """
+                INSERT INTO labels (slot, form, choices, comment, skipped, seconds, at)
+                VALUES (:slot, :form, :choices, :comment, :skipped, :seconds, :at)
+                """,
+                {
+                    "slot": slot.id,
+                    "form": sent.form,
+                    "choices": sent.choices,
+                    "comment": sent.comment,
+                    "skipped": sent.skipped,
+                    "seconds": seconds,
+                    "at": now(),
+                },
+            )
             if slot.stage not in self.database.study.final:
                 self._open_later_rounds(connection, slot.position)
             self.assignments.search_from(slot.position)
         return True
 
     def _open_later_rounds(self, connection: sqlite3.Connection, position: int) -> None:
-        """Close an item's later rounds if a label sets it aside, and its final rounds while a
-        decision is needed.
+        """Close or open an item's later rounds after a label.
+
+        A label that sets the item aside closes all of them. Final rounds stay closed until all
+        labels agree or the lead has decided.
         """
-        study, rounds = self.database.study, self.assignments.rounds(position)
+        study = self.database.study
+        rounds = self.assignments.rounds(position)
         if not rounds or len(study.rounds) == 1:
             return
-        rows = connection.execute(
-            QUERIES["values_of"], (position, json.dumps([*rounds]))
-        ).fetchall()
-        values = [
-            json.loads(choices) for stage in rounds for other, choices in rows if stage == other
-        ]
-        is_aside = any(map(self.flow.sets_aside, values))
-        needed = [(0 if is_aside else one.per_item, position, one.name) for one in study.rounds[1:]]
-        connection.executemany("UPDATE places SET needed = ? WHERE item = ? AND stage = ?", needed)
-        is_settled = not is_aside and len(values) >= sum(rounds.values())
-        is_settled = is_settled and not self.flow.differ(self.assignments.item(position), values)
+        values = _valid_values(connection, position, [*rounds])
+        is_aside = any(self.flow.sets_aside(label) for label in values)
+        for round_ in study.rounds[1:]:
+            connection.execute(
+                "UPDATE places SET needed = :needed WHERE item = :position AND stage = :stage",
+                {
+                    "needed": 0 if is_aside else round_.per_item,
+                    "position": position,
+                    "stage": round_.name,
+                },
+            )
+        is_complete = not is_aside and len(values) >= sum(rounds.values())
+        is_settled = is_complete and not self.flow.differ(self.assignments.item(position), values)
         connection.execute(
-            QUERIES["hold"], ([*rounds][-1] if is_settled else ADJUDICATION, position)
+            "UPDATE places SET after = :after WHERE item = :position AND final",
+            {"after": [*rounds][-1] if is_settled else ADJUDICATION, "position": position},
         )
-        connection.execute("UPDATE slots SET since = since WHERE item = ?", (position,))
+        # Update the rows to recount the item's places.
+        connection.execute(
+            "UPDATE slots SET since = since WHERE item = :position", {"position": position}
+        )
 
     def undo_decision(self, position: int) -> bool:
         """Withdraw the lead's decision on an item, so its annotators may change their labels again.
@@ -343,8 +402,18 @@ class Store:
         """
         with self.database.writing() as connection:
             self.assignments.check_not_begun(connection, position, self.database.study.final)
-            rows = connection.execute(QUERIES["decisions"], (position,)).fetchall()
-            connection.executemany(QUERIES["withdraw"], [(slot, now()) for (slot,) in rows])
+            rows = connection.execute(
+                "SELECT slot FROM counting WHERE item = :position AND stage = 'adjudication'",
+                {"position": position},
+            ).fetchall()
+            for row in rows:
+                connection.execute(
+                    """
+                    INSERT INTO labels (slot, form, choices, comment, at)
+                    VALUES (:slot, '', NULL, '', :at)
+                    """,
+                    {"slot": row["slot"], "at": now()},
+                )
             self.assignments.search_from(position)
         return bool(rows)
 
@@ -357,8 +426,14 @@ class Store:
         self.assignments.item(position)
         with self.database.writing() as connection:
             self.assignments.check_complete(connection, position)
-            row = connection.execute(QUERIES["decided_slot"], (position,)).fetchone()
-            number = row[0] if row else take(connection, position, ADJUDICATION, lead)
+            row = connection.execute(
+                """
+                SELECT id FROM slots
+                WHERE item = :position AND stage = 'adjudication' AND released IS NULL
+                """,
+                {"position": position},
+            ).fetchone()
+            number = row["id"] if row else take(connection, position, ADJUDICATION, lead)
         return self.assignments.slot(number, lead)
 
     def judge_qualification(
@@ -372,16 +447,35 @@ class Store:
         if self.assignments.standing(person) == "unqualified":
             raise NotYoursError(f"{person} has not labelled all qualification items yet")
         with self.database.writing() as connection:
-            connection.execute(QUERIES["new_verdict"], (person, senior, passed, comment, now()))
-            for (position,) in connection.execute(QUERIES["checked"], (person,)).fetchall():
-                self._open_later_rounds(connection, position)
+            connection.execute(
+                """
+                INSERT INTO verdicts (person, senior, passed, comment, at)
+                VALUES (:person, :senior, :passed, :comment, :at)
+                """,
+                {
+                    "person": person,
+                    "senior": senior,
+                    "passed": passed,
+                    "comment": comment,
+                    "at": now(),
+                },
+            )
+            # The verdict changes which labels count, and so whether final rounds are open.
+            with_final_rounds = connection.execute(
+                """
+                SELECT DISTINCT item FROM slots JOIN places USING (item)
+                WHERE person = :person AND final
+                """,
+                {"person": person},
+            ).fetchall()
+            for row in with_final_rounds:
+                self._open_later_rounds(connection, row["item"])
             self.assignments.search_from()
 
     def own_labels(
         self, person: str, words: str, page: int
     ) -> list[tuple[int, str, str, str | None, str]]:
-        """Find the items that a person labelled or skipped, newest first, one more than fits on a
-        page.
+        """Find the items that a person labelled or skipped, newest first, one more than on a page.
 
         Args:
             words: Text to find in the item, the label, its comment or the reason for a skip.
@@ -391,56 +485,202 @@ class Store:
             Slot number, item contents (JSON), stage, reason for a skip, and time. The item's id is
             omitted, because it may contain a model's name.
         """
-        return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
+        rows = self.database.rows(
+            """
+            SELECT slots.id, items.shown, slots.stage, slots.skipped, labels.at FROM slots
+            JOIN items ON items.position = slots.item
+            JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id)
+            WHERE person = :person AND released IS NULL
+                AND (label IS NOT NULL OR slots.skipped IS NOT NULL)
+                AND instr(
+                    lower(
+                        items.shown || ' ' || coalesce(choices, labels.skipped) || ' ' || comment
+                    ),
+                    lower(:words)
+                )
+            ORDER BY slots.id DESC LIMIT :most OFFSET :start
+            """,
+            {"person": person, "words": words, "most": PAGE + 1, "start": page * PAGE},
+        )
+        return [(row["id"], row["shown"], row["stage"], row["skipped"], row["at"]) for row in rows]
 
     def labelled(self) -> Labelled:
         """Return all items with the labels that count."""
         with self.database.snapshot():
-            labels: dict[str, list[Label]] = {}
-            rows = self.database.rows(QUERIES["labelled"], self.database.study.rounds[0].name)
-            for item, stage, person, values, comment, seconds, at, initial in rows:
-                label = Label(
-                    item,
-                    stage,
-                    person,
-                    json.loads(values),
-                    comment,
-                    seconds,
-                    at,
-                    json.loads(initial),
-                )
-                labels.setdefault(item, []).append(label)
             annotators = self._annotators()
-            qualified = [
-                person for person in annotators if self.assignments.standing(person) == "passed"
-            ]
-            rows = self.database.rows("SELECT id FROM items WHERE part = 'qualification'")
-            skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-            qualification, study, samples = (
-                frozenset(name for (name,) in rows),
-                self.database.study,
-                {},
-            )
-            for stage in [one.name for one in study.rounds if one.sample]:
-                samples[stage] = frozenset(
-                    item for (item,) in self.database.rows(QUERIES["sampled"], stage)
-                )
-            items = [item for item in self.items() if item.known is None]
             return Labelled(
-                study, items, labels, annotators, qualified, qualification, samples, skips
+                study=self.database.study,
+                items=[item for item in self.items() if item.known is None],
+                labels=self._labels(),
+                people=annotators,
+                qualified=[
+                    person for person in annotators if self.assignments.standing(person) == "passed"
+                ],
+                qualification=self._qualification_ids(),
+                samples={
+                    round_.name: self._ids_in_round(round_.name)
+                    for round_ in self.database.study.rounds
+                    if round_.sample
+                },
+                skips=self._skips(),
             )
+
+    def _labels(self) -> dict[str, list[Label]]:
+        """Return the labels that count, by item."""
+        # A form starts with a prediction only in the first round, and not if the person's first
+        # label is imported.
+        rows = self.database.rows(
+            """
+            SELECT items.id, stage, person, choices, comment, seconds, at,
+                CASE
+                    WHEN initial IS NOT NULL AND stage = :first_round
+                        AND (
+                            SELECT form FROM labels
+                            WHERE slot = counting.slot AND choices IS NOT NULL
+                            ORDER BY id LIMIT 1
+                        ) NOT LIKE 'label-studio %'
+                    THEN initial
+                    ELSE 'null'
+                END AS prediction
+            FROM counting JOIN items ON items.position = counting.item
+            ORDER BY counting.id
+            """,
+            {"first_round": self.database.study.rounds[0].name},
+        )
+        labels: dict[str, list[Label]] = {}
+        for row in rows:
+            label = Label(
+                item=row["id"],
+                stage=row["stage"],
+                person=row["person"],
+                values=json.loads(row["choices"]),
+                comment=row["comment"],
+                seconds=row["seconds"],
+                at=row["at"],
+                initial=json.loads(row["prediction"]),
+            )
+            labels.setdefault(label.item, []).append(label)
+        return labels
+
+    def _qualification_ids(self) -> frozenset[str]:
+        """Return the ids of the qualification items."""
+        rows = self.database.rows("SELECT id FROM items WHERE part = 'qualification'")
+        return frozenset(row["id"] for row in rows)
+
+    def _ids_in_round(self, stage: str) -> frozenset[str]:
+        """Return the ids of the items that a round labels."""
+        rows = self.database.rows(
+            """
+            SELECT items.id FROM places JOIN items ON items.position = places.item
+            WHERE places.stage = :stage
+            """,
+            {"stage": stage},
+        )
+        return frozenset(row["id"] for row in rows)
+
+    def _skips(self) -> list[Skip]:
+        """Return the items that people skipped."""
+        rows = self.database.rows(
+            """
+            SELECT items.id, stage, person, skipped FROM slots
+            JOIN items ON items.position = slots.item
+            WHERE skipped IS NOT NULL AND released IS NULL
+            ORDER BY slots.id
+            """
+        )
+        return [Skip(row["id"], row["stage"], row["person"], row["skipped"]) for row in rows]
 
     def progress(self) -> Iterator[Progress]:
         """Yield the progress of every annotator."""
-        for name in self._annotators():
-            rows = self.database.rows("SELECT seconds FROM counting WHERE person = ?", name)
-            times = [seconds for (seconds,) in rows if seconds is not None]
-            rows_of_gold = self.database.rows(QUERIES["gold"], name)
-            gold = [
-                has_known(json.loads(known), json.loads(choices)) for choices, known in rows_of_gold
-            ]
-            state, seconds = self.assignments.state(name), median(times) if times else None
-            yield Progress(name, len(rows), state, seconds, sum(gold), len(gold))
+        for person in self._annotators():
+            rows = self.database.rows(
+                "SELECT seconds FROM counting WHERE person = :person", {"person": person}
+            )
+            times = [row["seconds"] for row in rows if row["seconds"] is not None]
+            gold = self._gold_results(person)
+            yield Progress(
+                person=person,
+                labelled=len(rows),
+                state=self.assignments.state(person),
+                seconds=median(times) if times else None,
+                gold_right=sum(gold),
+                gold=len(gold),
+            )
+
+    def _gold_results(self, person: str) -> list[bool]:
+        """Return, for each of a person's gold items, whether the label has the known values."""
+        rows = self.database.rows(
+            """
+            SELECT choices, known FROM counting JOIN items ON items.position = counting.item
+            WHERE person = :person AND stage = 'gold'
+            """,
+            {"person": person},
+        )
+        return [has_known(json.loads(row["known"]), json.loads(row["choices"])) for row in rows]
+
+
+@dataclass(frozen=True)
+class _SavedForm:
+    """The stored part of a form; a repeated submission has an equal one."""
+
+    form: str
+    choices: str | None
+    comment: str
+    skipped: str | None
+
+
+def _newest_label(connection: sqlite3.Connection, slot: int) -> tuple[int, _SavedForm]:
+    """Return the number and the contents of a slot's last row; 0 and an empty form without one."""
+    row = connection.execute(
+        """
+        SELECT id, form, choices, comment, skipped FROM labels
+        WHERE slot = :slot ORDER BY id DESC LIMIT 1
+        """,
+        {"slot": slot},
+    ).fetchone()
+    if row is None:
+        return 0, _SavedForm(form="", choices=None, comment="", skipped=None)
+    saved = _SavedForm(
+        form=row["form"], choices=row["choices"], comment=row["comment"], skipped=row["skipped"]
+    )
+    return row["id"], saved
+
+
+def _valid_values(
+    connection: sqlite3.Connection, position: int, stages: Sequence[str]
+) -> list[Values]:
+    """Return the values of an item's valid labels, in the order of these stages."""
+    rows = connection.execute(
+        """
+        SELECT stage, choices FROM valid
+        WHERE item = :position AND stage IN (SELECT value FROM json_each(:stages))
+        ORDER BY id
+        """,
+        {"position": position, "stages": json.dumps(stages)},
+    ).fetchall()
+    values = []
+    for stage in stages:
+        values += [json.loads(row["choices"]) for row in rows if row["stage"] == stage]
+    return values
+
+
+def _are_same(known: Mapping[str, Item], stored: Mapping[str, Item]) -> bool:
+    """Return whether items differ from the stored ones only in `Item.changing` values."""
+    return all(
+        fixed_contents(item) == fixed_contents(replace(stored[name], changing=item.changing))
+        for name, item in known.items()
+    )
+
+
+def _changed_rows(known: Mapping[str, Item], stored: Mapping[str, Item]) -> list[dict[str, str]]:
+    """Return id and contents of the items whose stored contents must be updated."""
+    rows = []
+    for name, item in known.items():
+        shown = as_json(item.contents)
+        hidden = as_json(item.hidden)
+        if shown != as_json(stored[name].contents) or hidden != as_json(stored[name].hidden):
+            rows.append({"id": name, "shown": shown, "hidden": hidden})
+    return rows
 
 
 def has_known(known: Values, values: Values) -> bool:
@@ -449,13 +689,17 @@ def has_known(known: Values, values: Values) -> bool:
 
 
 def kept_predictions(labelled: Labelled) -> list[str]:
-    """Return a line that counts the labels with all values of the prediction; none without
-    predictions.
+    """Return a line that counts the labels with all values of the prediction.
+
+    Without predictions, there is no line.
     """
-    labels = [label for labels in labelled.labels.values() for label in labels if label.initial]
-    unchanged = sum(has_known(label.initial or {}, label.values) for label in labels)
-    return (
-        [f"Labels that started with a prediction: {len(labels)}, kept unchanged: {unchanged}"]
-        if labels
-        else []
-    )
+    number = 0
+    unchanged = 0
+    for labels in labelled.labels.values():
+        for label in labels:
+            if label.initial:
+                number += 1
+                unchanged += has_known(label.initial, label.values)
+    if not number:
+        return []
+    return [f"Labels that started with a prediction: {number}, kept unchanged: {unchanged}"]

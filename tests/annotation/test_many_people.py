@@ -53,9 +53,8 @@ def check_study(store, count):
     once.
     """
     database = store.database
-    assert database.rows("SELECT slot FROM labels ORDER BY slot") == database.rows(
-        "SELECT id FROM slots ORDER BY id"
-    )
+    labelled = [slot for (slot,) in database.rows("SELECT slot FROM labels ORDER BY slot")]
+    assert labelled == [slot for (slot,) in database.rows("SELECT id FROM slots ORDER BY id")]
     rows = database.rows("SELECT stage, item, person FROM slots")
     stages = Counter(stage for stage, _, _ in rows)
     assert {**stages, "gold": None} == {
@@ -281,7 +280,7 @@ def test_ten_people_lose_no_confirmed_label_when_servers_are_killed(tmp_path, ki
     # A kill may hit between the write and the response: at most one label per person and kill.
     assert len(stored) - len(saved) <= kills * PEOPLE
     with closing(Store(Database(path, exclusive=True), Studied())) as store:
-        assert store.database.rows("PRAGMA integrity_check") == [("ok",)]
+        assert [*map(tuple, store.database.rows("PRAGMA integrity_check"))] == [("ok",)]
         with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
             names = [name for name, _, _ in STUDY.names()]
             while any(list(pool.map(lambda name: label_all(address, store, name), names))):

@@ -276,7 +276,7 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
         count=8, annotators=5, per_item=2 if flow is Rating else 1, flow=flow, **settings
     )
     people = [name for name, _, _ in store.database.study.names()]
-    sampled = {*store.database.rows("SELECT stage, item FROM places")}
+    sampled = {*map(tuple, store.database.rows("SELECT stage, item FROM places"))}
     assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Studied else 0)
     for step in range(150):
         person = source.choice(people)
@@ -505,12 +505,11 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     create(path, study, items, {KNOWN[0].id: "training", KNOWN[1].id: "gold"})
 
     def rounds_of(name):
-        return set(
-            store.database.rows(
-                "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = ?",
-                name,
-            )
+        rows = store.database.rows(
+            "SELECT stage, places.part FROM places JOIN items ON item = position WHERE id = :id",
+            {"id": name},
         )
+        return {tuple(row) for row in rows}
 
     store = Store(Database(path, exclusive=True), flow)
     label(store, "annotator-1")
@@ -575,7 +574,8 @@ def test_killed_additions_add_all_items_or_none(open_store):
         process.communicate()
         store = open_store()
         assert store.num_items() in (4, 8000)
-        assert store.database.rows("SELECT count(*) FROM places") == [(store.num_items(),)]
+        ((num_places,),) = store.database.rows("SELECT count(*) FROM places")
+        assert num_places == store.num_items()
     assert store.renew_items(texts(8000), "items", more=True) in (0, 7996)
     assert store.renew_items(texts(8000), "items") == 0
 

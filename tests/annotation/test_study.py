@@ -33,7 +33,10 @@ def skip(store, person):
 
 
 def slots_of(store, person):
-    return store.database.rows("SELECT stage, item FROM slots WHERE person = ? ORDER BY id", person)
+    rows = store.database.rows(
+        "SELECT stage, item FROM slots WHERE person = :person ORDER BY id", {"person": person}
+    )
+    return [tuple(row) for row in rows]
 
 
 def test_training_shows_the_known_label_only_after_saving(start_study):
