@@ -1,14 +1,14 @@
 """Measure annotator agreement: percent, Cohen's kappa and Krippendorff's alpha."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.annotation.flow import Flow, Labelled, Scale
+from lmms_egoplan.annotation.flow import Flow, Label, Labelled, Scale
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, krippendorff_alpha
 
 _SEED = 0
@@ -17,9 +17,8 @@ Units = Sequence[Mapping[str, Any]]
 """For each item with two or more labels, the value by annotator."""
 WHEN_UNDEFINED = (
     f"n/a: fewer than {MIN_ITEMS} items with two labels, or all labels are equal. Cohen's kappa "
-    "skips pairs of "
-    f"annotators that share fewer than {MIN_ITEMS} items, and pairs with an annotator who uses "
-    "only one level."
+    f"skips pairs of annotators that share fewer than {MIN_ITEMS} items, and pairs with an "
+    "annotator who uses only one level."
 )
 
 
@@ -100,22 +99,34 @@ def agreements(
         people: Result of `people_agreements`, if known.
     """
     stage = flow.agreement_stage or flow.stages[0].name
-    skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
-    return [measure(scale, units, skipped, people) for scale, units in _scales(flow, labelled)]
+    items_skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
+    return [
+        measure(scale, units, items_skipped, people) for scale, units in _scales(flow, labelled)
+    ]
 
 
 def people_agreements(flow: Flow, labelled: Labelled) -> list[PeopleAgreement]:
-    """Measure the agreement of every annotator and every pair on every scale, from the same labels
-    as `agreements`.
+    """Measure the agreement of every annotator and every pair on every scale.
+
+    Uses the same labels as `agreements`.
     """
-    return [row for scale, units in _scales(flow, labelled) for row in measure_people(scale, units)]
+    measured = []
+    for scale, units in _scales(flow, labelled):
+        measured += measure_people(scale, units)
+    return measured
 
 
 def _scales(flow: Flow, labelled: Labelled) -> Iterator[tuple[Scale, Units]]:
+    """Yield each scale of a flow with the values on it."""
     stage = flow.agreement_stage or flow.stages[0].name
-    labels = [labelled.of(item, stage) for item in labelled.items]
+    labels_by_item = [labelled.of(item, stage) for item in labelled.items]
     for scale in flow.scales():
-        yield scale, [{label.person: scale.of(label.values) for label in item} for item in labels]
+        yield scale, [_values_by_person(scale, labels) for labels in labels_by_item]
+
+
+def _values_by_person(scale: Scale, labels: Sequence[Label]) -> dict[str, Any]:
+    """Return the value of each label on a scale, by annotator."""
+    return {label.person: scale.of(label.values) for label in labels}
 
 
 def measure(
@@ -133,38 +144,74 @@ def measure(
         people: Result of `measure_people` on this scale and others, if known.
 
     >>> scale = Scale("Correct", (0, 1), dict.get)
-    >>> measured = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
-    >>> measured.items, round(measured.percent, 1), round(measured.cohen, 2), round(measured.krippendorff, 3)
-    (12, 66.7, 0.4, 0.361)
+    >>> labels = [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4
+    >>> measured = measure(scale, labels)
+    >>> measured.items, round(measured.percent, 1)
+    (12, 66.7)
+    >>> round(measured.cohen, 2), round(measured.krippendorff, 3)
+    (0.4, 0.361)
     """
-    units = [{name: value for name, value in unit.items() if value is not None} for unit in labels]
-    units = [unit for unit in units if len(unit) > 1]
-    pairs = [pair for unit in units for pair in combinations(unit.values(), 2)]
-    percent = 100 * fmean(first == second for first, second in pairs) if pairs else None
-    measured = measure_people(scale, units) if people is None else people
-    rated = [row for row in measured if row.second and row.scale == scale.title]
-    kappas = [(row.kappa, row.items) for row in rated if row.kappa is not None]
-    overlaps = [overlap for _, overlap in kappas]
-    cohen = float(np.average([kappa for kappa, _ in kappas], weights=overlaps)) if kappas else None
+    units = _with_two_labels(labels)
+    if people is None:
+        people = measure_people(scale, units)
+    pairs = [row for row in people if row.second and row.scale == scale.title]
+    cohen = _mean_kappa(pairs)
     alpha = krippendorff_alpha(
         [list(unit.values()) for unit in units], scale.levels, is_ordered=scale.is_ordered
     )
-    value, low, high = (None, None, None) if alpha is None else astuple(alpha)
-    smallest = min(overlaps, default=None)
-    skipped = len(rated) - len(kappas)
     return Agreement(
-        scale.title,
-        len(units),
-        percent,
-        value,
-        low,
-        high,
-        cohen,
-        len(kappas),
-        smallest,
-        skipped,
-        items_skipped,
+        title=scale.title,
+        items=len(units),
+        percent=_percent_equal(units),
+        krippendorff=alpha.value if alpha else None,
+        low=alpha.low if alpha else None,
+        high=alpha.high if alpha else None,
+        cohen=cohen.kappa,
+        cohen_pairs=cohen.pairs,
+        cohen_smallest_overlap=cohen.smallest_overlap,
+        cohen_pairs_skipped=len(pairs) - cohen.pairs,
+        items_skipped=items_skipped,
     )
+
+
+def _with_two_labels(labels: Units) -> list[dict[str, Any]]:
+    """Return the values of items with at least two of them."""
+    units = []
+    for unit in labels:
+        values = {name: value for name, value in unit.items() if value is not None}
+        if len(values) > 1:
+            units.append(values)
+    return units
+
+
+def _percent_equal(units: Units) -> float | None:
+    """Return the percentage of equal pairs of labels on the same item; None without pairs."""
+    are_equal = []
+    for unit in units:
+        are_equal += [first == second for first, second in combinations(unit.values(), 2)]
+    return 100 * fmean(are_equal) if are_equal else None
+
+
+@dataclass(frozen=True)
+class _MeanKappa:
+    """Cohen's kappa over pairs of annotators; see the attributes of `Agreement`."""
+
+    kappa: float | None
+    pairs: int
+    smallest_overlap: int | None
+
+
+def _mean_kappa(pairs: Sequence[PeopleAgreement]) -> _MeanKappa:
+    """Average the kappas of pairs, weighted by the number of items that they share."""
+    kappas = []
+    overlaps = []
+    for pair in pairs:
+        if pair.kappa is not None:
+            kappas.append(pair.kappa)
+            overlaps.append(pair.items)
+    if not kappas:
+        return _MeanKappa(None, 0, None)
+    return _MeanKappa(float(np.average(kappas, weights=overlaps)), len(kappas), min(overlaps))
 
 
 def measure_people(scale: Scale, labels: Units) -> list[PeopleAgreement]:
@@ -180,40 +227,110 @@ def measure_people(scale: Scale, labels: Units) -> list[PeopleAgreement]:
     >>> units = [{"A": 1, "B": 1, "C": 0}, {"A": 0, "B": 0, "C": 1}, {"A": 1, "B": 1, "C": 1}] * 8
     >>> [(row.first, round(row.percent)) for row in measure_people(scale, units) if not row.second]
     [('A', 67), ('B', 67), ('C', 33)]
-    >>> [(row.first, row.second, round(row.kappa, 2)) for row in measure_people(scale, units) if row.second]
+    >>> pairs = [row for row in measure_people(scale, units) if row.second]
+    >>> [(row.first, row.second, round(row.kappa, 2)) for row in pairs]
     [('A', 'B', 1.0), ('A', 'C', -0.5), ('B', 'C', -0.5)]
     """
     people = sorted({name for unit in labels for name in unit})
-    ranks = {level: rank for rank, level in enumerate(scale.levels)} | {None: -1}
-    table = np.array([[ranks[unit.get(name)] for name in people] for unit in labels]).reshape(
-        len(labels), len(people)
-    )
-    size, numbers = len(scale.levels), range(len(people))
+    ranks = _rank_table(scale, labels, people)
     rows = []
-    for first, second in [*((number, None) for number in numbers), *combinations(numbers, 2)]:
-        ranked, rest = (
-            table[:, [first]],
-            np.delete(table, first, axis=1) if second is None else table[:, [second]],
-        )
-        shared = ((ranked >= 0) & (rest >= 0)).sum(axis=1)
-        equal = ((ranked >= 0) & (ranked == rest)).sum(axis=1)
-        kinds, counts = np.unique(
-            np.stack([equal, shared], 1)[shared > 0], axis=0, return_counts=True
-        )
-        if not counts.size:
-            continue
-        measured = _resampled(kinds, counts, lambda sums: 100 * sums[:, 0] / sums[:, 1])
-        if second is not None:
-            levels = np.bincount((ranked * size + rest)[shared > 0, 0], minlength=size**2)
-            measured += _resampled(np.eye(size**2), levels, _kappas)
-        names = people[first], "" if second is None else people[second]
-        rows.append(PeopleAgreement(scale.title, *names, int(counts.sum()), *measured))
+    for number, name in enumerate(people):
+        others = np.delete(ranks, number, axis=1)
+        percent = _percent(ranks[:, [number]], others)
+        if percent is not None:
+            rows.append(
+                PeopleAgreement(
+                    scale=scale.title,
+                    first=name,
+                    second="",
+                    items=percent.items,
+                    percent=percent.value,
+                    percent_low=percent.low,
+                    percent_high=percent.high,
+                )
+            )
+    for first, second in combinations(range(len(people)), 2):
+        percent = _percent(ranks[:, [first]], ranks[:, [second]])
+        if percent is not None:
+            kappa = _kappa(ranks[:, first], ranks[:, second], len(scale.levels))
+            rows.append(
+                PeopleAgreement(
+                    scale=scale.title,
+                    first=people[first],
+                    second=people[second],
+                    items=percent.items,
+                    percent=percent.value,
+                    percent_low=percent.low,
+                    percent_high=percent.high,
+                    kappa=kappa.value,
+                    kappa_low=kappa.low,
+                    kappa_high=kappa.high,
+                )
+            )
     return rows
+
+
+def _rank_table(scale: Scale, labels: Units, people: Sequence[str]) -> np.ndarray:
+    """Return the ranks of labels on a scale, by item and annotator; -1 for no label."""
+    ranks = {level: rank for rank, level in enumerate(scale.levels)}
+    ranks[None] = -1
+    table = np.empty((len(labels), len(people)), dtype=int)
+    for row, unit in enumerate(labels):
+        for column, name in enumerate(people):
+            table[row, column] = ranks[unit.get(name)]
+    return table
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A statistic with its bootstrap interval.
+
+    Attributes:
+        items: Number of items.
+        value: The statistic; None if undefined.
+        low: Lower end of its interval; None if undefined or below `MIN_ITEMS` items.
+        high: Upper end of its interval.
+    """
+
+    items: int
+    value: Any
+    low: float | None
+    high: float | None
+
+
+def _percent(ranks: np.ndarray, other_ranks: np.ndarray) -> _Measured | None:
+    """Return the percentage of equal label pairs of an annotator with others.
+
+    Args:
+        ranks: The annotator's ranks, in one column; -1 for no label.
+        other_ranks: Those of the others, with a column for each.
+
+    Returns:
+        None without shared items.
+    """
+    is_pair = (ranks >= 0) & (other_ranks >= 0)
+    num_pairs = is_pair.sum(axis=1)
+    num_equal = (is_pair & (ranks == other_ranks)).sum(axis=1)
+    # Items with the same numbers of equal pairs and of pairs are of the same kind.
+    kinds, counts = np.unique(
+        np.stack([num_equal, num_pairs], axis=1)[num_pairs > 0], axis=0, return_counts=True
+    )
+    if not counts.size:
+        return None
+    return _resampled(kinds, counts, lambda sums: 100 * sums[:, 0] / sums[:, 1])
+
+
+def _kappa(ranks: np.ndarray, other_ranks: np.ndarray, num_levels: int) -> _Measured:
+    """Return Cohen's kappa of two annotators."""
+    is_shared = (ranks >= 0) & (other_ranks >= 0)
+    cells = (ranks * num_levels + other_ranks)[is_shared]
+    num_cells = num_levels**2
+    return _resampled(np.eye(num_cells), np.bincount(cells, minlength=num_cells), _kappas)
 
 
 def _resampled(
     kinds: np.ndarray, counts: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Any, ...]:
+) -> _Measured:
     """Return a statistic of items with its bootstrap interval. Undefined values are None.
 
     Drawing items with replacement is drawing the number of items of each kind from a multinomial
@@ -225,12 +342,15 @@ def _resampled(
         statistic: Function from sums over items, one sample per row, to one value per row; NaN if
             undefined.
     """
-    (value,), items = statistic(counts[None] @ kinds), counts.sum()
-    if items < MIN_ITEMS or np.isnan(value):
-        return None if np.isnan(value) else float(value), None, None
+    items = int(counts.sum())
+    (value,) = statistic(counts[None] @ kinds)
+    if np.isnan(value):
+        return _Measured(items, None, None, None)
+    if items < MIN_ITEMS:
+        return _Measured(items, float(value), None, None)
     drawn = np.random.default_rng(_SEED).multinomial(items, counts / items, RESAMPLES)
     low, high = np.nanpercentile(statistic(drawn @ kinds), (2.5, 97.5))
-    return float(value), float(low), float(high)
+    return _Measured(items, float(value), float(low), float(high))
 
 
 def _kappas(counts: np.ndarray) -> np.ndarray:
@@ -239,12 +359,12 @@ def _kappas(counts: np.ndarray) -> np.ndarray:
     See `PeopleAgreement` for NaN.
     """
     size = round(counts.shape[1] ** 0.5)
-    tables, items = counts.reshape(-1, size, size), counts.sum(axis=1)
-    first, second = tables.sum(axis=2), tables.sum(axis=1)
-    equal, expected = (
-        np.trace(tables, axis1=1, axis2=2) / items,
-        (first * second).sum(axis=1) / items**2,
-    )
+    tables = counts.reshape(-1, size, size)
+    items = counts.sum(axis=1)
+    first = tables.sum(axis=2)
+    second = tables.sum(axis=1)
+    equal = np.trace(tables, axis1=1, axis2=2) / items
+    expected = (first * second).sum(axis=1) / items**2
     # Whole numbers: the sum of a person's shares is not always exactly 1.
     is_defined = (first.max(axis=1) < items) & (second.max(axis=1) < items) & (items >= MIN_ITEMS)
     return np.divide(
