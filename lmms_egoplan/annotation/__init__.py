@@ -1,3 +1,4 @@
-"""Label data with human annotators: a local web page to verify, rate and revise, and the database
-for the labels.
+"""Label data with human annotators.
+
+A local web page to verify, rate, revise and write, and the database for the labels.
 """

@@ -1,5 +1,6 @@
-"""Label ActPlan-1K plans: correctness and commonsense (arXiv 2410.03907, sec.
-4.1), and errors (sec. 5.6).
+"""Label ActPlan-1K plans: correctness, commonsense and errors.
+
+The procedure is that of the paper (arXiv 2410.03907, sec. 4.1 and 5.6).
 """
 
 from collections import Counter
@@ -65,11 +66,10 @@ def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | Non
     Raises:
         LmmsEgoplanError: A file is invalid, or a plan's instance is missing.
     """
-    return _items(
-        [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)],
-        folder,
-        instances,
-    )
+    stored = []
+    for path in plans:
+        stored += [(plan.model or path.stem, plan) for plan in read_plans(path)]
+    return _items(stored, folder, instances)
 
 
 def _items(
@@ -80,13 +80,15 @@ def _items(
     counts = Counter(names)
     numbers: Counter[str] = Counter()
     shown_instances = instances_of({plan.plan.id for _, plan in stored}, instances)
-    images = {
-        key: [folder.keep(image).name for image in instance.images]
-        for key, instance in shown_instances.items()
-    }
+    images: dict[Any, list[str]] = {}
+    for key, instance in shown_instances.items():
+        images[key] = [folder.keep(image).name for image in instance.images]
     items = []
     for name, (model, plan) in zip(names, stored, strict=True):
         numbers[name] += 1
+        item_id = name
+        if counts[name] > 1:
+            item_id += f", plan {numbers[name]}"
         key = instance_key(plan.plan.id)
         contents = {
             "description": shown_instances[key].description,
@@ -99,9 +101,7 @@ def _items(
             "images": plan.images,
             "references": ["\n".join(gold) for gold in plan.plan.references],
         }
-        items.append(
-            Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, contents, hidden)
-        )
+        items.append(Item(item_id, contents, hidden))
     return items
 
 
@@ -118,31 +118,33 @@ class LabelledPlans(Flow):
         """Show task, images and numbered steps. Ask for two verdicts and six error types."""
         steps = tuple(official_steps(contents["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
-        types = tuple(Option(key, title) for key, title in ERRORS.items())
-        return Form(
-            (Prose("Task", contents["description"]), plan, *pictures(contents["images"])),
-            (
-                Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
-                Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
-                Marks(
-                    "errors", "Errors", types, len(steps), help="Open a type and mark its steps."
-                ),
+        error_types = tuple(Option(key, title) for key, title in ERRORS.items())
+        parts = (Prose("Task", contents["description"]), plan, *pictures(contents["images"]))
+        fields = (
+            Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
+            Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
+            Marks(
+                "errors",
+                "Errors",
+                error_types,
+                len(steps),
+                help="Open a type and mark its steps.",
             ),
         )
+        return Form(parts, fields)
 
     def scales(self) -> Sequence[Scale]:
         """Return a scale for each verdict and for the presence of each error type."""
-        return [
-            *(Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS),
-            *(
-                Scale(f"Error: {title}", (0, 1), partial(_has_error, key))
-                for key, title in ERRORS.items()
-            ),
+        verdicts = [Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS]
+        errors = [
+            Scale(f"Error: {title}", (0, 1), partial(_has_error, key))
+            for key, title in ERRORS.items()
         ]
+        return [*verdicts, *errors]
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
         """Return whether the verdicts differ."""
-        return len({tuple(values[name] for name in VERDICTS) for values in labels}) > 1
+        return len({_verdicts(values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``plans.jsonl`` for ``score actplan`` and the report, and ``errors.csv``."""
@@ -157,20 +159,26 @@ class LabelledPlans(Flow):
         return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *remarks], files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return plans of two invented models: gold plan 2, and gold plan 1 without its first two
-        steps.
+        """Return plans of two invented models.
+
+        One writes gold plan 2, the other gold plan 1 without its first two steps.
         """
         stored = []
         for instance in find_instances(source)[0]:
             record = read_instance(source, instance)
             golds = (record.gold_plan_1, record.gold_plan_2)
-            for model, steps in (("gold", golds[1]), ("late", golds[0][2:])):
+            plans = {"gold": record.gold_plan_2, "late": record.gold_plan_1[2:]}
+            for model, steps in plans.items():
                 plan = GeneratedPlan(str(instance), "\n".join(steps), golds)
                 stored.append((model, StoredPlan(plan, dict.fromkeys(VERDICTS))))
         return _items(stored, folder, source)
 
 
 FLOW = LabelledPlans()
+
+
+def _verdicts(values: Values) -> tuple[str, ...]:
+    return tuple(values[name] for name in VERDICTS)
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
@@ -190,20 +198,17 @@ def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
 
 
 def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """Count, per model and error type, the plans with that error and its share of all errors (Fig.
-    6).
-    """
+    """Count the plans with each error, per model, and its share of all errors (Fig. 6)."""
     rows: list[list[Any]] = [
         ["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]
     ]
     for model in dict.fromkeys(record["model"] for record in records):
         plans = [record["errors"] for record in records if record["model"] == model]
-        total = sum(map(len, plans))
+        total = sum(len(errors) for errors in plans)
         for key, title in ERRORS.items():
             count = sum(key in errors for errors in plans)
-            rows.append(
-                [model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"]
-            )
+            share = round(100 * count / total, 1) if total else "n/a"
+            rows.append([model, title, len(plans), count, share])
     return rows
 
 

@@ -1,5 +1,6 @@
-"""Select circumstances of counterfactual activities with human annotators (sec.
-3.3, step 2, and appendix A).
+"""Select circumstances of counterfactual activities with human annotators.
+
+The procedure is that of the paper (arXiv 2410.03907, sec. 3.3, step 2, and appendix A).
 """
 
 from collections.abc import Sequence
@@ -26,11 +27,9 @@ from lmms_egoplan.validation import Checked, Text, read_as
 
 # The file that `data build actplan` reads from an export and writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
-_YES, _NO, _OTHERWISE = (
-    Option("yes", "Yes"),
-    Option("no", "No"),
-    Option("otherwise", "Yes, in other words"),
-)
+_YES = Option("yes", "Yes")
+_NO = Option("no", "No")
+_OTHERWISE = Option("otherwise", "Yes, in other words")
 _SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
 
 
@@ -86,13 +85,18 @@ class SelectedCircumstances(Flow):
         plausible = Choice(
             "plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)
         )
-        question, answers = (
+        expressible = Choice(
+            "expressible",
             "Can BDDL express it with the existing predicates?",
             (_YES, _OTHERWISE, _NO),
+            applies=("plausible", ("yes",)),
         )
-        expressible = Choice("expressible", question, answers, applies=("plausible", ("yes",)))
-        title, text = "The circumstance in words that BDDL can express", contents["circumstance"]
-        rewritten = Words("rewritten", title, text, applies=("expressible", ("otherwise",)))
+        rewritten = Words(
+            "rewritten",
+            "The circumstance in words that BDDL can express",
+            initial=contents["circumstance"],
+            applies=("expressible", ("otherwise",)),
+        )
         return Form(parts, (plausible, expressible, rewritten))
 
     def scales(self) -> Sequence[Scale]:
@@ -119,9 +123,12 @@ class SelectedCircumstances(Flow):
         )
         records: list[dict[str, Any]] = []
         for item, labels in settled:
-            text, proposed = _accepted(item, labels[0].values), item.contents["circumstance"]
-            texts = {"proposed": proposed, "circumstance": text or proposed}
-            records.append({"id": item.id, **item.contents, **texts, "accepted": text is not None})
+            accepted_text = _accepted(item, labels[0].values)
+            proposed = item.contents["circumstance"]
+            record = {"id": item.id, **item.contents, "proposed": proposed}
+            record["circumstance"] = accepted_text or proposed
+            record["accepted"] = accepted_text is not None
+            records.append(record)
         accepted = sum(record["accepted"] for record in records)
         lines = [
             f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}",

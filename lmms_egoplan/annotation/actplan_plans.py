@@ -55,21 +55,23 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
     items = []
     for where, text in read_lines(path):
         line = read_as(_Line, where, parse_record(where, text))
-        names = []
-        for image in line.images:
-            try:
-                names.append(folder.keep(resolve_inside(path.parent, image).read_bytes()).name)
-            except OSError as error:
-                raise LmmsEgoplanError(
-                    f"{where}: images: cannot read {image}: {error.strerror}"
-                ) from error
-        contents = {"description": line.description, "objects": line.objects, "images": names}
+        images = [_keep_image(path.parent, image, folder, where) for image in line.images]
+        contents = {"description": line.description, "objects": line.objects, "images": images}
         items.append(Item(line.id, contents, {"problem": line.problem}))
     if not items:
         raise LmmsEgoplanError(
             f"{path}: no instances; create the file with lmms-egoplan data build actplan"
         )
     return items
+
+
+def _keep_image(source: Path, image: str, folder: MediaFolder, where: str) -> str:
+    """Copy an image into the media folder, and return its name there."""
+    try:
+        content = resolve_inside(source, image).read_bytes()
+        return folder.keep(content).name
+    except OSError as error:
+        raise LmmsEgoplanError(f"{where}: images: cannot read {image}: {error.strerror}") from error
 
 
 def pictures(names: Sequence[str]) -> list[Picture]:
@@ -114,71 +116,50 @@ class WrittenPlans(Flow):
         return values
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """Return a note with the results of the goal check, which does not support all actions and
-        states.
+        """Return a note with the results of the goal check.
+
+        The check does not support all actions and states.
         """
-        checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
-        checked = [check for check in checks if check.share is not None]
-        missing = sum(bool(check.missed) for check in checked)
-        unchecked = len(checks) - len(checked)
+        num_checked = 0
+        num_missing = 0
+        num_unchecked = 0
+        for item in labelled.items:
+            for _, check in _checks(item, labelled):
+                if check.share is None:
+                    num_unchecked += 1
+                    continue
+                num_checked += 1
+                num_missing += bool(check.missed)
         return [
-            (
-                f"Goal check (a note): {missing} of {len(checked)} plans miss a condition; "
-                f"not checkable: {unchecked}"
-            )
+            f"Goal check (a note): {num_missing} of {num_checked} plans miss a condition; not "
+            f"checkable: {num_unchecked}"
         ]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export instances with all of their plans to ``gold_plans.jsonl``, and notes to
-        ``goal_checks.csv``.
+        """Export instances with all of their plans to ``gold_plans.jsonl``.
+
+        Notes on the plans' goals are exported to ``goal_checks.csv``.
         """
-        records = []
-        for item in labelled.items:
-            labels = _plans(item, labelled)
-            if len(labels) >= max(
-                FEWEST_PLANS, 0 if labelled.adjudicated(item) else labelled.per_item
-            ):
-                plans = [
-                    {"person": label.person, "steps": official_steps(label.values["plan"])}
-                    for label in labels
-                ]
-                contents = {name: item.contents[name] for name in ("description", "images")}
-                records.append({"id": item.id, **contents, "plans": plans})
-        closed = sum(labelled.adjudicated(item) is not None for item in labelled.items)
+        records = [
+            _record(item, labelled) for item in labelled.items if _has_enough_plans(item, labelled)
+        ]
         lines = [
             f"Instances with all gold plans: {len(records)} of {len(labelled.items)}",
             *self.remarks(labelled),
         ]
-        lines += (
-            [f"Closed by a plan of the lead: {closed}; withdraw it to collect more plans"]
-            if closed
-            else []
-        )
+        closed = sum(labelled.adjudicated(item) is not None for item in labelled.items)
+        if closed:
+            lines.append(
+                f"Closed by a plan of the lead: {closed}; withdraw it to collect more plans"
+            )
         if not records:
             return Export(lines, {})
-        rows: list[list[Any]] = [
-            [
-                "id",
-                "person",
-                "steps",
-                "understood",
-                "reached",
-                "missed",
-                "unchecked",
-                "missed_conditions",
-            ]
-        ]
-        for item in labelled.items:
-            for label, check in _checks(item, labelled):
-                counts = [
-                    check.steps,
-                    check.understood,
-                    *map(len, (check.reached, check.missed, check.unchecked)),
-                ]
-                rows.append([item.id, label.person, *counts, "; ".join(check.missed)])
-        checks = ExportedFile(csv_text(rows), "goal conditions reached by each plan (notes)")
-        plans_file = ExportedFile(json_lines(records), "for data build actplan --plans")
-        return Export(lines, {GOLD_PLANS: plans_file, "goal_checks.csv": checks})
+        checks = csv_text(_check_rows(labelled))
+        files = {
+            GOLD_PLANS: ExportedFile(json_lines(records), "for data build actplan --plans"),
+            "goal_checks.csv": ExportedFile(checks, "goal conditions reached by each plan (notes)"),
+        }
+        return Export(lines, files)
 
 
 FLOW = WrittenPlans()
@@ -186,13 +167,64 @@ FLOW = WrittenPlans()
 
 def _plans(item: Item, labelled: Labelled) -> list[Label]:
     """Return an instance's plans. The lead's decision is another plan, unless it repeats one."""
-    written = labelled.of(item, _STAGE)
-    decided = labelled.adjudicated(item)
-    return (
-        [*written, decided]
-        if decided and decided.values not in [label.values for label in written]
-        else written
-    )
+    plans = labelled.of(item, _STAGE)
+    decision = labelled.adjudicated(item)
+    if decision and decision.values not in [label.values for label in plans]:
+        plans.append(decision)
+    return plans
+
+
+def _has_enough_plans(item: Item, labelled: Labelled) -> bool:
+    """Return whether an instance has all plans, or at least two after the lead's decision."""
+    needed = FEWEST_PLANS
+    if labelled.adjudicated(item) is None:
+        needed = max(FEWEST_PLANS, labelled.per_item)
+    return len(_plans(item, labelled)) >= needed
+
+
+def _record(item: Item, labelled: Labelled) -> dict[str, Any]:
+    """Return the line of an instance in the file of gold plans."""
+    plans = [
+        {"person": label.person, "steps": official_steps(label.values["plan"])}
+        for label in _plans(item, labelled)
+    ]
+    return {
+        "id": item.id,
+        "description": item.contents["description"],
+        "images": item.contents["images"],
+        "plans": plans,
+    }
+
+
+def _check_rows(labelled: Labelled) -> list[list[Any]]:
+    """Return the results of the goal checks as a table."""
+    rows: list[list[Any]] = [
+        [
+            "id",
+            "person",
+            "steps",
+            "understood",
+            "reached",
+            "missed",
+            "unchecked",
+            "missed_conditions",
+        ]
+    ]
+    for item in labelled.items:
+        for label, check in _checks(item, labelled):
+            rows.append(
+                [
+                    item.id,
+                    label.person,
+                    check.steps,
+                    check.understood,
+                    len(check.reached),
+                    len(check.missed),
+                    len(check.unchecked),
+                    "; ".join(check.missed),
+                ]
+            )
+    return rows
 
 
 def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:

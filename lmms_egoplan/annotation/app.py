@@ -33,8 +33,11 @@ from lmms_egoplan.text import clean_text, strip_controls
 # Maximum length of comments and names, in characters.
 _COMMENT = 2000
 _NAME = 100
+# Maximum time spent on an item.
 _LONGEST_S = 86_400.0
+# Lifetime of a link's cookie.
 _COOKIE_S = 180 * 86_400
+# Status of the response to each error; 500 for others.
 _STATUSES: dict[type[LmmsEgoplanError], int] = {
     FormError: 400,
     NotYoursError: 403,
@@ -55,7 +58,9 @@ class Site:
     """
 
     def __init__(self, store: Store, folder: MediaFolder) -> None:
-        self.store, self.flow, self.folder = store, store.flow, folder
+        self.store = store
+        self.flow = store.flow
+        self.folder = folder
         self.access = Access(store)
         self.pages = Pages(store, self.access.csrf)
         self.cutting_pool = ThreadPoolExecutor(cpu_count())
@@ -103,10 +108,12 @@ class Site:
         Errors appear when the item is shown.
         """
         with suppress(LmmsEgoplanError, OSError):
-            if upcoming := self.store.assignments.upcoming(person.name):
-                item, earlier, stage = upcoming
-                for media in self.flow.form(item.contents, earlier, 0, stage).media:
-                    self.folder.file(media)
+            upcoming = self.store.assignments.upcoming(person.name)
+            if upcoming is None:
+                return
+            item, earlier, stage = upcoming
+            for media in self.flow.form(item.contents, earlier, 0, stage).media:
+                self.folder.file(media)
 
 
 @dataclass(frozen=True)
@@ -127,17 +134,17 @@ class Session:
 
     def form(self, slot: Slot) -> Form:
         """Return a slot's form, with the options in a personal order."""
+        study = self.site.store.database.study
+        # Training, qualification and gold items look like those of the first round.
+        stage = slot.stage
+        if stage in (TRAINING, QUALIFICATION, GOLD):
+            stage = study.rounds[0].name
         signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
-        study, order = self.site.store.database.study, int.from_bytes(signature[:4], "big")
-        stage = (
-            study.rounds[0].name if slot.stage in (TRAINING, QUALIFICATION, GOLD) else slot.stage
-        )
+        order = int.from_bytes(signature[:4], "big")
         form = self.site.flow.form(slot.item.contents, slot.earlier, order, stage)
-        return (
-            limited(form, study.limits(self.person.name, self.person.group))
-            if self.person.group
-            else form
-        )
+        if not self.person.group:
+            return form
+        return limited(form, study.limits(self.person.name, self.person.group))
 
     def item_page(
         self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200
@@ -171,8 +178,8 @@ def make_app(store: Store, folder: MediaFolder, hosts: Collection[str] = ()) -> 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.site = site
     app.add_middleware(Guard, hosts=hosts)
-    for kind in (HTTPException, RequestValidationError, OSError, LmmsEgoplanError):
-        app.add_exception_handler(kind, _show_error)
+    for error_type in (HTTPException, RequestValidationError, OSError, LmmsEgoplanError):
+        app.add_exception_handler(error_type, _show_error)
     app.add_api_route("/enter/{token}", enter)
     app.include_router(router)
     app.add_api_route("/{elsewhere:path}", refuse)
@@ -180,31 +187,38 @@ def make_app(store: Store, folder: MediaFolder, hosts: Collection[str] = ()) -> 
 
 
 def _show_error(request: Request, error: Exception) -> HTMLResponse:
-    site, title, status = _site(request), "Not shown", 500
+    site = _site(request)
     if isinstance(error, RequestValidationError):
         error = _no_such_page()
     if isinstance(error, HTTPException):
-        text, status = error.detail, error.status_code
-    elif isinstance(error, OSError):
+        return site.message(request, "Not shown", error.detail, error.status_code)
+    if isinstance(error, OSError):
         # Show paths only to the person who started the server.
         logger.error(f"{request.url.path} cannot be answered: {error}")
         text = (
-            f"The server cannot use one of its files: {error.strerror}. Inform the person "
-            "who started it."
+            f"The server cannot use one of its files: {error.strerror}. Inform the person who "
+            "started it."
         )
-    else:
-        status = next(
-            (number for kind, number in _STATUSES.items() if isinstance(error, kind)), status
+        return site.message(request, "Not shown", text, 500)
+    title = "Not saved" if request.method == "POST" else "Not shown"
+    status = _status(error)
+    # Do not show paths of this machine on other machines.
+    path = site.store.database.path
+    text = f"{str(error).replace(str(path), path.name)}."
+    if status >= 500:
+        text += (
+            " Inform the person who started the server. Then go back in your browser and resend "
+            "the form."
         )
-        title = "Not saved" if request.method == "POST" else title
-        advice = (
-            " Inform the person who started the server. Then go back in your browser and "
-            "resend the form."
-        )
-        # Do not show paths of this machine on other machines.
-        path = site.store.database.path
-        text = f"{str(error).replace(str(path), path.name)}.{advice if status >= 500 else ''}"
     return site.message(request, title, text, status)
+
+
+def _status(error: Exception) -> int:
+    """Return the status of the response to an error."""
+    for error_type, status in _STATUSES.items():
+        if isinstance(error, error_type):
+            return status
+    return 500
 
 
 def _no_such_page() -> HTTPException:
@@ -241,11 +255,16 @@ router = APIRouter(prefix="/p/{base}", dependencies=[Depends(_session)])
 
 def enter(token: str, request: Request) -> Response:
     """Set the cookie of a link and redirect to the person's first page."""
-    session = Session(_site(request), _site(request).find(token))
+    site = _site(request)
+    session = Session(site, site.find(token))
     response = session.home()
-    secure, base = request.url.scheme == "https", session.person.base
     response.set_cookie(
-        session.site.access.cookie, token, _COOKIE_S, None, base, secure=secure, httponly=True
+        site.access.cookie,
+        token,
+        max_age=_COOKIE_S,
+        path=session.person.base,
+        secure=request.url.scheme == "https",
+        httponly=True,
     )
     return response
 
@@ -273,10 +292,12 @@ def agreement(session: Visit) -> HTMLResponse:
 
 @router.get("/")
 def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
-    """Show annotators their next item, seniors the qualifications to review, and the lead
-    everything.
+    """Show a person's first page.
+
+    Annotators see their next item, seniors the qualifications to review, and the lead everything.
     """
-    site, person = session.site, session.person
+    site = session.site
+    person = session.person
     if person.role == LEAD:
         return HTMLResponse(site.pages.lead(person, page))
     if person.role == SENIOR:
@@ -293,7 +314,9 @@ def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
 def label(number: Number, session: Visit, sent: Checked) -> Response:
     """Save a label."""
     session.allow(ANNOTATOR, LEAD)
-    site, slot, comment = session.site, session.slot(number), _comment(sent)
+    site = session.site
+    slot = session.slot(number)
+    comment = _comment(sent)
     nonce = first(sent, "form")
     if not nonce:
         raise _unreadable()
@@ -306,15 +329,17 @@ def label(number: Number, session: Visit, sent: Checked) -> Response:
     except FormError as error:
         return session.item_page(unsaved, str(error), nonce, 422)
     except NewerLabelError as error:
-        newer = [f"{title}: {text}" for title, text in described(form, slot.values or {})]
-        text = (
-            f"{error}. The newer label: {slot.skipped or '; '.join(newer)}. Save again to "
-            "replace it"
-        )
+        newer = slot.skipped or _described_values(form, slot)
+        text = f"{error}. The newer label: {newer}. Save again to replace it"
         return session.item_page(unsaved, text, nonce, 409)
     if slot.stage == TRAINING:
         return RedirectResponse(f"{session.person.base}/label/{number}", 303)
     return session.home()
+
+
+def _described_values(form: Form, slot: Slot) -> str:
+    """Return the values of a slot's label in words."""
+    return "; ".join(f"{title}: {text}" for title, text in described(form, slot.values or {}))
 
 
 @router.get("/label/{number}")
@@ -335,12 +360,12 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
     """Skip an item, with a reason."""
     session.allow(ANNOTATOR)
     slot = session.slot(number)
-    nonce, reason = first(sent, "form"), strip_controls(first(sent, "reason"))[:_COMMENT]
+    nonce = first(sent, "form")
+    reason = strip_controls(first(sent, "reason"))[:_COMMENT]
     if not (nonce and reason):
         return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
-    session.site.store.save(
-        replace(slot, last=_whole(first(sent, "seen"))), nonce, None, skipped=reason
-    )
+    seen = replace(slot, last=_whole(first(sent, "seen")))
+    session.site.store.save(seen, nonce, None, skipped=reason)
     return session.home()
 
 
@@ -350,7 +375,8 @@ def change_person(
 ) -> Response:
     """Name a person, close their link or replace it."""
     session.allow(LEAD)
-    site, name = session.site, first(sent, "person")
+    site = session.site
+    name = first(sent, "person")
     if name not in [person.name for person in site.store.people() if person.role != LEAD]:
         raise _unreadable()
     if change == "name":
@@ -373,7 +399,9 @@ def release(session: Visit, sent: Checked) -> Response:
 def qualify(session: Visit, sent: Checked) -> Response:
     """Store a senior's verdict on a qualification."""
     session.allow(SENIOR)
-    store, name, verdict = session.site.store, first(sent, "person"), first(sent, "verdict")
+    store = session.site.store
+    name = first(sent, "person")
+    verdict = first(sent, "verdict")
     if verdict not in ("pass", "fail") or name not in [person.name for person in store.people()]:
         raise _unreadable()
     store.judge_qualification(name, session.person.name, _comment(sent), passed=verdict == "pass")
@@ -387,10 +415,10 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
     site = session.site
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
-        labels = site.store.labelled().of(slot.item, [*site.store.assignments.rounds(position)][-1])
-        slot = replace(
-            slot, values=majority(session.form(slot), [label.values for label in labels])
-        )
+        last_round = [*site.store.assignments.rounds(position)][-1]
+        labels = site.store.labelled().of(slot.item, last_round)
+        values = majority(session.form(slot), [label.values for label in labels])
+        slot = replace(slot, values=values)
     return session.item_page(slot)
 
 
@@ -428,7 +456,8 @@ def _comment(sent: Sent) -> str:
 
 def _whole(text: str) -> int:
     """Parse a whole number from the browser; -1 for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    is_whole = text.isascii() and text.isdigit() and len(text) < 19
+    return int(text) if is_whole else -1
 
 
 def _seconds(text: str) -> float | None:

@@ -83,7 +83,8 @@ class MediaFolder:
             folder: The media folder.
             height: Maximum height of clips, pixels.
         """
-        self._folder, self._height = folder, height
+        self._folder = folder
+        self._height = height
         self._locks: dict[str, Lock] = {}
 
     def keep(self, content: bytes) -> KeptImage:
@@ -118,17 +119,26 @@ class MediaFolder:
                     f"{path}: the image is missing; restore it, or start with a new database"
                 )
             return path
-        frames = (media.frame,) if isinstance(media, Still) else media.frames
-        size = (self._height,) if isinstance(media, Cut) else ()
-        key = sha256(repr((media, _version(media.source, frames[-1]), *size)).encode()).hexdigest()[
-            :32
-        ]
-        path = self._folder / f"{key}{'.jpg' if isinstance(media, Still) else '.mp4'}"
+        path = self._folder / self._name(media)
         with self._locks.setdefault(path.name, Lock()):
             if not path.is_file():
                 self._create_folder()
                 _make(path, media, self._height)
         return path
+
+    def _name(self, media: Still | Cut) -> str:
+        """Return the name of a frame's or clip's file.
+
+        It depends on the media, the version of the source, and for clips on the maximum height.
+        """
+        # Existing files are found by this text: keep the records' names, fields and order.
+        if isinstance(media, Still):
+            text = repr((media, _version(media.source, media.frame)))
+            suffix = ".jpg"
+        else:
+            text = repr((media, _version(media.source, media.frames[-1]), self._height))
+            suffix = ".mp4"
+        return sha256(text.encode()).hexdigest()[:32] + suffix
 
     def make_all(self, media: Collection[Media]) -> list[str]:
         """Create all missing files in parallel, with a progress bar. Returns the problems."""
@@ -162,7 +172,9 @@ def _make(path: Path, media: Still | Cut, height: int) -> None:
 
 
 def _read(source: str, frames: Sequence[int]) -> list[Image.Image]:
-    return (read_frame_folder if Path(source).is_dir() else read_video_frames)(source, frames)
+    if Path(source).is_dir():
+        return read_frame_folder(source, frames)
+    return read_video_frames(source, frames)
 
 
 def _version(source: str, last: int) -> str:

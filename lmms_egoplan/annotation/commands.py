@@ -1,8 +1,8 @@
 """Define ``lmms-egoplan annotate`` and ``audit``."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import astuple, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +51,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.correction import FEWEST_RATED
 from lmms_egoplan.prepared_counts import SkipMissing
 
-_HOST, _PORT, _HEIGHT = "127.0.0.1", 8350, 480
+_HOST = "127.0.0.1"
+_PORT = 8350
+_HEIGHT = 480
 _FIXED = "by default. Fixed when the database is created."
 
 _Database = Annotated[Path, typer.Argument(metavar="DB", help="SQLite file with the labels.")]
@@ -77,9 +79,10 @@ _StudyFile = Annotated[
     typer.Option(
         "--study",
         metavar="FILE",
-        help=f"Study file with rounds and people, or one of {', '.join(STUDIES)}. Fixed when the "
-        "database is created; "
-        "people can be added at a restart.",
+        help=(
+            f"Study file with rounds and people, or one of {', '.join(STUDIES)}. Fixed when the "
+            "database is created; people can be added at a restart."
+        ),
     ),
 ]
 _More = Annotated[
@@ -108,27 +111,52 @@ def status(db: _Database) -> None:
         labelled = store.labelled()
         for title, count, needed in stage_counts(labelled, store):
             typer.echo(f"{title}: {count} of {needed} labels")
-        numbers = ("labels", "median seconds", "gold items right")
-        table = _table("annotator", "labels", "state", *numbers[1:], right=numbers)
-        for progress in store.progress():
-            seconds = "n/a" if progress.seconds is None else f"{progress.seconds:.1f}"
-            gold = f"{progress.gold_right} of {progress.gold}"
-            table.add_row(
-                escape(progress.person), str(progress.labelled), progress.state, seconds, gold
-            )
-        Console().print(table)
-        names = [field.name.replace("_", " ") for field in fields(Agreement)][1:]
-        table = _table("agreement on", *names, right=names)
-        for title, *cells in map(astuple, agreements(store.flow, labelled)):
-            texts = [
-                "n/a" if x is None else str(x) if isinstance(x, int) else f"{x:.3f}" for x in cells
-            ]
-            table.add_row(escape(title), *texts)
-        Console().print(table)
+        Console().print(_progress_table(store))
+        Console().print(_agreement_table(agreements(store.flow, labelled)))
         typer.echo(WHEN_UNDEFINED)
         for line in (*store.flow.remarks(labelled), *kept_predictions(labelled)):
             typer.echo(line)
         typer.echo(f"Items with differing labels: {len(disputed(labelled, store))}")
+
+
+def _progress_table(store: Store) -> Table:
+    """Return a row for each annotator."""
+    table = Table(
+        "annotator",
+        Column("labels", justify="right"),
+        "state",
+        Column("median seconds", justify="right"),
+        Column("gold items right", justify="right"),
+    )
+    for progress in store.progress():
+        table.add_row(
+            escape(progress.person),
+            str(progress.labelled),
+            progress.state,
+            "n/a" if progress.seconds is None else f"{progress.seconds:.1f}",
+            f"{progress.gold_right} of {progress.gold}",
+        )
+    return table
+
+
+def _agreement_table(rows: Sequence[Agreement]) -> Table:
+    """Return a row for each scale."""
+    names = [field.name for field in fields(Agreement) if field.name != "title"]
+    table = Table("agreement on")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(escape(row.title), *(_number(getattr(row, name)) for name in names))
+    return table
+
+
+def _number(value: float | None) -> str:
+    """Return a number of the table of agreement."""
+    if value is None:
+        return "n/a"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}"
 
 
 def export(
@@ -217,8 +245,10 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".copying", dir=out) as unfinished:
             copy_set(rendered, Path(unfinished)).rename(source)
-    read, team = partial(flow.demo_items, source), Team(annotators, per_item)
-    serve(open_store(flow, out / f"{benchmark}.sqlite", read, str(source), team), host, port)
+    read = partial(flow.demo_items, source)
+    team = Team(annotators, per_item)
+    store = open_store(flow, out / f"{benchmark}.sqlite", read, str(source), team)
+    serve(store, host, port)
 
 
 def annotate_egoplan(
@@ -227,8 +257,8 @@ def annotate_egoplan(
         typer.Argument(
             metavar="ANNOTATIONS",
             help=(
-                "Questions to verify, in the format of EgoPlan_validation.json, as `data "
-                "build egoplan` writes it."
+                "Questions to verify, in the format of EgoPlan_validation.json, as `data build "
+                "egoplan` writes it."
             ),
         ),
     ],
@@ -241,11 +271,11 @@ def annotate_egoplan(
         int | None,
         typer.Option(
             min=0,
-            help="Number of qualification questions (default 50), which are not "
-            "verified. Two senior "
-            "annotators review "
-            "them before an annotator continues. 0 skips this step. Fixed when the database is "
-            "created.",
+            help=(
+                "Number of qualification questions (default 50), which are not verified. Two "
+                "senior annotators review them before an annotator continues. 0 skips this step. "
+                "Fixed when the database is created."
+            ),
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -266,11 +296,12 @@ def annotate_egoplan(
     roots: egoplan.Roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     if qualification is None and study is None and not db.exists():
         qualification = egoplan.QUALIFICATION
-    read = partial(egoplan.read_items, items, roots, skip_missing=skip_missing)
+
+    def read(_: MediaFolder) -> list[Item]:
+        return egoplan.read_items(items, roots, skip_missing=skip_missing)
+
     team = Team(annotators, per_item, qualification, study, more)
-    store = open_store(
-        egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing
-    )
+    store = open_store(egoplan.FLOW, db, read, str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -294,11 +325,10 @@ def annotate_egoplan_failures(
 
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
-    flow, team = load_flow("egoplan-failures"), Team(annotators, per_item, study=study, more=more)
-    store = open_store(
-        flow, db, partial(read_failures, runs, sample), ", ".join(map(str, runs)), team
-    )
-    serve(store, host, port)
+    flow = load_flow("egoplan-failures")
+    team = Team(annotators, per_item, study=study, more=more)
+    read = partial(read_failures, runs, sample)
+    serve(open_store(flow, db, read, ", ".join(map(str, runs)), team), host, port)
 
 
 def annotate_egothink(
@@ -306,10 +336,10 @@ def annotate_egothink(
         list[Path],
         typer.Argument(
             metavar="SAMPLES",
-            help="Answers to rate, in any form that `judge egothink` reads. "
-            "Give one file or folder "
-            "per model; its "
-            "name becomes the model's name.",
+            help=(
+                "Answers to rate, in any form that `judge egothink` reads. Give one file or folder "
+                "per model; its name becomes the model's name."
+            ),
         ),
     ],
     db: _Db,
@@ -319,10 +349,11 @@ def annotate_egothink(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="The same answers, rated by `judge egothink`. The lead sees how "
-            "well people and judge "
-            "agree; "
-            "annotators never see the judge's ratings. You can add it at any restart.",
+            help=(
+                "The same answers, rated by `judge egothink`. The lead sees how well people and "
+                "judge agree; annotators never see the judge's ratings. You can add it at any "
+                "restart."
+            ),
         ),
     ] = None,
     sample: Annotated[
@@ -362,19 +393,15 @@ def annotate_egothink(
         if db.exists():
             with closing(_open(db)) as stored:
                 return egothink.same_sample(answers, stored.items(), sample, db)
-        return (
-            answers
-            if sample is None
-            else egothink.sample_items(answers, sample, by or "dimension,rating")
-        )
+        if sample is None:
+            return answers
+        return egothink.sample_items(answers, sample, by or "dimension,rating")
 
     team = Team(annotators, per_item, study=study, more=more)
     store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), team)
     if judge:
-        typer.echo(
-            f"The judge has rated {egothink.num_judged(store.items())} of "
-            f"{store.num_items()} answers."
-        )
+        num_judged = egothink.num_judged(store.items())
+        typer.echo(f"The judge has rated {num_judged} of {store.num_items()} answers.")
     serve(store, host, port)
 
 
@@ -398,9 +425,11 @@ def annotate_egothink_questions(
 
     Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
     """
-    path, flow = frames / "frames.jsonl", load_flow("egothink-questions")
-    is_default = annotators is None and study is None and not db.exists()
-    team = Team(9 if is_default else annotators, study=study, more=more)
+    path = frames / "frames.jsonl"
+    if annotators is None and study is None and not db.exists():
+        annotators = 9
+    flow = load_flow("egothink-questions")
+    team = Team(annotators, study=study, more=more)
     serve(open_store(flow, db, partial(read_frames, path), str(path), team), host, port)
 
 
@@ -410,8 +439,8 @@ def annotate_egointent(
         typer.Argument(
             metavar="ANNOTATIONS",
             help=(
-                "Steps to revise, in the format of FORMAT.md. `data build egointent` writes "
-                "such files."
+                "Steps to revise, in the format of FORMAT.md. `data build egointent` writes such "
+                "files."
             ),
         ),
     ],
@@ -435,11 +464,12 @@ def annotate_egointent(
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db
     labels.sqlite`
     """
-    read = partial(egointent.read_items, items, videos, skip_missing=skip_missing)
+
+    def read(_: MediaFolder) -> list[Item]:
+        return egointent.read_items(items, videos, skip_missing=skip_missing)
+
     team = Team(annotators, study=study, more=more)
-    store = open_store(
-        egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing
-    )
+    store = open_store(egointent.FLOW, db, read, str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -449,8 +479,8 @@ def annotate_actplan(
         typer.Argument(
             metavar="PLANS",
             help=(
-                "Plans to label, as `score actplan` reads them. Without a `model` field, the "
-                "file name is the model."
+                "Plans to label, as `score actplan` reads them. Without a `model` field, the file "
+                "name is the model."
             ),
         ),
     ],
@@ -495,12 +525,12 @@ def annotate_circumstances(
     Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db
     circumstances.sqlite`
     """
-    flow, team = actplan_circumstances.FLOW, Team(annotators, per_item, study=study, more=more)
-    serve(
-        open_store(flow, db, lambda _: actplan_circumstances.read_items(items), str(items), team),
-        host,
-        port,
-    )
+
+    def read(_: MediaFolder) -> list[Item]:
+        return actplan_circumstances.read_items(items)
+
+    team = Team(annotators, per_item, study=study, more=more)
+    serve(open_store(actplan_circumstances.FLOW, db, read, str(items), team), host, port)
 
 
 def annotate_plans(
@@ -524,10 +554,8 @@ def annotate_plans(
     Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite
     --annotators 3`
     """
-    read, team = (
-        partial(actplan_plans.read_items, items),
-        Team(annotators, per_item, study=study, more=more),
-    )
+    read = partial(actplan_plans.read_items, items)
+    team = Team(annotators, per_item, study=study, more=more)
     serve(open_store(actplan_plans.FLOW, db, read, str(items), team), host, port)
 
 
@@ -542,13 +570,21 @@ def audit_egointent(
 
     Example: `lmms-egoplan audit egointent-labels labels`
     """
-    table = _table(
-        "rate", "here", "count", "paper", "in the paper", right=("here", "count", "paper")
+    table = Table(
+        "rate",
+        Column("here", justify="right"),
+        Column("count", justify="right"),
+        Column("paper", justify="right"),
+        "in the paper",
     )
     for rate in read_audit(labels):
-        where = "; ".join(text for text in (rate.printed, rate.where) if text)
-        name = rate.rate.replace("_", " ")
-        table.add_row(name, str(rate.value), f"{rate.count} of {rate.of}", str(rate.paper), where)
+        table.add_row(
+            rate.rate.replace("_", " "),
+            str(rate.value),
+            f"{rate.count} of {rate.of}",
+            str(rate.paper),
+            "; ".join(text for text in (rate.printed, rate.where) if text),
+        )
     Console().print(table)
 
 
@@ -559,11 +595,4 @@ def _open(db: Path, *, exclusive: bool = False) -> Store:
         return Store(database, load_flow(name))
     raise LmmsEgoplanError(
         f"{db}: contains labels of {name!r}, which this version does not support"
-    )
-
-
-def _table(*columns: str, right: Collection[str]) -> Table:
-    """Create a table with the columns in `right` right-aligned."""
-    return Table(
-        *(Column(column, justify="right" if column in right else "left") for column in columns)
     )

@@ -235,7 +235,7 @@ def _rates_of_rejections(rejections: Sequence[str]) -> Iterator[Rate]:
 
 
 def _rates_of_cuts(moves: Sequence[float], boundaries: Sequence[bool]) -> Iterator[Rate]:
-    """Yield rates of moved cuts and of outcomes not yet visible, and by how much cuts were moved."""
+    """Yield rates of moved cuts and of outcomes not yet visible, and statistics of the moves."""
     yield _share("cuts_moved", [bool(seconds) for seconds in moves])
     yield _share("cuts_moved_earlier", [seconds < 0 for seconds in moves])
     yield _share("cuts_moved_later", [seconds > 0 for seconds in moves])

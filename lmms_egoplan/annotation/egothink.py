@@ -1,7 +1,7 @@
 """Rate EgoThink answers with human annotators (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,6 @@ from lmms_egoplan.annotation.flow import (
     ExportedFile,
     Flow,
     Item,
-    Label,
     Labelled,
     Scale,
     Stage,
@@ -72,33 +71,41 @@ def read_items(
         raise LmmsEgoplanError(
             f"Duplicate model names: {', '.join(models)}; give each model's file its own name"
         )
-    ratings = {}
-    for stored in (answer for path in judged for answer in read_stored([path])):
-        if not (stored.rating is None or _is_rating(stored.rating)):
-            raise LmmsEgoplanError(
-                f"{stored.where}: rating: expected a number from 0 to 1 or nothing, "
-                f"found {quoted(stored.rating)}"
-            )
-        ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
-    answers = [
-        (model, answer)
-        for model, path in zip(models, samples, strict=True)
-        for answer in with_questions(read_stored([path]))
-    ]
+    ratings = _read_ratings(judged)
+    answers = []
+    for model, path in zip(models, samples, strict=True):
+        answers += [(model, answer) for answer in with_questions(read_stored([path]))]
     images = _images({dimension_of(answer.id) for _, answer in answers}, folder)
-    items = [
-        _item(
-            model, answer, images[answer.id], *ratings.get((answer.id, answer.answer), (None, None))
-        )
-        for model, answer in answers
-    ]
+    items = []
+    for model, answer in answers:
+        judge, rating = ratings.get((answer.id, answer.answer), (None, None))
+        items.append(_item(model, answer, images[answer.id], judge, rating))
     if judged and not num_judged(items):
         raise LmmsEgoplanError(
             f"--judge {', '.join(map(str, judged))}: contains no rating of the {len(items)} "
-            "answers; pass the file "
-            "that `judge egothink` wrote for the same answers"
+            "answers; pass the file that `judge egothink` wrote for the same answers"
         )
     return items
+
+
+def _read_ratings(
+    judged: Sequence[Path],
+) -> dict[tuple[str, str], tuple[str | None, float | None]]:
+    """Read a judge's ratings, with the judge's name, by question and answer.
+
+    Raises:
+        LmmsEgoplanError: A file is invalid.
+    """
+    ratings = {}
+    for path in judged:
+        for stored in read_stored([path]):
+            if not (stored.rating is None or _is_rating(stored.rating)):
+                raise LmmsEgoplanError(
+                    f"{stored.where}: rating: expected a number from 0 to 1 or nothing, found "
+                    f"{quoted(stored.rating)}"
+                )
+            ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
+    return ratings
 
 
 def num_judged(items: Sequence[Item]) -> int:
@@ -137,20 +144,25 @@ def sample_items(items: Sequence[Item], count: int, by: str) -> list[Item]:
             raise LmmsEgoplanError(
                 f"--by {by}: {model} has no judge's ratings; pass --judge, or use --by dimension"
             )
-        known = {"probability": count / len(answers), "planned": count}
-        positions = draw(
-            [[_STRATA[name](item) for name in by.split(",")] for item in answers], count
-        )
-        chosen = [answers[position] for position in positions]
-        drawn += [replace(item, hidden={**item.hidden, **known}) for item in chosen]
+        strata = [_stratum(item, by) for item in answers]
+        sampling = {"probability": count / len(answers), "planned": count}
+        for position in draw(strata, count):
+            item = answers[position]
+            drawn.append(replace(item, hidden={**item.hidden, **sampling}))
     return drawn
+
+
+def _stratum(item: Item, by: str) -> list[Any]:
+    """Return what an answer's stratum depends on."""
+    return [_STRATA[name](item) for name in by.split(",")]
 
 
 def same_sample(
     items: Sequence[Item], stored: Sequence[Item], count: int | None, db: Path
 ) -> list[Item]:
-    """Return the items that a database contains, with their probabilities; all items if it contains
-    no sample.
+    """Return the items that a database contains, with their probabilities.
+
+    If the database contains no sample, return all items.
 
     Args:
         items: Result of `read_items`.
@@ -206,50 +218,44 @@ class RatedAnswers(Flow):
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """Report the correlation of the people's means with a judge, if its ratings exist."""
-        rated = _means(labelled)
-        pairs = [
-            (item.hidden["rating"], mean)
-            for item, mean in rated
-            if item.hidden["rating"] is not None
-        ]
-        if not pairs:
+        ratings = []
+        means = []
+        for item, mean in _means(labelled):
+            if item.hidden["rating"] is not None:
+                ratings.append(item.hidden["rating"])
+                means.append(mean)
+        if not ratings:
             return []
-        ratings, means = zip(*pairs, strict=True)
         pearson = agreement(ratings, means, None).pearson
-        why = (
-            f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "all ratings are equal"
-        )
-        value = (
-            f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]"
-            if pearson
-            else f"n/a ({why})"
-        )
+        if pearson:
+            value = f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]"
+        elif len(ratings) < MIN_ITEMS:
+            value = f"n/a (fewer than {MIN_ITEMS} answers)"
+        else:
+            value = "n/a (all ratings are equal)"
         return [
-            f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"
+            f"Pearson's r of the judge and the people's mean, over {len(ratings)} answers: {value}"
         ]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export one set of CSV files per model for ``agreement --human``: raters, ratings and
-        their mean.
+        """Export one set of CSV files per model for ``agreement --human``, and the means.
+
+        The files have raters, ratings and their mean.
         """
         lines: list[str] = []
         files: dict[str, ExportedFile] = {}
         for model in dict.fromkeys(item.hidden["model"] for item in labelled.items):
             items = [item for item in labelled.items if item.hidden["model"] == model]
-            rated = {item.hidden["question"]: labelled.of(item, _STAGE) for item in items}
-            exported = _of_model(model, rated, labelled)
+            exported = _export_of_model(model, items, labelled)
             lines += exported.lines
-            if decided := sum(labelled.adjudicated(item) is not None for item in items):
-                lines.append(
-                    f"{model}: decided by the lead: {decided}; the paper uses the "
-                    "raters' mean (sec. 5.2)"
-                )
             files |= exported.files
-        records = [
-            {"id": item.hidden["question"], "answer": item.contents["answer"], "rating": mean}
-            | {name: item.hidden.get(name) for name in ("model", "probability", "planned")}
-            for item, mean in _means(labelled)
-        ]
+            decided = sum(labelled.adjudicated(item) is not None for item in items)
+            if decided:
+                lines.append(
+                    f"{model}: decided by the lead: {decided}; the paper uses the raters' mean "
+                    "(sec. 5.2)"
+                )
+        records = [_mean_record(item, mean) for item, mean in _means(labelled)]
         files[PEOPLE] = ExportedFile(json_lines(records), "mean ratings, for report")
         return Export(lines, files)
 
@@ -259,18 +265,15 @@ class RatedAnswers(Flow):
         One model answers correctly. The other gives the answer to the next question.
         """
         records = check_records(read_folder(source))
-        return [
-            _item(
-                model,
-                Answer(x.id, x.question, x.answer, answering.answer, truncated=None),
-                folder.keep(x.image).name,
-            )
-            for model, answering_records in (
-                ("right", records),
-                ("off-by-one", records[1:] + records[:1]),
-            )
-            for x, answering in zip(records, answering_records, strict=True)
-        ]
+        next_records = records[1:] + records[:1]
+        items = []
+        for model, answering_records in (("right", records), ("off-by-one", next_records)):
+            for record, answering in zip(records, answering_records, strict=True):
+                answer = Answer(
+                    record.id, record.question, record.answer, answering.answer, truncated=None
+                )
+                items.append(_item(model, answer, folder.keep(record.image).name))
+        return items
 
 
 FLOW = RatedAnswers()
@@ -290,34 +293,46 @@ def _item(
         "answer": answer.answer,
     }
     hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
-    return Item(f"{answer.id} of {model}", contents, hidden, ("judge", "rating"))
+    return Item(f"{answer.id} of {model}", contents, hidden, changing=("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:
-    """Return the fully rated answers, each with its mean rating, or with the lead's if the lead has
-    decided.
+    """Return the rated answers that have all ratings or the lead's, each with its mean rating.
+
+    The lead's rating replaces the mean.
     """
     means = []
     for item in labelled.items:
-        labels, decided = labelled.of(item, _STAGE), labelled.adjudicated(item)
-        if decided or len(labels) >= labelled.per_item:
-            means.append(
-                (item, fmean(_rating(label.values) for label in ([decided] if decided else labels)))
-            )
+        labels = labelled.of(item, _STAGE)
+        decision = labelled.adjudicated(item)
+        if decision:
+            means.append((item, _rating(decision.values)))
+        elif len(labels) >= labelled.per_item:
+            means.append((item, fmean(_rating(label.values) for label in labels)))
     return means
 
 
-def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
+def _mean_record(item: Item, mean: float) -> dict[str, Any]:
+    """Return the line of an answer in the file of mean ratings."""
+    return {
+        "id": item.hidden["question"],
+        "answer": item.contents["answer"],
+        "rating": mean,
+        "model": item.hidden.get("model"),
+        "probability": item.hidden.get("probability"),
+        "planned": item.hidden.get("planned"),
+    }
+
+
+def _export_of_model(model: str, items: Sequence[Item], labelled: Labelled) -> Export:
     """Export one model's ratings.
 
     In the table of annotators, missing ratings are empty cells. The other tables omit unfinished
     questions.
     """
-    ratings = {
-        question: {label.person: _rating(label.values) for label in labels}
-        for question, labels in rated.items()
-    }
-    people = [name for name in labelled.people if any(name in row for row in ratings.values())]
+    ratings = {item.hidden["question"]: _ratings_of(item, labelled) for item in items}
+    raters = set().union(*ratings.values())
+    people = [name for name in labelled.people if name in raters]
     means = [
         [item.hidden["question"], mean]
         for item, mean in _means(labelled)
@@ -325,34 +340,35 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
     ]
     if not (people or means):
         return Export([f"{model}: no ratings yet"], {})
-    complete = {
-        question: list(row.values())
-        for question, row in ratings.items()
-        if len(row) >= labelled.per_item
-    }
-    by_person = [
-        [question, *(row.get(name, "") for name in people)] for question, row in ratings.items()
-    ]
-    by_position = [[question, *row[: labelled.per_item]] for question, row in complete.items()]
-    numbered = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
-    tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
-        "annotators": (people, by_person, "one column per annotator"),
-        "ratings": (
-            numbered,
-            by_position,
+    per_item = labelled.per_item
+    by_person: list[list[Any]] = []
+    complete: list[list[Any]] = []
+    for question, row in ratings.items():
+        by_person.append([question, *(row.get(name, "") for name in people)])
+        if len(row) >= per_item:
+            complete.append([question, *[*row.values()][:per_item]])
+    files = {}
+    if by_person and people:
+        files[f"{model}-annotators.csv"] = ExportedFile(
+            csv_text([["id", *people], *by_person]), "one column per annotator"
+        )
+    if complete:
+        numbered = [f"rating {number}" for number in range(1, per_item + 1)]
+        files[f"{model}-ratings.csv"] = ExportedFile(
+            csv_text([["id", *numbered], *complete]),
             "one column each for the first, second, ... rating of an answer",
-        ),
-        "pooled": (["people"], means, "mean ratings, or the lead's decisions"),
-    }
-    lines = [
-        f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"
-    ]
-    files = {
-        f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), purpose)
-        for name, (columns, rows, purpose) in tables.items()
-        if rows and columns
-    }
-    return Export(lines, files)
+        )
+    if means:
+        files[f"{model}-pooled.csv"] = ExportedFile(
+            csv_text([["id", "people"], *means]), "mean ratings, or the lead's decisions"
+        )
+    line = f"{model}: {len(complete)} of {len(items)} answers have all {per_item} ratings"
+    return Export([line], files)
+
+
+def _ratings_of(item: Item, labelled: Labelled) -> dict[str, float]:
+    """Return the ratings of an answer, by annotator."""
+    return {label.person: _rating(label.values) for label in labelled.of(item, _STAGE)}
 
 
 def _rating(values: Values) -> float:
@@ -363,9 +379,8 @@ def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:
     """Store the images of all questions and return their names in the media folder, by question."""
     from datasets import Image
 
-    rows = (
-        row
-        for name in sorted(dimensions)
-        for row in EGOTHINK.load(name).cast_column("image", Image(decode=False))
-    )
-    return {row["id"]: folder.keep(row["image"]["bytes"]).name for row in rows}
+    images = {}
+    for name in sorted(dimensions):
+        for row in EGOTHINK.load(name).cast_column("image", Image(decode=False)):
+            images[row["id"]] = folder.keep(row["image"]["bytes"]).name
+    return images

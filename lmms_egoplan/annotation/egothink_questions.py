@@ -93,7 +93,8 @@ _DEFINITIONS = {
         "about the situation around me?)"
     ),
     "forecasting": (
-        "How will an object's state change, or what will my hands do next? (What will happen to me?)"
+        "How will an object's state change, or what will my hands do next? (What will happen to "
+        "me?)"
     ),
     "navigation": "How do I get from where I am to a place? (How will I do it?)",
     "assistance": "Which instructions solve a daily problem? (How will I do it?)",

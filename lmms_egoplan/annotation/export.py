@@ -16,24 +16,27 @@ from lmms_egoplan.annotation.agreement import (
     people_agreements,
 )
 from lmms_egoplan.annotation.clips import Media, MediaFolder
-from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Form, Part, Picture, Steps, Words
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled
+from lmms_egoplan.annotation.forms import Choice, Field, Form, Part, Picture, Steps, Words
 from lmms_egoplan.annotation.pages import environment
+from lmms_egoplan.annotation.study import GOLD, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.report.samples import read_mark, write_folder
 from lmms_egoplan.text import csv_text, numbered
 
+# Files that do not depend on the flow.
+_SHARED_FILES = {"labels.jsonl", "skipped.jsonl", "agreement.csv", "agreement-people.csv"}
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
 _LOCAL = "/data/local-files/?d="
 
 
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
-    """Write a database's labels into a folder: the benchmark's files, ``labels.jsonl`` and
-    ``agreement.csv``.
+    """Write a database's labels into a folder.
 
-    Replaces the files of an earlier export.
+    Writes the benchmark's files, ``labels.jsonl`` and ``agreement.csv``. Replaces the files of an
+    earlier export.
 
     Returns:
         Messages about what was written and what was not exported.
@@ -44,46 +47,59 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     """
     if not (labelled.labels or labelled.skips):
         raise LmmsEgoplanError("there are no labels yet")
-    labelled = replace(
-        labelled, skips=[skip for skip in labelled.skips if skip.stage not in ("training", "gold")]
-    )
+    skips = [skip for skip in labelled.skips if skip.stage not in (TRAINING, GOLD)]
+    labelled = replace(labelled, skips=skips)
     exported = flow.export(labelled)
-    lines, files = [*exported.lines], {**exported.files}
-    labels = [
-        asdict(label) | {"about": item.hidden}
-        for item in labelled.items
-        for label in labelled.counting(item)
-    ]
-    files["labels.jsonl"] = ExportedFile(json_lines(labels), "all labels that count")
+    files = {**exported.files, **_shared_files(flow, labelled)}
+    _check_folder(out, exported)
+    write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
+    lines = [*exported.lines]
+    if skips:
+        skipped = len({skip.item for skip in skips})
+        lines.append(f"Skipped by annotators: {skipped} items, {len(skips)} times")
+    return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
+
+
+def _shared_files(flow: Flow, labelled: Labelled) -> dict[str, ExportedFile]:
+    """Return the files that every export has, `_SHARED_FILES`, except those without contents."""
+    labels = []
+    for item in labelled.items:
+        labels += [asdict(label) | {"about": item.hidden} for label in labelled.counting(item)]
+    files = {"labels.jsonl": ExportedFile(json_lines(labels), "all labels that count")}
     if labelled.skips:
-        files["skipped.jsonl"] = ExportedFile(
-            json_lines(map(asdict, labelled.skips)), "skipped items"
-        )
-        skipped = len({skip.item for skip in labelled.skips})
-        lines.append(f"Skipped by annotators: {skipped} items, {len(labelled.skips)} times")
+        skips = [asdict(skip) for skip in labelled.skips]
+        files["skipped.jsonl"] = ExportedFile(json_lines(skips), "skipped items")
     people = people_agreements(flow, labelled)
-    files["agreement.csv"] = ExportedFile(
-        _table(Agreement, agreements(flow, labelled, people)), "agreement"
-    )
+    scales = agreements(flow, labelled, people)
+    files["agreement.csv"] = ExportedFile(_table(Agreement, scales), "agreement")
     if people:
         files["agreement-people.csv"] = ExportedFile(
             _table(PeopleAgreement, people), "agreement of each annotator and pair"
         )
-    shared = {"labels.jsonl", "skipped.jsonl", "agreement.csv", "agreement-people.csv"}
-    earlier = {*(((mark := read_mark(out)) and mark.files) or ())} - shared
-    if (
-        exported.files and earlier and not earlier & {*exported.files}
-    ):  # A folder has the labels of one page.
+    return files
+
+
+def _check_folder(out: Path, exported: Export) -> None:
+    """Check that a folder has no labels of another page.
+
+    Raises:
+        LmmsEgoplanError: It has files of an export, but none of those that this flow writes.
+    """
+    mark = read_mark(out)
+    earlier = {*mark.files} if mark and mark.files else set()
+    earlier -= _SHARED_FILES
+    if exported.files and earlier and earlier.isdisjoint(exported.files):
         raise LmmsEgoplanError(f"--out {out}: contains labels of another page; use a new folder")
-    write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
-    return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
 
 
 def _table(
-    kind: type[Agreement | PeopleAgreement], rows: Iterable[Agreement | PeopleAgreement]
+    row_type: type[Agreement | PeopleAgreement], rows: Iterable[Agreement | PeopleAgreement]
 ) -> str:
-    cells = (["n/a" if value is None else value for value in astuple(row)] for row in rows)
-    return csv_text([[field.name for field in fields(kind)], *cells])
+    """Return rows as CSV, with the names of the fields as header."""
+    lines: list[list[Any]] = [[field.name for field in fields(row_type)]]
+    for row in rows:
+        lines.append(["n/a" if value is None else value for value in astuple(row)])
+    return csv_text(lines)
 
 
 def write_label_studio(
@@ -110,15 +126,18 @@ def write_label_studio(
 
     forms = [flow.form(item.contents) for item in items]
     # Every task needs all variables of the interface, so missing ones are empty.
-    blank = {
-        name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")
-    }
-    tasks = [
-        {"data": {"number": number} | blank | task_data(form, show)}
-        for number, form in enumerate(forms)
-    ]
+    blank: dict[str, str] = {}
+    for form in forms:
+        for name, _ in _named(form):
+            blank[name] = ""
+            blank[f"{name}_title"] = ""
+    tasks = []
+    for number, form in enumerate(forms):
+        tasks.append({"data": {"number": number} | blank | task_data(form, show)})
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
-    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.contents))
+    guide: dict[str, None] = {}
+    for item in items:
+        guide |= dict.fromkeys(flow.guide_to(item.contents))
     write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
     return [
         f"{out / 'config.xml'}: the labelling interface",
@@ -159,8 +178,11 @@ def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> s
 
     Label Studio leaves extra ones empty.
     """
-    parts = {name: part for form in forms for name, part in _named(form)}
-    fields = {field.name: field for form in forms for field in form.fields}.values()
+    parts: dict[str, Part] = {}
+    fields_by_name: dict[str, Field] = {}
+    for form in forms:
+        parts |= dict(_named(form))
+        fields_by_name |= {field.name: field for field in form.fields}
     escaping = environment().overlay(autoescape=False, finalize=_in_attribute)
     template = escaping.get_template("label_studio.xml.jinja")
     return template.render(
@@ -168,7 +190,7 @@ def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> s
         guide=guide,
         parts=parts,
         target=next(iter(parts)),
-        fields=fields,
+        fields=fields_by_name.values(),
         varies=_varies,
     )
 
@@ -190,6 +212,6 @@ def _named(form: Form) -> Iterator[tuple[str, Part]]:
     """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
     for part in form.parts:
-        kind = type(part).__name__.lower()
-        counts[kind] += 1
-        yield f"{kind}_{counts[kind]}", part
+        name = type(part).__name__.lower()
+        counts[name] += 1
+        yield f"{name}_{counts[name]}", part

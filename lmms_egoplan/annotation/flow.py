@@ -134,21 +134,25 @@ class Labelled:
         return self.study.rounds[0].per_item
 
     def needed(self, item: Item) -> dict[str, int]:
-        """Return the number of labels that an item needs in each of its rounds that determine its
-        value.
-        """
-        rounds = [
-            one for one in self.study.deciding if item.id in self.samples.get(one.name, (item.id,))
-        ]
-        return {one.name: one.per_item for one in rounds}
+        """Return how many labels an item needs in each of the rounds that determine its value."""
+        return {
+            round_.name: round_.per_item
+            for round_ in self.study.deciding
+            if self._is_in_round(item, round_.name)
+        }
+
+    def _is_in_round(self, item: Item, stage: str) -> bool:
+        """Return whether an item is in a round. Rounds without a sample have all items."""
+        return stage not in self.samples or item.id in self.samples[stage]
 
     def of(self, item: Item, stage: str) -> list[Label]:
         """Return an item's labels of a stage from people whose labels count."""
         return [label for label in self.counting(item) if label.stage == stage]
 
     def counting(self, item: Item) -> list[Label]:
-        """Return an item's labels of all stages from people whose labels count, and the lead's
-        decision.
+        """Return an item's labels of all stages from people whose labels count.
+
+        They include the lead's decision.
         """
         return [
             label
@@ -158,24 +162,26 @@ class Labelled:
 
     def adjudicated(self, item: Item) -> Label | None:
         """Return the lead's decision on an item, or None."""
-        return next(iter(self.of(item, ADJUDICATION)), None)
+        decisions = self.of(item, ADJUDICATION)
+        return decisions[0] if decisions else None
 
     def complete(self, item: Item) -> list[Label]:
         """Return an item's labels of the rounds in `needed`; an empty list if it lacks labels."""
-        labels = {stage: self.of(item, stage) for stage in self.needed(item)}
-        is_complete = all(
-            len(labels[stage]) >= number for stage, number in self.needed(item).items()
-        )
-        return [label for stage in labels.values() for label in stage] if is_complete else []
+        complete: list[Label] = []
+        for stage, number in self.needed(item).items():
+            labels = self.of(item, stage)
+            if len(labels) < number:
+                return []
+            complete += labels
+        return complete
 
     def settled(
         self, flow: "Flow", few: str, differ: str
     ) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
-        """Return the items to export, each with the labels that determine its value, and remarks on
-        all other items.
+        """Return the items to export with the labels that determine their values, and remarks.
 
         An item is exported if the lead has decided on it, or if it is fully labelled and its labels
-        agree.
+        agree. Remarks count the others.
 
         Args:
             flow: Compares the labels.
@@ -183,19 +189,25 @@ class Labelled:
             differ: Remark on items whose labels differ, such as ``labels differ``.
         """
         settled: list[tuple[Item, list[Label]]] = []
-        unfinished = differing = 0
+        num_unfinished = 0
+        num_differing = 0
         for item in self.items:
-            labels, decided = self.complete(item), self.adjudicated(item)
-            if decided is None and not labels:
-                unfinished += 1
-            elif decided is None and flow.differ(item, [label.values for label in labels]):
-                differing += 1
+            decision = self.adjudicated(item)
+            labels = self.complete(item)
+            if decision:
+                settled.append((item, [decision]))
+            elif not labels:
+                num_unfinished += 1
+            elif flow.differ(item, [label.values for label in labels]):
+                num_differing += 1
             else:
-                settled.append((item, labels if decided is None else [decided]))
-        reasons = {few: unfinished, f"{differ} and the lead has not decided": differing}
-        return settled, [
-            f"Not exported ({reason}): {count}" for reason, count in reasons.items() if count
-        ]
+                settled.append((item, labels))
+        remarks = []
+        if num_unfinished:
+            remarks.append(f"Not exported ({few}): {num_unfinished}")
+        if num_differing:
+            remarks.append(f"Not exported ({differ} and the lead has not decided): {num_differing}")
+        return settled, remarks
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Define forms: what annotators see of an item, the questions they answer, and how input is read."""
+"""Define forms: what annotators see of an item, what they are asked, and how input is read."""
 
 import math
 from collections import Counter
@@ -124,12 +124,8 @@ class Marks(_Question):
         marked: dict[str, set[int]] = {}
         for mark in sent:
             option, _, step = mark.rpartition(":")
-            if (
-                option not in names
-                or not step.isascii()
-                or not step.isdigit()
-                or int(step) > self.steps
-            ):
+            is_number = step.isascii() and step.isdigit()
+            if option not in names or not is_number or int(step) > self.steps:
                 raise FormError(f"{self.title}: {mark!r} is not an error type with a step")
             marked.setdefault(option, set()).add(int(step))
         return {option: sorted(marked[option]) for option in names if option in marked}
@@ -152,9 +148,10 @@ class Words(_Question):
 
     def read(self, sent: Sequence[str]) -> str:
         """Return the text with normalized whitespace, without control characters."""
-        lines = strip_controls(sent[0], keep_lines=True).split("\n") if len(sent) == 1 else []
-        words = [" ".join(line.split()) for line in lines]
-        text = ("\n" if self.rows > 2 else " ").join(filter(None, words))
+        written = strip_controls(sent[0], keep_lines=True) if len(sent) == 1 else ""
+        lines = [" ".join(line.split()) for line in written.split("\n")]
+        separator = "\n" if self.rows > 2 else " "
+        text = separator.join(line for line in lines if line)
         if not text or len(text) > LONGEST:
             raise FormError(f"{self.title}: write a text of at most {LONGEST} characters")
         return text
@@ -182,7 +179,8 @@ class Moment(_Question):
             (moment,) = (float(text) for text in sent)
         except ValueError:
             moment = math.nan
-        first, last = self.times[0], self.times[-1]
+        first = self.times[0]
+        last = self.times[-1]
         if not first - self.step <= moment <= last + self.step:
             raise FormError(f"{self.title}: expected a time from {first:.6f} to {last:.6f} seconds")
         return min(self.times, key=lambda time: abs(time - moment))
@@ -235,19 +233,28 @@ def check_values(form: Form, values: Values, where: str) -> None:
     for name, value in values.items():
         if name not in fields:
             raise LmmsEgoplanError(f"{where}, {name}: no such field; there are {', '.join(fields)}")
-        try:
-            sent = (
-                [f"{a}:{b}" for a in value for b in value[a]]
-                if isinstance(value, dict)
-                else [str(value)]
-            )
-            is_valid = fields[name].read(sent) == value
-        except (FormError, TypeError):
-            is_valid = False
-        if not is_valid:
+        if not _accepts(fields[name], value):
             raise LmmsEgoplanError(
                 f"{where}, {name}: the field {fields[name].title!r} does not accept {quoted(value)}"
             )
+
+
+def _accepts(field: Field, value: Any) -> bool:
+    """Return whether a field would read this value from a browser."""
+    try:
+        return field.read(_as_browser_sends(value)) == value
+    except (FormError, TypeError):
+        return False
+
+
+def _as_browser_sends(value: Any) -> list[str]:
+    """Return the texts that a browser would send for a value."""
+    if not isinstance(value, dict):
+        return [str(value)]
+    texts = []
+    for option, steps in value.items():
+        texts += [f"{option}:{step}" for step in steps]
+    return texts
 
 
 def limited(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
@@ -278,17 +285,21 @@ def majority(form: Form, labels: Sequence[Values]) -> Values:
     for field in form.fields:
         choices = [label[field.name] for label in labels if field.name in label]
         if isinstance(field, Marks):
-            marking = {
-                option.value: [marks for marks in choices if option.value in marks]
-                for option in field.options
-            }
-            values[field.name] = {
-                option: sorted({step for marks in marked for step in marks[option]})
-                for option, marked in marking.items()
-                if 2 * len(marked) > len(choices)
-            }
+            values[field.name] = _majority_of_marks(field, choices)
         elif choices:
             value, count = Counter(choices).most_common(1)[0]
             if not isinstance(field, Choice) or 2 * count > len(choices):
                 values[field.name] = value
     return values
+
+
+def _majority_of_marks(
+    field: Marks, labels: Sequence[Mapping[str, Sequence[int]]]
+) -> dict[str, list[int]]:
+    """Return the options that more than half marked, with the steps that any of them marked."""
+    majority_marks = {}
+    for option in field.options:
+        marks = [label[option.value] for label in labels if option.value in label]
+        if 2 * len(marks) > len(labels):
+            majority_marks[option.value] = sorted(set().union(*marks))
+    return majority_marks

@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements, people_agreements
 from lmms_egoplan.annotation.assignment import Slot
-from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
+from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Label, Labelled
+from lmms_egoplan.annotation.forms import Choice, Field, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known, kept_predictions
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 
@@ -44,7 +44,9 @@ class Pages:
     """
 
     def __init__(self, store: Store, csrf: Callable[[Person], str]) -> None:
-        self._store, self._flow, self._csrf = store, store.flow, csrf
+        self._store = store
+        self._flow = store.flow
+        self._csrf = csrf
 
     def item(self, person: Person, slot: Slot, form: Form, nonce: str, error: str = "") -> str:
         """Show an item with its form.
@@ -53,51 +55,48 @@ class Pages:
             nonce: Token of the form, passed to `Store.save`.
             error: Why the previous input was not saved; `slot` contains that input.
         """
-        labels = (
-            self._store.labelled().labels.get(slot.item.id, [])
-            if slot.stage == ADJUDICATION
-            else []
+        return self._render(
+            "item",
+            person,
+            slot=slot,
+            form=form,
+            nonce=nonce,
+            stage=self.title_of(slot.stage),
+            error=error,
+            other_labels=self._labels_to_decide_on(slot),
+            feedback=_feedback(slot, form),
         )
-        other_labels = [label for label in labels if label.stage != ADJUDICATION]
-        known, feedback = slot.item.known, []
-        if slot.stage == TRAINING and slot.last and known and slot.values:
-            verdict = "agrees with it" if has_known(known, slot.values) else "differs from it"
-            feedback = [*described(form, known), ("Your label", verdict)]
-        context = {
-            "slot": slot,
-            "form": form,
-            "nonce": nonce,
-            "stage": self.title_of(slot.stage),
-            "error": error,
-        }
-        return self._render("item", person, **context, other_labels=other_labels, feedback=feedback)
+
+    def _labels_to_decide_on(self, slot: Slot) -> list[Label]:
+        """Return the labels of an item that the lead decides on; none for other stages."""
+        if slot.stage != ADJUDICATION:
+            return []
+        labels = self._store.labelled().labels.get(slot.item.id, [])
+        return [label for label in labels if label.stage != ADJUDICATION]
 
     def title_of(self, stage: str) -> str:
         """Return the displayed name of a stage. Gold items look like those of the first round."""
-        stage = self._store.database.study.rounds[0].name if stage == GOLD else stage
-        return {each.name: each.title for each in self._flow.stages}.get(stage, stage.capitalize())
+        if stage == GOLD:
+            stage = self._store.database.study.rounds[0].name
+        titles = {flow_stage.name: flow_stage.title for flow_stage in self._flow.stages}
+        return titles.get(stage, stage.capitalize())
 
     def mine(self, person: Person, words: str, page: int) -> str:
         """List a person's labels and skips, with links for changes."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, contents, stage, *details in labels[:PAGE]:
-            texts = [
-                part.text
-                for part in self._flow.form(json.loads(contents)).parts
-                if isinstance(part, Prose)
-            ]
-            rows.append(
-                (
-                    number,
-                    " · ".join(texts)[:_EXCERPT] or f"Item {number}",
-                    self.title_of(stage),
-                    *details,
-                )
-            )
+        for number, contents, stage, skipped, at in labels[:PAGE]:
+            excerpt = self._excerpt(json.loads(contents)) or f"Item {number}"
+            rows.append((number, excerpt, self.title_of(stage), skipped, at))
         return self._render(
             "mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE
         )
+
+    def _excerpt(self, contents: Mapping[str, Any]) -> str:
+        """Return the beginning of an item's texts."""
+        parts = self._flow.form(contents).parts
+        texts = [part.text for part in parts if isinstance(part, Prose)]
+        return " · ".join(texts)[:_EXCERPT]
 
     def idle(self, person: Person) -> str:
         """Explain to an annotator why there is nothing to label."""
@@ -110,24 +109,38 @@ class Pages:
         items = [item for item in labelled.items if item.id in labelled.qualification]
         waiting = []
         for name in labelled.people:
-            rows = [
-                (positions[item.id], item, label, self._flow.agrees(item, label.values))
-                for item in items
-                for label in labelled.labels.get(item.id, ())
-                if label.person == name and label.stage == QUALIFICATION
-            ]
+            rows = self._qualification_rows(labelled, items, positions, name)
             skips = [
                 skip
                 for skip in labelled.skips
                 if skip.person == name and skip.stage == QUALIFICATION
             ]
             if items and len(rows) + len(skips) == len(items):
-                rows.sort(key=lambda row: row[-1] is not False)
                 waiting.append((name, rows, skips, self._store.assignments.verdicts(name)))
-        guide = dict.fromkeys(
-            paragraph for item in items for paragraph in self._flow.guide_to(item.contents)
-        )
+        guide: dict[str, None] = {}
+        for item in items:
+            guide |= dict.fromkeys(self._flow.guide_to(item.contents))
         return self._render("senior", person, guide=guide, waiting=waiting)
+
+    def _qualification_rows(
+        self,
+        labelled: Labelled,
+        items: Sequence[Item],
+        positions: Mapping[str, int],
+        name: str,
+    ) -> list[tuple[int, Item, Label, bool | None]]:
+        """Return a person's qualification labels, those that differ from the record first.
+
+        Returns:
+            Position and item, the label, and whether it agrees with the record.
+        """
+        rows = []
+        for item in items:
+            for label in labelled.labels.get(item.id, ()):
+                if label.person == name and label.stage == QUALIFICATION:
+                    agrees = self._flow.agrees(item, label.values)
+                    rows.append((positions[item.id], item, label, agrees))
+        return sorted(rows, key=lambda row: row[-1] is not False)
 
     def view(self, person: Person, position: int) -> str:
         """Show an item without a form."""
@@ -154,20 +167,22 @@ class Pages:
         """Show the lead progress, disagreements, skipped items and comments, `PAGE` of each."""
         labelled = self._store.labelled()
         positions = self._store.positions()
-        comments = [
-            label for labels in labelled.labels.values() for label in labels if label.comment
-        ]
         differing = {item.id for item in disputed(labelled, self._store)}
-        decided = [
-            (positions[item.id], item.id, labelled.adjudicated(item))
-            for item in labelled.items
-            if item.id in differing or labelled.adjudicated(item)
-        ]
+        decided = []
+        for item in labelled.items:
+            decision = labelled.adjudicated(item)
+            if decision or item.id in differing:
+                decided.append((positions[item.id], item.id, decision))
+        comments = []
+        for labels in labelled.labels.values():
+            comments += [label for label in labels if label.comment]
         lists: dict[str, Sequence[Any]] = {
             "disputed": decided,
             "comments": comments,
             "skips": labelled.skips,
         }
+        start = page * PAGE
+        stop = start + PAGE
         return self._render(
             "lead",
             person,
@@ -175,15 +190,30 @@ class Pages:
             page=page,
             positions=positions,
             numbers={name: len(lines) for name, lines in lists.items()},
-            is_last=all(len(lines) <= (page + 1) * PAGE for lines in lists.values()),
+            is_last=all(len(lines) <= stop for lines in lists.values()),
             remarks=[*self._flow.remarks(labelled), *kept_predictions(labelled)],
-            **{name: lines[page * PAGE : (page + 1) * PAGE] for name, lines in lists.items()},
+            **{name: lines[start:stop] for name, lines in lists.items()},
         )
 
     def _render(self, name: str, person: Person, **context: Any) -> str:
-        shared = {"flow": self._flow, "store": self._store, "person": person, "base": person.base}
-        shared["csrf"] = self._csrf(person)
-        return environment().get_template(f"{name}.html.jinja").render(shared | context)
+        template = environment().get_template(f"{name}.html.jinja")
+        return template.render(
+            flow=self._flow,
+            store=self._store,
+            person=person,
+            base=person.base,
+            csrf=self._csrf(person),
+            **context,
+        )
+
+
+def _feedback(slot: Slot, form: Form) -> list[tuple[str, str]]:
+    """Return the known values of a training item after a label, and how the label compares."""
+    known = slot.item.known
+    if slot.stage != TRAINING or not (slot.last and known and slot.values):
+        return []
+    verdict = "agrees with it" if has_known(known, slot.values) else "differs from it"
+    return [*described(form, known), ("Your label", verdict)]
 
 
 def message_page(title: str, text: str, base: str | None) -> str:
@@ -193,20 +223,18 @@ def message_page(title: str, text: str, base: str | None) -> str:
         base: Path of the visitor's pages, for style sheets and a link to continue. None for unknown
             visitors.
     """
-    return (
-        environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
-    )
+    template = environment().get_template("message.html.jinja")
+    return template.render(title=title, text=text, base=base)
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
     """Return the fully labelled items whose labels differ."""
-    flow = store.flow
-    return [
-        item
-        for item in labelled.items
-        if (labels := labelled.complete(item))
-        and flow.differ(item, [label.values for label in labels])
-    ]
+    items = []
+    for item in labelled.items:
+        labels = labelled.complete(item)
+        if labels and store.flow.differ(item, [label.values for label in labels]):
+            items.append(item)
+    return items
 
 
 def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, int]]:
@@ -215,10 +243,11 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     if labelled.qualification:
         number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
         yield "Qualification", number, labelled.study.learners * len(labelled.qualification)
-    titles, needed = {stage.name: stage.title for stage in store.flow.stages}, store.totals()
-    for one in labelled.study.rounds:
-        number = sum(len(labelled.of(item, one.name)) for item in main)
-        yield titles[one.name], number, needed.get(one.name, 0)
+    titles = {stage.name: stage.title for stage in store.flow.stages}
+    needed = store.totals()
+    for round_ in labelled.study.rounds:
+        number = sum(len(labelled.of(item, round_.name)) for item in main)
+        yield titles[round_.name], number, needed.get(round_.name, 0)
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
@@ -231,20 +260,28 @@ def field_keys(form: Form) -> dict[str, dict[str, str]]:
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
     for field, row in zip(fields, _KEYS, strict=False):
-        digits = {
-            option.value: number[0][-1]
-            for option in field.options
-            if (number := _NUMBER.match(option.text.strip()))
-        }
+        digits = _digits(field)
         free = iter([key for key in row if key not in taken | {*digits.values()}])
         keys[field.name] = {}
         for option in field.options:
-            digit = digits.get(option.value)
-            key = next(free, None) if digit is None or row.isalpha() else digit
+            if option.value in digits and not row.isalpha():
+                key: str | None = digits[option.value]
+            else:
+                key = next(free, None)
             if key is not None and key not in taken:
                 keys[field.name][option.value] = key
                 taken.add(key)
     return keys
+
+
+def _digits(field: Choice | Marks) -> dict[str, str]:
+    """Return the last digit of the number with which an option begins, by option."""
+    digits = {}
+    for option in field.options:
+        number = _NUMBER.match(option.text.strip())
+        if number:
+            digits[option.value] = number[0][-1]
+    return digits
 
 
 def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
@@ -261,20 +298,23 @@ def described(form: Form, values: Values) -> Iterator[tuple[str, str]]:
     for field in form.fields:
         if field.name not in values:
             continue
-        value = values[field.name]
-        if isinstance(field, Choice):
-            text = next(
-                (option.text for option in field.options if option.value == value), str(value)
-            )
-        elif isinstance(field, Marks):
-            texts = {option.value: option.text for option in field.options}
-            text = "; ".join(
-                f"{texts[name]}: {', '.join('all' if step == 0 else str(step) for step in steps)}"
-                for name, steps in value.items()
-            )
-        else:
-            text = f"{value:.3f} s" if isinstance(value, float) else str(value)
-        yield field.title, text
+        yield field.title, _in_words(field, values[field.name])
+
+
+def _in_words(field: Field, value: Any) -> str:
+    """Return a field's value in words."""
+    if isinstance(field, Choice):
+        texts = {option.value: option.text for option in field.options}
+        return texts.get(value, str(value))
+    if isinstance(field, Marks):
+        texts = {option.value: option.text for option in field.options}
+        return "; ".join(f"{texts[name]}: {_steps(steps)}" for name, steps in value.items())
+    return f"{value:.3f} s" if isinstance(value, float) else str(value)
+
+
+def _steps(steps: Sequence[int]) -> str:
+    """Return marked steps in words. Step 0 means the whole plan."""
+    return ", ".join("all" if step == 0 else str(step) for step in steps)
 
 
 @lru_cache(maxsize=1)

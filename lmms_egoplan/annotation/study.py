@@ -16,7 +16,10 @@ from lmms_egoplan.validation import Checked, Expected, Text, read_as, refuse
 ANNOTATOR = "annotator"
 # Parts of the items. Everybody of the first round's group labels the items of all parts but the
 # last one.
-TRAINING, QUALIFICATION, GOLD, MAIN = "training", "qualification", "gold", "main"
+TRAINING = "training"
+QUALIFICATION = "qualification"
+GOLD = "gold"
+MAIN = "main"
 _FOLDER = Path(__file__).parent / "studies"
 STUDIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 """Names of the study files in the package."""
@@ -42,13 +45,13 @@ class Stage:
     is_default: bool = True
 
 
-class _Part(Checked):
+class _StudyPart(Checked):
     """A part of a study file. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Group(_Part):
+class Group(_StudyPart):
     """A group of people, such as the reviewers.
 
     Attributes:
@@ -68,7 +71,7 @@ class Group(_Part):
     )
 
 
-class Round(_Part):
+class Round(_StudyPart):
     """A round of labels. An item's round begins when its earlier rounds have all of their labels.
 
     Attributes:
@@ -95,7 +98,7 @@ class Round(_Part):
     ) = None
 
 
-class Gold(_Part):
+class Gold(_StudyPart):
     """Items with known values, mixed in to measure people's accuracy.
 
     Attributes:
@@ -107,7 +110,7 @@ class Gold(_Part):
     every: _Count
 
 
-class Study(_Part):
+class Study(_StudyPart):
     """Who labels what. Stored in the database.
 
     Attributes:
@@ -135,12 +138,12 @@ class Study(_Part):
     @property
     def deciding(self) -> list[Round]:
         """The rounds that determine the exported values."""
-        return [one for one in self.rounds if not one.final]
+        return [round_ for round_ in self.rounds if not round_.final]
 
     @property
     def final(self) -> list[str]:
         """The names of the rounds that check final values."""
-        return [one.name for one in self.rounds if one.final]
+        return [round_.name for round_ in self.rounds if round_.final]
 
     @property
     def learners(self) -> int:
@@ -149,30 +152,30 @@ class Study(_Part):
 
     def apart(self, stage: str) -> list[str]:
         """Return a stage and the rounds whose people may not label the same item in it."""
-        names = [one.name for one in self.rounds]
-        default = {name: names[:number] for number, name in enumerate(names)}
-        earlier = {
-            one.name: default[one.name] if one.apart is None else one.apart for one in self.rounds
-        }
-        return [stage, *earlier.get(stage, ()), *(name for name in names if stage in earlier[name])]
+        names = [round_.name for round_ in self.rounds]
+        apart = {}
+        for number, round_ in enumerate(self.rounds):
+            apart[round_.name] = names[:number] if round_.apart is None else round_.apart
+        later = [name for name in names if stage in apart[name]]
+        return [stage, *apart.get(stage, ()), *later]
 
     def names(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield the name, the group and the displayed name of all people but the lead and the
-        seniors.
+        """Yield the name, the group and the displayed name of everybody in a group.
+
+        The lead and the seniors are in none.
         """
         for group, people in self.people.items():
             for number in range(people.count):
-                yield (
-                    f"{group}-{number + 1}",
-                    group,
-                    people.names[number] if number < len(people.names) else None,
-                )
+                called = people.names[number] if number < len(people.names) else None
+                yield f"{group}-{number + 1}", group, called
 
     def limits(self, person: str, group: str) -> Mapping[str, Sequence[str]]:
-        """Return the options that a person may use, by field name; fields without a limit are
-        absent.
+        """Return the options that a person may use, by field name.
+
+        Fields without a limit are absent.
         """
-        limits, number = self.people[group].limits, int(person.rpartition("-")[2])
+        limits = self.people[group].limits
+        number = int(person.rpartition("-")[2])
         return limits[number - 1] if number <= len(limits) else {}
 
 
@@ -195,19 +198,21 @@ def read_study(name: str) -> Study:
     except yaml.YAMLError as error:
         raise LmmsEgoplanError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     study = read_as(Study, str(path), content)
-    paths = {"training": study.training and str(path.parent / study.training)}
+    with_paths: dict[str, Any] = {}
+    if study.training:
+        with_paths["training"] = str(path.parent / study.training)
     if study.gold:
-        paths["gold"] = study.gold.model_copy(
-            update={"labels": str(path.parent / study.gold.labels)}
-        )
-    return study.model_copy(update=paths)
+        labels = str(path.parent / study.gold.labels)
+        with_paths["gold"] = study.gold.model_copy(update={"labels": labels})
+    return study.model_copy(update=with_paths)
 
 
 def default_study(
     flow: str, stages: Sequence[Stage], annotators: int, per_item: int, qualification: int = 0
 ) -> Study:
-    """Return the study that applies without a file: the flow's default stages, each by one group of
-    annotators.
+    """Return the study that applies without a file.
+
+    It has the flow's default stages, each labelled by one group of annotators.
     """
     rounds = [
         Round(name=stage.name, per_item=stage.per_item or per_item)
@@ -233,69 +238,90 @@ def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int
     Raises:
         LmmsEgoplanError: A round, group or number does not fit. The message lists all problems.
     """
-    problems = [] if study.flow == flow else [f"flow: {study.flow} is another flow than {flow}"]
-    known, names = [stage.name for stage in stages], [one.name for one in study.rounds]
-    if names != [name for name in known if name in names]:
-        problems.append(
-            f"rounds: expected some of {join_list(known)}, in this order, found {join_list(names)}"
-        )
-    if study.rounds[0].sample or study.rounds[0].final:
-        problems.append(
-            f"rounds, {names[0]}: the first round has all items and is not final; drop "
-            "sample and final"
-        )
-    if [one.final for one in study.rounds] != sorted(one.final for one in study.rounds):
-        problems.append("rounds: final rounds must be the last ones")
-    in_rounds = num_items - study.qualification
-    for one in study.rounds:
+    num_in_rounds = num_items - study.qualification
+    problems = []
+    if study.flow != flow:
+        problems.append(f"flow: {study.flow} is another flow than {flow}")
+    problems += _problems_of_order(study, stages)
+    for round_ in study.rounds:
         problems += [
-            f"rounds, {one.name}, {problem}" for problem in _round_problems(study, one, in_rounds)
+            f"rounds, {round_.name}, {problem}"
+            for problem in _problems_of_round(study, round_, num_in_rounds)
         ]
     if study.qualification and len(study.deciding) > 1:
         problems.append("qualification: only possible for items with a single stage")
     if study.qualification >= num_items:
         problems.append(
-            f"qualification {study.qualification}: there are only {num_items} items; "
-            "choose fewer, or 0"
+            f"qualification {study.qualification}: there are only {num_items} items; choose "
+            "fewer, or 0"
         )
-    called = [name for person, _, called in study.names() for name in (person, called) if name]
-    if len({*called}) < len(called):
-        problems.append("people: two people have the same name")
-    for name, group in study.people.items():
-        if name in ("lead", "senior") or max(len(group.names), len(group.limits)) > group.count:
-            problems.append(
-                f"people, {name}: use another name than lead or senior, and at most "
-                "count names and limits"
-            )
+    problems += _problems_of_people(study)
     refuse(problems, "study: ", "The study has these problems:")
 
 
-def _round_problems(study: Study, one: Round, num_items: int) -> Iterator[str]:
-    if one.people not in study.people:
-        yield f"people: no group {one.people!r}; there are {join_list([*study.people])}"
-        return
-    if unknown := {*study.apart(one.name)} - {other.name for other in study.rounds}:
-        yield f"apart: no round {join_list(sorted(unknown))}"
-    group = study.people[one.people].count
-    until = study.rounds[: study.rounds.index(one) + 1]
-    apart = [
-        other
-        for other in until
-        if other.name in study.apart(one.name) and other.people == one.people
-    ]
-    if (needed := sum(other.per_item for other in apart)) > group:
-        options = "--annotators, or " * (one.people == ANNOTATOR)
+def _problems_of_order(study: Study, stages: Sequence[Stage]) -> Iterator[str]:
+    """Yield what is wrong with the order of the rounds, and with the first one."""
+    known = [stage.name for stage in stages]
+    names = [round_.name for round_ in study.rounds]
+    if names != [name for name in known if name in names]:
         yield (
-            f"{options}count {group} of {one.people}: each item needs {needed} different "
-            "people; increase the number"
+            f"rounds: expected some of {join_list(known)}, in this order, found {join_list(names)}"
         )
-    if one.sample and one.sample > num_items:
-        yield f"sample {one.sample}: there are only {num_items} items; choose fewer"
+    if study.rounds[0].sample or study.rounds[0].final:
+        yield (
+            f"rounds, {names[0]}: the first round has all items and is not final; drop sample and "
+            "final"
+        )
+    are_final = [round_.final for round_ in study.rounds]
+    if are_final != sorted(are_final):
+        yield "rounds: final rounds must be the last ones"
+
+
+def _problems_of_people(study: Study) -> Iterator[str]:
+    """Yield what is wrong with the groups and their names."""
+    names = []
+    for name, _, called in study.names():
+        names.append(name)
+        if called:
+            names.append(called)
+    if len({*names}) < len(names):
+        yield "people: two people have the same name"
+    for name, group in study.people.items():
+        if name in ("lead", "senior") or max(len(group.names), len(group.limits)) > group.count:
+            yield (
+                f"people, {name}: use another name than lead or senior, and at most count names "
+                "and limits"
+            )
+
+
+def _problems_of_round(study: Study, round_: Round, num_items: int) -> Iterator[str]:
+    """Yield what is wrong with a round."""
+    if round_.people not in study.people:
+        yield f"people: no group {round_.people!r}; there are {join_list([*study.people])}"
+        return
+    apart = study.apart(round_.name)
+    unknown = {*apart} - {other.name for other in study.rounds}
+    if unknown:
+        yield f"apart: no round {join_list(sorted(unknown))}"
+    count = study.people[round_.people].count
+    # People for one item: those of this round and of all earlier ones that it must be apart from.
+    needed = 0
+    for other in study.rounds[: study.rounds.index(round_) + 1]:
+        if other.name in apart and other.people == round_.people:
+            needed += other.per_item
+    if needed > count:
+        option = f"count {count} of {round_.people}"
+        if round_.people == ANNOTATOR:
+            option = f"--annotators, or {option}"
+        yield f"{option}: each item needs {needed} different people; increase the number"
+    if round_.sample and round_.sample > num_items:
+        yield f"sample {round_.sample}: there are only {num_items} items; choose fewer"
 
 
 def read_known(path: str) -> dict[str, dict[str, Any]]:
-    """Read known values by item id from lines such as ``{"item":
-    "existence/1 of a", "values": {"rating": "0.5"}}``.
+    """Read known values by item id.
+
+    A line is like ``{"item": "existence/1 of a", "values": {"rating": "0.5"}}``.
 
     Fields may be missing in ``values``: a label is right if it has all of the given values.
 
