@@ -167,7 +167,7 @@ FLOW = WrittenPlans()
 
 def _plans(item: Item, labelled: Labelled) -> list[Label]:
     """Return an instance's plans. The lead's decision is another plan, unless it repeats one."""
-    plans = labelled.of(item, _STAGE)
+    plans = labelled.labels_of(item, _STAGE)
     decision = labelled.adjudicated(item)
     if decision and decision.values not in [label.values for label in plans]:
         plans.append(decision)

@@ -119,14 +119,14 @@ def people_agreements(flow: Flow, labelled: Labelled) -> list[PeopleAgreement]:
 def _scales(flow: Flow, labelled: Labelled) -> Iterator[tuple[Scale, Units]]:
     """Yield each scale of a flow with the values on it."""
     stage = flow.agreement_stage or flow.stages[0].name
-    labels_by_item = [labelled.of(item, stage) for item in labelled.items]
+    labels_by_item = [labelled.labels_of(item, stage) for item in labelled.items]
     for scale in flow.scales():
         yield scale, [_values_by_person(scale, labels) for labels in labels_by_item]
 
 
 def _values_by_person(scale: Scale, labels: Sequence[Label]) -> dict[str, Any]:
     """Return the value of each label on a scale, by annotator."""
-    return {label.person: scale.of(label.values) for label in labels}
+    return {label.person: scale.value_of(label.values) for label in labels}
 
 
 def measure(

@@ -416,7 +416,7 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
         last_round = [*site.store.assignments.rounds(position)][-1]
-        labels = site.store.labelled().of(slot.item, last_round)
+        labels = site.store.labelled().labels_of(slot.item, last_round)
         values = majority(session.form(slot), [label.values for label in labels])
         slot = replace(slot, values=values)
     return session.item_page(slot)

@@ -98,7 +98,7 @@ _LABEL_QUESTIONS = {
 
 @dataclass(frozen=True)
 class _Printed:
-    """What the paper prints about a rate: a value, or counts.
+    """A value or counts that the paper prints for a rate.
 
     Attributes:
         where: Section of the paper.
@@ -576,10 +576,10 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     original_cuts = {}
     for item in labelled.items:
         original_cuts[item.id] = item.contents["end_sec"]
-        revision = labelled.of(item, _REVISE)
+        revision = labelled.labels_of(item, _REVISE)
         if revision:
             revisions.append((item.contents["labels"], revision[0].values))
-        checks = [*labelled.of(item, _VERIFY), *labelled.of(item, _REVIEW)]
+        checks = [*labelled.labels_of(item, _VERIFY), *labelled.labels_of(item, _REVIEW)]
         if checks:
             first_checks[item.id] = checks[0].values
         for label in checks:
@@ -627,7 +627,7 @@ def _rounds(labelled: Labelled) -> set[str]:
 
 
 def _values(labelled: Labelled, stage: str) -> list[Values]:
-    return [label.values for item in labelled.items for label in labelled.of(item, stage)]
+    return [label.values for item in labelled.items for label in labelled.labels_of(item, stage)]
 
 
 def _answer(name: str, noes: Collection[str], values: Values) -> str | None:

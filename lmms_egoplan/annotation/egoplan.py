@@ -17,8 +17,8 @@ from lmms_egoplan.annotation.forms import (
     Earlier,
     Film,
     Form,
+    FormPart,
     Option,
-    Part,
     Picture,
     Prose,
     Values,
@@ -81,7 +81,7 @@ class VerifiedQuestions(Flow):
         """Show goal, clip and observation. Ask for a choice, in a personal order, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)
-        parts: list[Part] = [Prose("Goal", contents["goal"])]
+        parts: list[FormPart] = [Prose("Goal", contents["goal"])]
         if contents["frames"]:
             cut = Cut(contents["video"], tuple(contents["frames"]), contents["fps"])
             parts.append(Film("Progress so far", cut))
@@ -198,7 +198,7 @@ def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
     if item.id in labelled.qualification:
         return [], records.SERVED
     golden = item.hidden["golden"]
-    values = [label.values for label in labelled.of(item, _STAGE)]
+    values = [label.values for label in labelled.labels_of(item, _STAGE)]
     choices = [value["choice"] for value in values]
     decision = labelled.adjudicated(item)
     if decision:

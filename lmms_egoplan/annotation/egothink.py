@@ -303,7 +303,7 @@ def _means(labelled: Labelled) -> list[tuple[Item, float]]:
     """
     means = []
     for item in labelled.items:
-        labels = labelled.of(item, _STAGE)
+        labels = labelled.labels_of(item, _STAGE)
         decision = labelled.adjudicated(item)
         if decision:
             means.append((item, _rating(decision.values)))
@@ -368,7 +368,7 @@ def _export_of_model(model: str, items: Sequence[Item], labelled: Labelled) -> E
 
 def _ratings_of(item: Item, labelled: Labelled) -> dict[str, float]:
     """Return the ratings of an answer, by annotator."""
-    return {label.person: _rating(label.values) for label in labelled.of(item, _STAGE)}
+    return {label.person: _rating(label.values) for label in labelled.labels_of(item, _STAGE)}
 
 
 def _rating(values: Values) -> float:

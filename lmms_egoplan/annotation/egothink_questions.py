@@ -262,8 +262,8 @@ class WrittenQuestions(Flow):
         counts = Counter[str]()
         skipped = {skip.item for skip in labelled.skips}
         for item in labelled.items:
-            written = labelled.of(item, _WRITE)
-            reviews = labelled.of(item, _REVIEW)
+            written = labelled.labels_of(item, _WRITE)
+            reviews = labelled.labels_of(item, _REVIEW)
             verdict = _verdict(
                 written, reviews, labelled.adjudicated(item), is_skipped=item.id in skipped
             )
@@ -362,6 +362,11 @@ def _verdict(
         return _verdict_without_question(decided, is_skipped=is_skipped)
     if written[0].values["use"] == "no":
         return _SET_ASIDE
+    return _verdict_of_reviews(reviews, decided)
+
+
+def _verdict_of_reviews(reviews: Sequence[Label], decided: Label | None) -> str:
+    """Return the verdict on a question: the lead's, or that of the reviewers."""
     votes = [_accepts(label.values) for label in reviews]
     is_finished = len(votes) >= _REVIEWERS
     if decided and not _accepts(decided.values):

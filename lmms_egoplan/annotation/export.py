@@ -17,7 +17,7 @@ from lmms_egoplan.annotation.agreement import (
 )
 from lmms_egoplan.annotation.clips import Media, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Field, Form, Part, Picture, Steps, Words
+from lmms_egoplan.annotation.forms import Choice, Field, Form, FormPart, Picture, Steps, Words
 from lmms_egoplan.annotation.pages import environment
 from lmms_egoplan.annotation.study import GOLD, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -178,7 +178,7 @@ def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> s
 
     Label Studio leaves extra ones empty.
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, FormPart] = {}
     fields_by_name: dict[str, Field] = {}
     for form in forms:
         parts |= dict(_named(form))
@@ -208,7 +208,7 @@ def _varies(field: Choice) -> bool:
     return any(option.value in "ABCD" for option in field.options)
 
 
-def _named(form: Form) -> Iterator[tuple[str, Part]]:
+def _named(form: Form) -> Iterator[tuple[str, FormPart]]:
     """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
     for part in form.parts:

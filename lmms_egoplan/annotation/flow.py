@@ -92,14 +92,14 @@ class Scale:
     Attributes:
         title: Displayed name.
         levels: Possible values.
-        of: Returns a label's value, or None if it has none.
+        value_of: Returns a label's value, or None if it has none.
         is_ordered: Whether the levels are numbers. If so, Krippendorff's alpha uses their
             distances.
     """
 
     title: str
     levels: tuple[Any, ...]
-    of: Callable[[Values], Any]
+    value_of: Callable[[Values], Any]
     is_ordered: bool = False
 
 
@@ -145,7 +145,7 @@ class Labelled:
         """Return whether an item is in a round. Rounds without a sample have all items."""
         return stage not in self.samples or item.id in self.samples[stage]
 
-    def of(self, item: Item, stage: str) -> list[Label]:
+    def labels_of(self, item: Item, stage: str) -> list[Label]:
         """Return an item's labels of a stage from people whose labels count."""
         return [label for label in self.counting(item) if label.stage == stage]
 
@@ -162,14 +162,14 @@ class Labelled:
 
     def adjudicated(self, item: Item) -> Label | None:
         """Return the lead's decision on an item, or None."""
-        decisions = self.of(item, ADJUDICATION)
+        decisions = self.labels_of(item, ADJUDICATION)
         return decisions[0] if decisions else None
 
     def complete(self, item: Item) -> list[Label]:
         """Return an item's labels of the rounds in `needed`; an empty list if it lacks labels."""
         complete: list[Label] = []
         for stage, number in self.needed(item).items():
-            labels = self.of(item, stage)
+            labels = self.labels_of(item, stage)
             if len(labels) < number:
                 return []
             complete += labels

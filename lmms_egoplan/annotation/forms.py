@@ -54,7 +54,7 @@ class Film(Picture):
     """A clip with playback controls."""
 
 
-Part = Prose | Steps | Picture
+FormPart = Prose | Steps | Picture
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ Field = Choice | Marks | Words | Moment
 class Form:
     """The form of an item for one person."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FormPart, ...]
     fields: tuple[Field, ...]
 
     @property

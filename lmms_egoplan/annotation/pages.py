@@ -246,7 +246,7 @@ def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, i
     titles = {stage.name: stage.title for stage in store.flow.stages}
     needed = store.totals()
     for round_ in labelled.study.rounds:
-        number = sum(len(labelled.of(item, round_.name)) for item in main)
+        number = sum(len(labelled.labels_of(item, round_.name)) for item in main)
         yield titles[round_.name], number, needed.get(round_.name, 0)
 
 
@@ -327,7 +327,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["kind"] = lambda part: type(part).__name__
+    environment.filters["type_name"] = lambda part: type(part).__name__
     environment.globals |= {
         "annotator": ANNOTATOR,
         "field_keys": field_keys,

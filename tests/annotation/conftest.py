@@ -1,5 +1,6 @@
-"""Videos of steps, studies of texts, and a browser that fails on foreign requests and script
-errors.
+"""Videos of steps, studies of texts, and a strict browser.
+
+The browser fails on foreign requests and script errors.
 """
 
 import json

@@ -40,7 +40,7 @@ class Rating(Flow):
 
     def export(self, labelled):
         ratings = {
-            item.id: [label.values for label in labelled.of(item, "rate")]
+            item.id: [label.values for label in labelled.labels_of(item, "rate")]
             for item in labelled.items
         }
         complete = {

@@ -33,8 +33,9 @@ def cohen(pairs):
 
 
 def test_pairs_with_few_shared_items_have_no_kappa():
-    """Nine in ten labels are equal, but each pair shares only three items, so kappa would be
-    meaningless.
+    """Nine in ten labels are equal, but each pair shares only three items.
+
+    Kappa would be meaningless.
     """
     labels = [{"lead": number % 2, f"annotator-{number // 3}": number % 2} for number in range(30)]
     for number in (0, 9, 18):
@@ -136,8 +137,9 @@ def test_a_careless_annotator_is_told_from_careful_ones():
 
 @pytest.mark.nightly
 def test_intervals_cover_the_true_values():
-    """Two people are equal with probability r * s + (1 - r * s) / 3, and kappa is r * s for equally
-    frequent levels.
+    """Two people are equal with probability r * s + (1 - r * s) / 3.
+
+    Kappa is r * s for equally frequent levels.
     """
     reliabilities = {"A": 0.9, "B": 0.8, "C": 0.6}
     covered = Counter()

@@ -353,8 +353,13 @@ def test_lead_closes_and_renews_links_and_names_people(make):
 def test_unknown_hosts_are_refused(tmp_path):
     store = new_store(tmp_path / "labels.sqlite", 1, 1, 1)
     known_hosts = (
-        "localhost", "LocalHost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "localhost.:{port}", "labels.example.org",
-    )  # fmt: skip
+        "localhost",
+        "LocalHost:{port}",
+        "127.0.0.1:{port}",
+        "[::1]:{port}",
+        "localhost.:{port}",
+        "labels.example.org",
+    )
     unknown_hosts = (
         "evil.example.org:{port}",
         "127.0.0.1.evil.org",

@@ -11,7 +11,7 @@ LABELS = dict.fromkeys(FIELDS, "as it was")
 
 
 def revision(**changes):
-    """Return the revision of a step whose labels are supported and unchanged, except for `changes`."""
+    """Return the revision of a step with supported, unchanged labels, except for `changes`."""
     values = LABELS | {f"supported_{field}": "yes" for field in FIELDS}
     return LABELS, values | changes
 

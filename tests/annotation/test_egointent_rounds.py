@@ -1,5 +1,6 @@
-"""Test the rounds of EgoIntent's quality control: what each form shows and asks, and what settles a
-step.
+"""Test the rounds of EgoIntent's quality control.
+
+The tests cover what each form shows and asks, and what settles a step.
 """
 
 import json

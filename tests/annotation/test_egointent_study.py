@@ -233,9 +233,14 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
         label_all(people, clients)
     sent = people.sent
     settled = kept_steps(sent)
-    assert [len(labels_of(sent, stage)) for stage in ("revise", "verify", "review", "supported", "boundary")] == [
-        STEPS, STEPS, 3 * SAMPLES["review"], SAMPLES["supported"], SAMPLES["boundary"]
-    ]  # fmt: skip
+    needed = {
+        "revise": STEPS,
+        "verify": STEPS,
+        "review": 3 * SAMPLES["review"],
+        "supported": SAMPLES["supported"],
+        "boundary": SAMPLES["boundary"],
+    }
+    assert {stage: len(labels_of(sent, stage)) for stage in needed} == needed
     steps, rates, output = export(store)
     records = {int(record.step_id.removeprefix("s")): record for record in read_annotations(steps)}
     assert {
@@ -270,7 +275,7 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
     # Agreement of the reviewers.
     reviews = [by for (_, stage), by in sent.items() if stage == "review"]
     for scale in FLOW.scales():
-        units = [{name: scale.of(values) for name, values in by.items()} for by in reviews]
+        units = [{name: scale.value_of(values) for name, values in by.items()} for by in reviews]
         measured = measure(scale, units)
         assert measured.items == SAMPLES["review"]
         name = f"supported_{scale.title.partition(':')[0].lower().replace(' ', '_')}"

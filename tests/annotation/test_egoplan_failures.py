@@ -1,5 +1,6 @@
-"""Types of failures: wrong answers of runs, a local judge, people's labels on the page, and their
-report.
+"""Test types of failures.
+
+Wrong answers of runs, a local judge, people's labels on the page, and their report.
 """
 
 import json

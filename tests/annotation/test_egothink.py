@@ -89,8 +89,9 @@ def test_exported_ratings_can_be_compared_with_a_judge(prepared, tmp_path):
 
 
 def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
-    """Compare the lead's page, which uses the order of labels, with `agreement` on the exported
-    ratings.
+    """Compare the lead's page with `agreement` on the exported ratings.
+
+    The page uses the order of labels.
     """
     source = random.Random(0)
     judged = {
@@ -276,8 +277,9 @@ def test_database_of_another_benchmark_is_refused_without_writing_media(prepared
 
 
 def test_picture_addresses_differ_between_databases(prepared, tmp_path):
-    """Browsers cache pictures, and another database may use the same slot numbers at the same
-    address.
+    """Browsers cache pictures.
+
+    Another database may use the same slot numbers at the same address.
     """
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     addresses = set()

@@ -1,5 +1,6 @@
-"""Test the four pages in a browser, from the links to the export, by keyboard and by mouse, on the
-demo's sets.
+"""Test the four pages in a browser, from the links to the export, on the demo's sets.
+
+The pages are operated by keyboard and by mouse.
 """
 
 import json

@@ -56,8 +56,9 @@ def as_list(value):
 
 
 def results(view, data, sent, texts=False):
-    """Return the results of an annotation, as Label Studio writes them: with aliases or, if
-    `texts`, with texts.
+    """Return the results of an annotation, as Label Studio writes them.
+
+    They have aliases or, if `texts`, texts.
     """
     (target,) = {tag.get("toName") for tag in view.iter() if tag.get("toName")}
     tags = {tag.get("name"): tag for tag in view.iter() if tag.get("toName")}
@@ -153,8 +154,9 @@ def rating(number, user, value="1", **fields):
 
 @pytest.fixture
 def studio(tmp_path):
-    """Create a database of three texts for two people each, and return a function that imports
-    annotations.
+    """Create a database of three texts for two people each.
+
+    Return a function that imports annotations.
     """
 
     def imported(*annotations, code=0, db="labels.sqlite"):

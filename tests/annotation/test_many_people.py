@@ -49,8 +49,9 @@ def label_all(address, store, name):
 
 
 def check_study(store, count):
-    """Check who got what in a finished study of this many items, and that each slot was labelled
-    once.
+    """Check who got what in a finished study of this many items.
+
+    Each slot was labelled once.
     """
     database = store.database
     labelled = [slot for (slot,) in database.rows("SELECT slot FROM labels ORDER BY slot")]

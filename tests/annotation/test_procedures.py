@@ -1,5 +1,6 @@
-"""Follow the papers' procedures with simulated people, and compare the results with slow
-computations.
+"""Follow the papers' procedures with simulated people.
+
+The results are compared with slow computations.
 """
 
 import json
@@ -20,8 +21,9 @@ from lmms_egoplan.jsonl import read_text
 
 
 def answering(reliability, options, truth):
-    """Return answers of people of known reliability, by person and item, and the log of all
-    answers.
+    """Return answers of people of known reliability, and the log of all answers.
+
+    The answers are by person and item.
     """
     log = {}
 

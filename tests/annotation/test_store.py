@@ -63,7 +63,7 @@ def test_every_item_gets_distinct_annotators(open_store):
     label_all(store, ["annotator-1", "annotator-2", "annotator-3"])
     labelled = store.labelled()
     for item in labelled.items:
-        people = [label_.person for label_ in labelled.of(item, "rate")]
+        people = [label_.person for label_ in labelled.labels_of(item, "rate")]
         assert len(people) == len({*people}) == 2
     assert {progress.state for progress in store.progress()} == {"finished"}
 
@@ -471,7 +471,10 @@ def test_places_of_a_failed_annotator_are_reassigned(open_store):
     labelled = store.labelled()
     for item in labelled.items:
         if item.id not in labelled.qualification:
-            assert {label_.person for label_ in labelled.of(item, "rate")} == {people[0], people[2]}
+            assert {label_.person for label_ in labelled.labels_of(item, "rate")} == {
+                people[0],
+                people[2],
+            }
 
 
 def test_adding_annotators_keeps_existing_links(open_store):
@@ -541,7 +544,9 @@ def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
     people = ["annotator-1", "annotator-2", "annotator-3"]
     if study is not STUDY and not study.qualification:
         label_all(store, people)
-        assert all(len(store.labelled().of(item, "rate")) == 2 for item in store.labelled().items)
+        assert all(
+            len(store.labelled().labels_of(item, "rate")) == 2 for item in store.labelled().items
+        )
     store.close()
 
 

@@ -66,9 +66,9 @@ def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
                         *study.limits(person, person.rpartition("-")[0]).get(name, values)
                     }
                     value = choices.get(name, values[0])
-                    page.click(
-                        f"label:has([name={name}][value='{value if value in values else values[0]}'])"
-                    )
+                    if value not in values:
+                        value = values[0]
+                    page.click(f"label:has([name={name}][value='{value}'])")
                 elif (
                     field.locator("textarea").count()
                     and field.is_visible()

@@ -275,7 +275,7 @@ def decide(store, position, rating="1"):
 
 
 def test_final_rounds_come_with_training_gold_and_other_people(start_study):
-    """Nobody checks an item in both final rounds or their own label, whichever round comes first."""
+    """Nobody checks an item in both final rounds, or their own label."""
     study = FINAL + "training: known.jsonl\ngold: {labels: gold.jsonl, every: 2}\n"
     store = start_study(study, count=8, flow=Studied, known=known(1), gold=known(2, 3))
     people = [f"annotator-{number}" for number in range(1, 5)]
