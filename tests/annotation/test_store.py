@@ -265,6 +265,60 @@ def recount(connection, study, sampled):
     return free
 
 
+def act(store, person, action, source, form, ratings):
+    """Let a person or the lead do something random that may be refused.
+
+    Args:
+        action: One of the actions of `test_free_places_match_a_slow_count`.
+        source: Generator of random numbers.
+        form: Token of the person's form.
+        ratings: Ratings from which the person chooses.
+    """
+    if action in ("label", "skip"):
+        slot = store.assignments.next_slot(person)
+        if slot is None:
+            return
+        if action == "skip":
+            store.save(slot, form, None, skipped="dark")
+        else:
+            store.save(slot, form, {"rating": source.choice(ratings)})
+    elif action == "change":
+        rating = source.choice("01") if store.own_labels(person, "", 0) else None
+        if rating:
+            change(store, person, rating)
+    elif action == "release":
+        store.assignments.release(person)
+    elif action == "verdict":
+        store.judge_qualification(person, "senior-1", passed=source.random() < 0.8)
+    elif action == "decide":
+        decide(store, source.randrange(8))
+    elif action == "take back":
+        store.undo_decision(source.randrange(8))
+
+
+def check_counts(store, sampled):
+    """Compare all counts that the database keeps with slow queries."""
+    with sqlite3.connect(store.database.path) as connection:
+        rows = connection.execute("SELECT stage, item, is_free FROM places")
+        stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
+        assert stored == recount(connection, store.database.study, sampled)
+        needed = dict(connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage"))
+        assert store.totals() == needed
+        counts = connection.execute(
+            "SELECT name, num_labelled, num_in_rounds FROM people"
+        ).fetchall()
+        slots = connection.execute(
+            "SELECT person, label, released, skipped, stage FROM slots"
+        ).fetchall()
+    for name, num_labelled, num_in_rounds in counts:
+        own = [slot for slot in slots if slot[0] == name]
+        assert num_labelled == sum(label is not None for _, label, *_ in own)
+        assert num_in_rounds == sum(
+            released is None and skipped is None and stage != "qualification"
+            for _, _, released, skipped, stage in own
+        )
+
+
 @pytest.mark.parametrize("flow", [Rating, Reviewed, Studied])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_free_places_match_a_slow_count(open_store, flow, seed):
@@ -278,65 +332,25 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
     people = [name for name, _, _ in store.database.study.names()]
     sampled = {*map(tuple, store.database.rows("SELECT stage, item FROM places"))}
     assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Studied else 0)
+    ratings = ["1"] * 8 + ["0", "aside" if flow is Studied else "0"]
+    actions = ["label"] * 6 + [
+        "skip",
+        "change",
+        "release",
+        "verdict",
+        "decide",
+        "take back",
+        "more",
+    ]
     for step in range(150):
         person = source.choice(people)
-        kind = source.choice(
-            ["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"]
-        )
+        action = source.choice(actions)
         with suppress(LmmsEgoplanError):
-            slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
-            if slot is not None:
-                skipped = "dark" if kind == "skip" else None
-                values = (
-                    None
-                    if skipped
-                    else {
-                        "rating": source.choice(
-                            ["1"] * 8 + ["0", "aside" if flow is Studied else "0"]
-                        )
-                    }
-                )
-                store.save(slot, f"form {step}", values, skipped=skipped)
-            elif kind == "change":
-                change(store, person, source.choice("01")) if store.own_labels(
-                    person, "", 0
-                ) else None
-            elif kind == "release":
-                store.assignments.release(person)
-            elif kind == "verdict":
-                store.judge_qualification(person, "senior-1", passed=source.random() < 0.8)
-            elif kind == "decide":
-                decide(store, source.randrange(8))
-            elif kind == "take back":
-                store.undo_decision(source.randrange(8))
-            elif kind == "more" and len(people) < 7 and flow is not Studied:
-                raise_annotators(store, len(people) + 1)
-                people.append(f"annotator-{len(people) + 1}")
-        with sqlite3.connect(store.database.path) as connection:
-            rows = connection.execute("SELECT stage, item, is_free FROM places")
-            stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
-            assert stored == recount(connection, store.database.study, sampled)
-            needed = dict(
-                connection.execute("SELECT stage, sum(needed) FROM places GROUP BY stage")
-            )
-            assert store.totals() == needed
-            counts = connection.execute(
-                "SELECT name, num_labelled, num_in_rounds FROM people"
-            ).fetchall()
-            slots = connection.execute(
-                "SELECT person, label, released, skipped, stage FROM slots"
-            ).fetchall()
-            assert counts == [
-                (
-                    name,
-                    sum(slot[0] == name and slot[1] is not None for slot in slots),
-                    sum(
-                        slot[0] == name and slot[2:4] == (None, None) and slot[4] != "qualification"
-                        for slot in slots
-                    ),
-                )
-                for name, *_ in counts
-            ]
+            act(store, person, action, source, f"form {step}", ratings)
+        if action == "more" and len(people) < 7 and flow is not Studied:
+            raise_annotators(store, len(people) + 1)
+            people.append(f"annotator-{len(people) + 1}")
+        check_counts(store, sampled)
         for name in people:
             # The remembered search positions hide no free item.
             remembered = store.assignments._free(name)

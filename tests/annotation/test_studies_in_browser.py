@@ -40,6 +40,22 @@ EXPORTED = {
 }
 
 
+def fill_in(page, field, limits, choices):
+    """Choose or write what a field asks for, if it is shown."""
+    name = field.get_attribute("data-name")
+    if not field.is_visible():
+        return
+    values = [radio.get_attribute("value") for radio in field.locator("input[type=radio]").all()]
+    if values:
+        assert {*values} <= {*limits.get(name, values)}
+        value = choices.get(name, values[0])
+        if value not in values:
+            value = values[0]
+        page.click(f"label:has([name={name}][value='{value}'])")
+    elif field.locator("textarea").count() and not page.input_value(f"[name={name}]"):
+        page.fill(f"[name={name}]", "some words")
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", STUDIES)
 def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
@@ -53,28 +69,11 @@ def test_packaged_studies_run_in_a_browser(tmp_path, browser, name):
 
     def work(page, person):
         """Label until nothing is open."""
+        limits = study.limits(person, person.rpartition("-")[0])
         while page.locator("#label").count():
             seen.add(page.inner_text("p.lead").partition(".")[0])
             for field in page.locator("fieldset[data-name]").all():
-                name = field.get_attribute("data-name")
-                values = [
-                    radio.get_attribute("value")
-                    for radio in field.locator("input[type=radio]").all()
-                ]
-                if values and field.is_visible():
-                    assert {*values} <= {
-                        *study.limits(person, person.rpartition("-")[0]).get(name, values)
-                    }
-                    value = choices.get(name, values[0])
-                    if value not in values:
-                        value = values[0]
-                    page.click(f"label:has([name={name}][value='{value}'])")
-                elif (
-                    field.locator("textarea").count()
-                    and field.is_visible()
-                    and not page.input_value(f"[name={name}]")
-                ):
-                    page.fill(f"[name={name}]", "some words")
+                fill_in(page, field, limits, choices)
             with page.expect_navigation():
                 page.click(".save button")
             assert page.locator("[role=alert]").count() == 0
