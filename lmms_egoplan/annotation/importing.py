@@ -241,7 +241,8 @@ def _save(
     """
     sent = _read_annotation(store, item, person, annotation)
     place = _place(connection, person, position)
-    token = f"{_TOKEN} {annotation.user[0]} {annotation.id}"
+    user_id, _ = annotation.user
+    token = f"{_TOKEN} {user_id} {annotation.id}"
     number = place["slot"]
     if number is None and not place["is_free"]:
         return "the item has all of its labels, or the person may not label it"

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,23 @@ def static_file(name: str) -> Path | None:
         "annotation.css": _TEMPLATES / "annotation.css",
         "annotation.js": _TEMPLATES / "annotation.js",
     }.get(name)
+
+
+@dataclass(frozen=True)
+class QualificationRow:
+    """A label of a qualification, as seniors see it.
+
+    Attributes:
+        position: Position of the item.
+        item: The item.
+        label: The label.
+        agrees: Whether the label agrees with the recorded answer; None if there is none.
+    """
+
+    position: int
+    item: Item
+    label: Label
+    agrees: bool | None
 
 
 class Pages:
@@ -85,9 +103,9 @@ class Pages:
         """List a person's labels and skips, with links for changes."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, contents, stage, skipped, at in labels[:PAGE]:
-            excerpt = self._excerpt(json.loads(contents)) or f"Item {number}"
-            rows.append((number, excerpt, self.title_of(stage), skipped, at))
+        for label in labels[:PAGE]:
+            excerpt = self._excerpt(json.loads(label.contents)) or f"Item {label.slot}"
+            rows.append({"label": label, "excerpt": excerpt, "stage": self.title_of(label.stage)})
         return self._render(
             "mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE
         )
@@ -128,19 +146,15 @@ class Pages:
         items: Sequence[Item],
         positions: Mapping[str, int],
         name: str,
-    ) -> list[tuple[int, Item, Label, bool | None]]:
-        """Return a person's qualification labels, those that differ from the record first.
-
-        Returns:
-            Position and item, the label, and whether it agrees with the record.
-        """
+    ) -> list[QualificationRow]:
+        """Return a person's qualification labels, those that differ from the record first."""
         rows = []
         for item in items:
             for label in labelled.labels.get(item.id, ()):
                 if label.person == name and label.stage == QUALIFICATION:
                     agrees = self._flow.agrees(item, label.values)
-                    rows.append((positions[item.id], item, label, agrees))
-        return sorted(rows, key=lambda row: row[-1] is not False)
+                    rows.append(QualificationRow(positions[item.id], item, label, agrees))
+        return sorted(rows, key=lambda row: row.agrees is not False)
 
     def view(self, person: Person, position: int) -> str:
         """Show an item without a form."""

@@ -91,6 +91,27 @@ class Progress:
     gold: int
 
 
+@dataclass(frozen=True)
+class OwnLabel:
+    """An item that a person labelled or skipped.
+
+    The item's id is omitted, because it may contain a model's name.
+
+    Attributes:
+        slot: Number of the slot.
+        contents: Contents of the item, as JSON.
+        stage: Name of the stage.
+        skipped: Reason for skipping the item; None if it is not skipped.
+        at: Time of saving, UTC, ISO 8601.
+    """
+
+    slot: int
+    contents: str
+    stage: str
+    skipped: str | None
+    at: str
+
+
 class Store:
     """The labels and people of an open database. A label is on the disk when `save` returns.
 
@@ -472,18 +493,12 @@ class Store:
                 self._open_later_rounds(connection, row["item"])
             self.assignments.search_from()
 
-    def own_labels(
-        self, person: str, words: str, page: int
-    ) -> list[tuple[int, str, str, str | None, str]]:
+    def own_labels(self, person: str, words: str, page: int) -> list[OwnLabel]:
         """Find the items that a person labelled or skipped, newest first, one more than on a page.
 
         Args:
             words: Text to find in the item, the label, its comment or the reason for a skip.
             page: Number of the page, from 0.
-
-        Returns:
-            Slot number, item contents (JSON), stage, reason for a skip, and time. The item's id is
-            omitted, because it may contain a model's name.
         """
         rows = self.database.rows(
             """
@@ -502,7 +517,16 @@ class Store:
             """,
             {"person": person, "words": words, "most": PAGE + 1, "start": page * PAGE},
         )
-        return [(row["id"], row["shown"], row["stage"], row["skipped"], row["at"]) for row in rows]
+        return [
+            OwnLabel(
+                slot=row["id"],
+                contents=row["shown"],
+                stage=row["stage"],
+                skipped=row["skipped"],
+                at=row["at"],
+            )
+            for row in rows
+        ]
 
     def labelled(self) -> Labelled:
         """Return all items with the labels that count."""

@@ -67,7 +67,7 @@ def test_export_replaces_the_previous_one(store, tmp_path):
     }
     assert all(row | expected == row for row in rows)
     (out / "notes.txt").write_text("one's own")
-    slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
+    slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0].slot, "annotator-2")
     store.save(slot, "skip", None, skipped="too dark")
     with claimed_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)

@@ -297,7 +297,7 @@ def test_labels_of_the_page_stay(studio):
     assert [values["rating"] for _, _, values in saved(studio.path)] == ["0", "1"]
     # A correction on the page counts, and a repeated import does not undo it.
     store = opened(studio.path)
-    number = store.own_labels("annotator-1", "", 0)[0][0]
+    number = store.own_labels("annotator-1", "", 0)[0].slot
     store.save(store.assignments.slot(number, "annotator-1"), "page 2", {"rating": "0"})
     store.close()
     assert studio([], [rating(2, ana)])[-1].endswith(": 1 not imported")
@@ -418,7 +418,7 @@ def test_forms_start_with_predictions(studio, tmp_path):
         post(client, rating="0")
         post(client, rating="1")
         assert "prediction" not in client.page.text
-        client.page = client.get(f"/label/{store.own_labels('annotator-1', '', 0)[0][0]}")
+        client.page = client.get(f"/label/{store.own_labels('annotator-1', '', 0)[0].slot}")
         assert "prediction" not in client.page.text
         assert (
             "Labels that started with a prediction: 2, kept unchanged: 1"

@@ -131,7 +131,7 @@ def test_median_of_two_times_is_their_mean(open_store):
 
 def change(store, person, rating="0"):
     """Replace a person's newest label."""
-    (number, *_), *_ = store.own_labels(person, "", 0)
+    number = store.own_labels(person, "", 0)[0].slot
     slot = store.assignments.slot(number, person)
     return store.save(slot, f"changed {slot.last}", {"rating": rating})
 
@@ -149,7 +149,7 @@ def test_own_labels_can_be_found_and_changed_and_rows_are_appended(open_store):
     label(store, "annotator-1"), label(store, "annotator-2")
     assert len(store.own_labels("annotator-1", "", 0)) == 3
     (row,) = store.own_labels("annotator-1", "100% DARK_", 0)
-    assert row[3] == "Too 100% dark_"
+    assert row.skipped == "Too 100% dark_"
     assert (
         store.own_labels("annotator-1", "%", 1)
         == store.own_labels("annotator-1", "nothing of it", 0)
