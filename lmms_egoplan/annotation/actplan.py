@@ -164,7 +164,8 @@ class LabelledPlans(Flow):
         One writes gold plan 2, the other gold plan 1 without its first two steps.
         """
         stored = []
-        for instance in find_instances(source)[0]:
+        instances, _ = find_instances(source)
+        for instance in instances:
             record = read_instance(source, instance)
             golds = (record.gold_plan_1, record.gold_plan_2)
             plans = {"gold": record.gold_plan_2, "late": record.gold_plan_1[2:]}
