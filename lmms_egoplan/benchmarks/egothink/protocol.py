@@ -1,5 +1,6 @@
-r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6), and those of
-PhysBrain.
+r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6).
+
+PhysBrain's prompts are included.
 
 A printed ``\n`` is a newline here; the spaces around it are unchanged. The tables have several
 placeholders for the question (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``,
@@ -7,7 +8,8 @@ placeholders for the question (``{question}``, ``{prompt}``, ``{}``, ``{instruct
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from lmms_egoplan.paths import module_yaml
 
@@ -15,7 +17,8 @@ _QUESTION = "{question}"
 _IMAGE = "<image>"
 
 
-class PromptFamily(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PromptFamily:
     """One row of Tables 5 and 6.
 
     Attributes:
@@ -37,8 +40,26 @@ class PromptFamily(NamedTuple):
     is_system: bool = False
     model_types: Sequence[str] = ()
 
+    def block(self, *, planning: bool) -> dict[str, str]:
+        """Return the prompts as lmms-eval's settings: ``prompt`` and, for LLaVA, ``system``."""
+        text = self.planning if planning else self.general
+        if self.is_system:
+            return {"system": text, "prompt": _QUESTION}
+        return {"prompt": text}
 
-FAMILIES = tuple(PromptFamily(**row) for row in module_yaml(__file__))
+
+def _read_family(row: Mapping[str, Any]) -> PromptFamily:
+    return PromptFamily(
+        name=row["name"],
+        backends=row["backends"],
+        general=row["general"],
+        planning=row["planning"],
+        is_system=row.get("is_system", False),
+        model_types=row.get("model_types", ()),
+    )
+
+
+FAMILIES = tuple(_read_family(row) for row in module_yaml(__file__))
 
 # Key of a block that contains a block for each model type instead of prompts.
 _BY_MODEL_TYPE = "by_model_type"
@@ -46,10 +67,10 @@ _DEFAULT = "default"
 
 
 def model_blocks(*, planning: bool) -> dict[str, dict[str, str]]:
-    """Return lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend with a family, and
-    ``default``.
+    """Return lmms-eval's ``lmms_eval_specific_kwargs``.
 
-    A family without backends has a block under its own name.
+    It has a block for each backend with a family, and ``default``. A family without backends has a
+    block under its own name.
 
     Args:
         planning: Use Table 6 instead of Table 5.
@@ -58,11 +79,11 @@ def model_blocks(*, planning: bool) -> dict[str, dict[str, str]]:
         New dicts with ``prompt`` and, for LLaVA, ``system``. ``prompt`` is the user's turn with
         ``{question}``, and with ``<image>`` at the paper's position of the image.
     """
-    return {
-        name: _block(family, planning=planning)
-        for family in FAMILIES
-        for name in family.backends or [family.name]
-    }
+    blocks: dict[str, dict[str, str]] = {}
+    for family in FAMILIES:
+        for name in family.backends or [family.name]:
+            blocks[name] = family.block(planning=planning)
+    return blocks
 
 
 def block_by_model_type(*, planning: bool) -> dict[str, dict[str, dict[str, str]]]:
@@ -70,12 +91,12 @@ def block_by_model_type(*, planning: bool) -> dict[str, dict[str, dict[str, str]
 
     `block_of_model` selects the prompts.
     """
-    blocks = {
-        model_type: _block(family, planning=planning)
-        for family in FAMILIES
-        for model_type in family.model_types
-    }
-    return {_BY_MODEL_TYPE: blocks | {_DEFAULT: model_blocks(planning=planning)[_DEFAULT]}}
+    blocks: dict[str, dict[str, str]] = {}
+    for family in FAMILIES:
+        for model_type in family.model_types:
+            blocks[model_type] = family.block(planning=planning)
+    blocks[_DEFAULT] = model_blocks(planning=planning)[_DEFAULT]
+    return {_BY_MODEL_TYPE: blocks}
 
 
 def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mapping[str, str]:
@@ -86,14 +107,17 @@ def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mappi
         model_type: The checkpoint's ``model_type`` in transformers; None if unknown.
     """
     blocks = settings.get(_BY_MODEL_TYPE)
-    return settings if blocks is None else blocks.get(model_type, blocks[_DEFAULT])
+    if blocks is None:
+        return settings
+    return blocks.get(model_type, blocks[_DEFAULT])
 
 
 def backend_of_model_type(model_type: str | None) -> str:
     """Return the key in `model_blocks` for a model type; ``default`` for most."""
-    return next(
-        (family.backends[0] for family in FAMILIES if model_type in family.model_types), _DEFAULT
-    )
+    for family in FAMILIES:
+        if model_type in family.model_types:
+            return family.backends[0]
+    return _DEFAULT
 
 
 def prompts_name(settings: Mapping[str, str], *, is_system_turn: bool) -> str:
@@ -107,20 +131,21 @@ def prompts_name(settings: Mapping[str, str], *, is_system_turn: bool) -> str:
         The family's name in the tables, or ``own`` for a user's prompts. With a system prompt, its
         position follows.
     """
+    name = settings.get("name") or _family_name(settings) or "own"
+    if "system" not in settings:
+        return name
+    if is_system_turn:
+        return f"{name}, system turn"
+    return f"{name}, in the user turn"
+
+
+def _family_name(settings: Mapping[str, str]) -> str | None:
+    """Return the name of the first family with these prompts; None without one."""
     block = {name: settings[name] for name in ("prompt", "system") if name in settings}
-    names = (
-        family.name
-        for family in FAMILIES
-        for kind in (False, True)
-        if _block(family, planning=kind) == block
-    )
-    turn = ", system turn" if is_system_turn else ", in the user turn"
-    return (settings.get("name") or next(names, "own")) + (turn if "system" in settings else "")
-
-
-def _block(family: PromptFamily, *, planning: bool) -> dict[str, str]:
-    text = family.planning if planning else family.general
-    return {"system": text, "prompt": _QUESTION} if family.is_system else {"prompt": text}
+    for family in FAMILIES:
+        if block in (family.block(planning=False), family.block(planning=True)):
+            return family.name
+    return None
 
 
 def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
@@ -134,8 +159,10 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
         question: Text of the question.
         settings: ``prompt`` and optionally ``system``.
     """
-    prompt = _filled(settings["prompt"], question)
-    return f"{settings['system']}\n{prompt}" if "system" in settings else prompt
+    prompt = _insert_question(settings["prompt"], question)
+    if "system" in settings:
+        return f"{settings['system']}\n{prompt}"
+    return prompt
 
 
 def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -149,26 +176,26 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
         settings: ``prompt`` and optionally ``system``. With ``media`` (``image``, ``image before
             the text`` or ``image after the text``), ``<image>`` is text.
     """
-    before, mark, after = (
-        ("", "", settings["prompt"])
-        if "media" in settings
-        else settings["prompt"].rpartition(_IMAGE)
-    )
-    content = [
-        _text(_filled(before, question)),
-        {"type": "image", "url": image},
-        _text(_filled(after, question)),
-    ]
-    content = content if mark else content[1:]
-    user = {
-        "role": "user",
-        "content": content[::-1] if "after" in settings.get("media", "") else content,
-    }
-    return (
-        [{"role": "system", "content": [_text(settings["system"])]}, user]
-        if "system" in settings
-        else [user]
-    )
+    messages = [{"role": "user", "content": _user_content(question, image, settings)}]
+    if "system" in settings:
+        messages.insert(0, {"role": "system", "content": [_text_part(settings["system"])]})
+    return messages
+
+
+def _user_content(question: str, image: Any, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return texts and image of the user's turn in their order."""
+    image_part = {"type": "image", "url": image}
+    prompt = settings["prompt"]
+    if "media" in settings:
+        text_part = _text_part(_insert_question(prompt, question))
+        if "after" in settings["media"]:
+            return [text_part, image_part]
+        return [image_part, text_part]
+    before, placeholder, after = prompt.rpartition(_IMAGE)
+    after_part = _text_part(_insert_question(after, question))
+    if not placeholder:
+        return [image_part, after_part]
+    return [_text_part(_insert_question(before, question)), image_part, after_part]
 
 
 def read_reply(reply: str, settings: Mapping[str, str]) -> str:
@@ -179,16 +206,20 @@ def read_reply(reply: str, settings: Mapping[str, str]) -> str:
         settings: Optionally ``parser``, the text after which the answer begins. It ends at the next
             one.
 
-    >>> read_reply("Short Answer: red. Short Answer: blue", {"parser": "Short Answer: "}), read_reply("red", {})
-    ('red. ', 'red')
+    >>> read_reply("Short Answer: red. Short Answer: blue", {"parser": "Short Answer: "})
+    'red. '
+    >>> read_reply("red", {})
+    'red'
     """
     start = settings.get("parser", "")
-    return reply.split(start)[1] if start and start in reply else reply
+    if not start or start not in reply:
+        return reply
+    return reply.split(start)[1]
 
 
-def _filled(prompt: str, question: str) -> str:
+def _insert_question(prompt: str, question: str) -> str:
     return prompt.replace("{stripped_question}", question.strip()).replace(_QUESTION, question)
 
 
-def _text(text: str) -> dict[str, str]:
+def _text_part(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
